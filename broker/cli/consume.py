@@ -1,0 +1,157 @@
+"""`pocketmq consume`: the messages of a topic's queues, in order, without a trace on the broker."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from broker.cli.connection import Connection, endpoint_option
+from broker.cli.documents import message_document
+from broker.cli.failures import EXIT_NOT_FOUND, EXIT_REFUSED, Failure
+from broker.cli.output import Rows, column, moment, output_option, talk
+from broker.cli.times import DURATION
+from broker.model.message import StoredMessage
+from broker.model.results import PullStatus
+from broker.model.system_topics import is_group_topic, is_system_topic
+from broker.rpc.client_values import PullPage, PullQuery, QueueState
+
+PAGE_COUNT: Final = 256
+FROM_WORDS: Final = ("min", "max")
+OVER: Final = frozenset({PullStatus.NO_NEW_MESSAGE, PullStatus.OFFSET_OVERFLOW_ONE})
+
+MESSAGE_COLUMNS: Final = {
+    "QUEUE": column("queue_id"),
+    "OFFSET": column("queue_offset"),
+    "STORED": lambda row: moment(row["store_timestamp_ms"]),
+    "MESSAGE ID": column("message_id"),
+    "TAG": column("tag"),
+    "KEYS": column("keys"),
+    "BODY": lambda row: row.get("body_text", f"({row['body']})"),
+}
+
+
+class _From(click.ParamType[str | int]):
+    """min, max, or a queue offset."""
+
+    name = "min|max|OFFSET"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | int:
+        if isinstance(value, int) or value in FROM_WORDS:
+            return value
+        if not (value.isascii() and value.isdecimal()):
+            self.fail(f"{value!r} is neither min, max nor a queue offset", param, ctx)
+        return int(value)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq consume orders --pull --queue 0 --from min --max 10
+  pocketmq consume orders --pull --from max --wait 5m -o jsonl
+"""
+)
+@click.argument("topic")
+@click.option("--pull", "is_pull", is_flag=True, help="Read queues by offset; needs no group.")
+@click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: all in turn].")
+@click.option("--from", "begin", type=_From(), default="min", show_default=True, help="Begin here.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many messages.")
+@click.option(
+    "--wait", "wait_ms", type=DURATION, default=0, help="At the end, wait so long for more."
+)
+@click.option(
+    "--tag-filter", default="*", show_default=True, metavar="A||B", help="Only these tags."
+)
+@output_option
+@endpoint_option
+def consume(
+    topic: str,
+    is_pull: bool,
+    queue_id: int | None,
+    begin: str | int,
+    count_max: int | None,
+    wait_ms: int,
+    tag_filter: str,
+    output_format: str | None,
+    endpoint: str,
+) -> None:
+    """Print messages of TOPIC in the order of their queue, from an offset to the end.
+
+    System topics and the retry and dead-letter topics of groups can be read too.
+    """
+    if not is_pull:
+        raise click.UsageError("say how to read: --pull (reading as a group is yet to come)")
+    left = count_max
+    with Connection(endpoint) as broker, Rows(output_format, MESSAGE_COLUMNS) as rows:
+        for queue in _queues(broker, topic, queue_id):
+            query = PullQuery(
+                topic, queue.queue_id, _begin(queue, begin), expression=tag_filter, wait_ms=wait_ms
+            )
+            for page in pages(broker, query, left):
+                for message in page:
+                    rows.add(message_document(message))
+                rows.flush()
+                left = None if left is None else left - len(page)
+            if left == 0:
+                break
+
+
+def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
+    queues = broker.ask(broker.client.describe_topic(topic)).queues
+    if queue_id is None:
+        return queues
+    chosen = [queue for queue in queues if queue.queue_id == queue_id]
+    if not chosen:
+        text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"
+        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {topic}")
+    return chosen
+
+
+def _begin(queue: QueueState, begin: str | int) -> int:
+    if isinstance(begin, int):
+        return begin
+    return queue.min_offset if begin == "min" else queue.max_offset
+
+
+def is_operators(topic: str) -> bool:
+    """Return whether only an operator may read the topic without being in its group."""
+    return is_system_topic(topic) or is_group_topic(topic)
+
+
+def pages(
+    broker: Connection, query: PullQuery, count_max: int | None
+) -> Iterator[list[StoredMessage]]:
+    """Yield the messages of a queue page by page, up to its end or a count.
+
+    Errors   Failure for an offset behind the queue's end; ClientError
+    """
+    client = broker.client
+    pull = client.admin_pull if is_operators(query.topic) else client.pull
+    left = count_max
+    while left is None or left > 0:
+        count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)
+        page = broker.ask(pull(replace(query, max_messages=count)))
+        if page.status in OVER:
+            return
+        _check(query, page)
+        if page.messages:
+            left = None if left is None else left - len(page.messages)
+            yield page.messages
+        query = replace(query, queue_offset=page.next_begin_offset)
+
+
+def _check(query: PullQuery, page: PullPage) -> None:
+    """Tell of what lies outside the queue."""
+    if page.status is PullStatus.NO_SUCH_QUEUE:
+        text = f"topic {query.topic!r} has no queue {query.queue_id}"
+        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {query.topic}")
+    if page.status is PullStatus.OFFSET_OVERFLOW_BADLY:
+        text = (
+            f"offset {query.queue_offset} is behind the end of queue {query.queue_id}, "
+            f"which reaches from {page.min_offset} to {page.max_offset}"
+        )
+        raise Failure(text, EXIT_REFUSED, "begin with --from min or --from max")
+    if page.status in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED):
+        talk(f"offset {query.queue_offset} is gone; going on at {page.next_begin_offset}")

@@ -1,0 +1,160 @@
+"""`pocketmq msg`: single messages, by id, by place or by key."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from broker.cli.connection import Connection, endpoint_option
+from broker.cli.consume import MESSAGE_COLUMNS, is_operators, pages
+from broker.cli.documents import message_document
+from broker.cli.failures import EXIT_NOT_FOUND, Failure
+from broker.cli.output import Rows, column, output_option, print_document, talk
+from broker.cli.times import MOMENT
+from broker.model.message import StoredMessage
+from broker.rpc.client_values import ClientError, KeyQuery, PullQuery
+
+MATCHES_DEFAULT: Final = 64
+PAGE_COUNT: Final = 256
+NOT_FOUND: Final = "MessageNotFound"
+
+COLUMNS: Final = {"TOPIC": column("topic"), **MESSAGE_COLUMNS}
+
+
+@click.group(
+    epilog="""\b
+Example:
+  pocketmq msg by-key orders order-42
+"""
+)
+def msg() -> None:
+    """Look single messages up."""
+
+
+def _read_place(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[str, int, int] | None:
+    if text is None:
+        return None
+    topic, queue_id, queue_offset = [*text.rsplit(":", 2), "", ""][:3]
+    if not (queue_id.isdecimal() and queue_offset.isdecimal()):
+        raise click.BadParameter(f"{text!r} is not TOPIC:QUEUE:OFFSET")
+    return topic, int(queue_id), int(queue_offset)
+
+
+@msg.command(
+    epilog="""\b
+Examples:
+  pocketmq msg get 7F00000100002A9F0000000000000000 --topic orders
+  pocketmq msg get --offset orders:0:42
+"""
+)
+@click.argument("message_id", metavar="ID", required=False)
+@click.option("--topic", help="Topic of the message [default: every topic in turn].")
+@click.option(
+    "--offset", "place", metavar="TOPIC:QUEUE:OFFSET", callback=_read_place,
+    help="Get it by its place in a queue.",
+)  # fmt: skip
+@output_option
+@endpoint_option
+def get(
+    message_id: str | None,
+    topic: str | None,
+    place: tuple[str, int, int] | None,
+    output_format: str | None,
+    endpoint: str,
+) -> None:
+    """Print the message with an ID, which is its message id or its offset message id."""
+    if (message_id is None) == (place is None):
+        raise click.UsageError("give an ID, or --offset TOPIC:QUEUE:OFFSET")
+    with Connection(endpoint) as broker:
+        if place is not None:
+            message = _at(broker, place)
+        elif topic is not None:
+            message = _in_topic(broker, topic, str(message_id))
+        else:
+            message = _anywhere(broker, str(message_id))
+    print_document(message_document(message), output_format)
+
+
+def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
+    topic, queue_id, queue_offset = place
+    for page in pages(broker, PullQuery(topic, queue_id, queue_offset), 1):
+        if page[0].queue_offset == queue_offset:
+            return page[0]
+    text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
+    raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {topic}")
+
+
+def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
+    client = broker.client
+    ask = client.admin_query_by_id if is_operators(topic) else client.query_by_id
+    return broker.ask(ask(topic, message_id))
+
+
+def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
+    """Return the message with an id, whatever its topic; asks topic by topic."""
+    for topic in _topics(broker):
+        try:
+            return _in_topic(broker, topic, message_id)
+        except ClientError as error:
+            if error.reason != NOT_FOUND:
+                raise
+    raise Failure(f"no topic holds a message with id {message_id!r}", EXIT_NOT_FOUND)
+
+
+def _topics(broker: Connection) -> Iterator[str]:
+    token = ""
+    while True:
+        page = broker.ask(broker.client.list_topics(page_token=token))
+        yield from (topic.name for topic in page.topics)
+        token = page.next_page_token
+        if not token:
+            return
+
+
+@msg.command(
+    epilog="""\b
+Examples:
+  pocketmq msg by-key orders order-42
+  pocketmq msg by-key orders order-42 --since -2h --all -o jsonl
+"""
+)
+@click.argument("topic")
+@click.argument("key")
+@click.option("--since", "begin_ms", type=MOMENT, default=0, help="Stored at this time or later.")
+@click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
+@click.option("--all", "is_all", is_flag=True, help="Print every match, however many.")
+@click.option(
+    "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
+    help="Print the newest so many.",
+)  # fmt: skip
+@output_option
+@endpoint_option
+def by_key(
+    topic: str,
+    key: str,
+    begin_ms: int,
+    end_ms: int,
+    is_all: bool,
+    count_max: int,
+    output_format: str | None,
+    endpoint: str,
+) -> None:
+    """Print the messages of TOPIC that carry KEY, newest first."""
+    left = None if is_all else count_max
+    token = ""
+    with Connection(endpoint) as broker, Rows(output_format, COLUMNS) as rows:
+        client = broker.client
+        ask = client.admin_query_by_key if is_operators(topic) else client.query_by_key
+        while left is None or left > 0:
+            count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)
+            page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))
+            for message in page.messages:
+                rows.add(message_document(message))
+            rows.flush()
+            if page.complete:
+                return
+            left = None if left is None else left - len(page.messages)
+            token = page.next_cursor
+    talk(f"there may be more than {count_max}; see them with --all")

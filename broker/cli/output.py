@@ -1,0 +1,148 @@
+"""What commands print: tables for people, JSON for programs; data on standard output only.
+
+-o table   columns; the default on a terminal
+-o json    one document, or one array of all rows; the default elsewhere
+-o jsonl   one document a line, each as soon as it is there
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import click
+
+FORMATS: Final = ("table", "json", "jsonl")
+COLUMN_WIDTH_MAX: Final = 60
+GAP: Final = "  "
+WORDS: Final = {True: "yes", False: "no", None: ""}
+
+Document = Mapping[str, Any]
+Columns = Mapping[str, Callable[[Document], Any]]
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def output_option(command: Command) -> Command:
+    """Give a command -o."""
+    option = click.option(
+        "-o",
+        "--output",
+        "output_format",
+        type=click.Choice(FORMATS),
+        help="Form of the output [default: table on a terminal, else json].",
+    )
+    return option(command)
+
+
+def chosen_format(given: str | None) -> str:
+    """Return the form asked for, else what suits standard output."""
+    return given or ("table" if sys.stdout.isatty() else "json")
+
+
+def talk(text: str) -> None:
+    """Say something that is not data."""
+    click.echo(text, err=True)
+
+
+def print_document(document: Document, output_format: str | None) -> None:
+    """Print one document."""
+    chosen = chosen_format(output_format)
+    if chosen == "table":
+        width = max(map(len, document), default=0)
+        lines = [f"{name:<{width}}{GAP}{_plain(value)}" for name, value in document.items()]
+        _write("".join(f"{line}\n" for line in lines))
+    else:
+        _write(_json(document, indent=2 if chosen == "json" else None) + "\n")
+    sys.stdout.flush()
+
+
+class Rows:
+    """Rows of one kind, printed as they come; used in a `with`.
+
+    columns   what a table shows: title and how to get it from a row
+    """
+
+    __slots__ = ("_columns", "_count", "_format", "_pending", "_widths")
+
+    def __init__(self, output_format: str | None, columns: Columns) -> None:
+        self._format = chosen_format(output_format)
+        self._columns = columns
+        self._pending: list[list[str]] = []
+        self._widths = [len(title) for title in columns]
+        self._count = 0
+
+    def __enter__(self) -> "Rows":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            return  # Standard output itself is gone.
+        if self._format == "json" and (self._count or error is None):
+            _write("\n]\n" if self._count else "[]\n")
+        self.flush()
+
+    def add(self, row: Document) -> None:
+        """Print a row; in a table with the next flush."""
+        self._count += 1
+        if self._format == "jsonl":
+            _write(_json(row) + "\n")
+        elif self._format == "json":
+            _write(("[\n" if self._count == 1 else ",\n") + _json(row))
+        else:
+            self._pending.append([_cell(cell(row)) for cell in self._columns.values()])
+
+    def flush(self) -> None:
+        """Let everything added so far be seen."""
+        if self._pending:
+            self._print_table()
+        sys.stdout.flush()
+
+    def _print_table(self) -> None:
+        is_first = self._count == len(self._pending)
+        rows = [*([list(self._columns)] if is_first else []), *self._pending]
+        self._pending = []
+        self._widths = [
+            max(width, *map(len, cells))
+            for width, cells in zip(self._widths, zip(*rows, strict=True), strict=True)
+        ]
+        for row in rows:
+            cells = [f"{cell:<{width}}" for cell, width in zip(row, self._widths, strict=True)]
+            _write(GAP.join(cells).rstrip() + "\n")
+
+
+def moment(time_ms: int) -> str:
+    """Return a time for people, in the machine's zone; "" for 0."""
+    if not time_ms:
+        return ""
+    local = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    return local.isoformat(sep=" ", timespec="milliseconds")
+
+
+def column(name: str) -> Callable[[Document], Any]:
+    """Return the function that takes a field out of a row."""
+    return lambda row: row.get(name, "")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _json(document: Any, indent: int | None = None) -> str:
+    separators = (",", ":") if indent is None else None
+    return json.dumps(document, ensure_ascii=False, indent=indent, separators=separators)
+
+
+def _cell(value: Any) -> str:
+    text = _plain(value).replace("\n", "⏎")
+    shown = "".join(c if c.isprintable() else "�" for c in text[: COLUMN_WIDTH_MAX + 1])
+    return shown if len(shown) <= COLUMN_WIDTH_MAX else shown[: COLUMN_WIDTH_MAX - 1] + "…"
+
+
+def _plain(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_plain(item)}" for name, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_plain, value))
+    return WORDS[value] if value is None or isinstance(value, bool) else str(value)

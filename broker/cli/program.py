@@ -1,0 +1,77 @@
+"""The root of all commands: their names, and how the process ends."""
+
+import sys
+from typing import Any, Final
+
+import click
+
+from broker import __version__
+from broker.cli.lazy import LazyGroup, Place
+
+EXIT_INTERRUPTED: Final = 130
+
+PLACES: Final = {
+    "serve": Place("broker.cli.serve", "serve", "Run a broker."),
+    "produce": Place("broker.cli.produce", "produce", "Send messages."),
+    "consume": Place("broker.cli.consume", "consume", "Print messages of a topic in order."),
+    "msg": Place("broker.cli.message", "msg", "Look single messages up."),
+    "topic": Place("broker.cli.topic", "topic", "Create, list and describe topics."),
+    "store": Place("broker.cli.store", "store", "Look at a store directory, without a broker."),
+}
+
+EPILOG: Final = """\b
+Examples:
+  pocketmq serve --store ./store
+  pocketmq produce orders 'hello' -k order-42
+  pocketmq consume orders --pull --queue 0 --from min
+"""
+
+
+class Program(LazyGroup):
+    """The root group; turns errors of the broker and of its answers into exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(EXIT_INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, OSError):
+            raise
+        except Exception as error:
+            failure = _failure_of(error)
+            if failure is None:
+                raise
+            raise failure from error
+
+
+def _failure_of(error: Exception) -> click.ClickException | None:
+    from broker.cli.failures import failure_of_broker, failure_of_client
+    from broker.model.errors import BrokerError
+    from broker.rpc.client_values import ClientError
+
+    if isinstance(error, ClientError):
+        return failure_of_client(error)
+    if isinstance(error, BrokerError):
+        return failure_of_broker(error)
+    return None
+
+
+@click.group(
+    cls=Program,
+    places=PLACES,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="pocketmq")
+def program() -> None:
+    """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
+
+    Data go to standard output, talk goes to standard error. Exit codes: 0 ok, 1 failed, 2 usage,
+    3 not found, 4 refused, 5 unreachable, 6 timeout, 10 damage found.
+    """
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    program(prog_name="pocketmq")

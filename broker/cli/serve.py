@@ -1,0 +1,53 @@
+"""`pocketmq serve`: a broker in the foreground."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from broker.cli.settings import set_option
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq serve --store ./store
+  pocketmq serve --store ./store --listen 0.0.0.0:8081 --http 0.0.0.0:5557 --set store.flush=async
+"""
+)
+@click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
+@click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
+@click.option("--http", metavar="HOST:PORT", help="Where metrics and health are; port 0: any.")
+@click.option(
+    "-c", "--config", "file", type=click.Path(path_type=Path, dir_okay=False),
+    help="Settings, as in conf/broker.toml.",
+)  # fmt: skip
+@set_option
+def serve(
+    directory: str | None,
+    listen: str | None,
+    http: str | None,
+    file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
+
+    When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
+    standard error.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
+    from broker.app import run_broker
+    from broker.config.load import load
+
+    flags = {"store.directory": directory, "rpc.listen": listen, "http.listen": http}
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    config = load(file=file, environment=os.environ, assignments=[*assignments, *given])
+    sys.exit(run_broker(config, announce))
+
+
+def announce(addresses: Mapping[str, object]) -> None:
+    """Print the line that says where the broker is."""
+    click.echo(json.dumps(addresses))

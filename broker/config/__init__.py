@@ -1,0 +1,1 @@
+"""Every setting once: its key, unit, default and reason, and where its value came from."""

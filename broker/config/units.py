@@ -1,0 +1,65 @@
+"""Sizes and durations as people write them: "64MiB", "72h", or the bare number.
+
+    size       bytes, or a number with B, KiB, MiB, GiB, TiB
+    duration   milliseconds, or a number with ms, s, m, h, d
+
+Decimal units (kB, MB) are refused: half of their writers mean the binary ones.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60 * SECOND_MS
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+SIZE_UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
+DURATION_UNITS: Final = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+
+_NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
+
+
+def size_from_text(text: str) -> int:
+    """Return bytes.
+
+    Errors   ValueError
+    """
+    return _number(text, SIZE_UNITS)
+
+
+def duration_from_text(text: str) -> int:
+    """Return milliseconds.
+
+    Errors   ValueError
+    """
+    return _number(text, DURATION_UNITS)
+
+
+def text_from_size(size_bytes: int) -> str:
+    """Return a size in the largest unit that needs no fraction."""
+    return _text(size_bytes, SIZE_UNITS)
+
+
+def text_from_duration(duration_ms: int) -> str:
+    """Return a duration in the largest unit that needs no fraction."""
+    return _text(duration_ms, DURATION_UNITS)
+
+
+def _number(text: str, units: Mapping[str, int]) -> int:
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    factor = units.get(match[2], 0) if match and match[2] else 1
+    if match is None or not factor:
+        names = ", ".join(units)
+        raise ValueError(f"{text!r} is not a number, alone or with one of {names}")
+    return int(match[1]) * factor
+
+
+def _text(value: int, units: Mapping[str, int]) -> str:
+    fitting = [name for name, factor in units.items() if value % factor == 0]
+    name = fitting[-1]
+    return str(value) if name == "B" or not value else f"{value // units[name]}{name}"

@@ -1,0 +1,118 @@
+"""Files of one length in a row, as one address space.
+
+    base of first                                        begin of last     + wrote
+    |------- file --------|------- file --------| … |------- file ----.....|
+    min_offset                                                   max_offset
+
+Every file is named by the offset of its first byte. A file of another length, or a missing one in
+the middle, is an error that names it; a last file of length zero was never used and is removed.
+Source: MappedFileQueue.
+"""
+
+from pathlib import Path
+
+from broker.files.disk import Disk
+from broker.files.mapped_file import MappedFile
+from broker.format.names import offset_file_name, offset_from_file_name
+from broker.model.errors import NotAStore, StoreGap, WrongFileSize
+
+
+class MappedFileQueue:
+    """The files of one directory, oldest first."""
+
+    __slots__ = ("_disk", "directory", "file_size", "files", "key_names", "read_only")
+
+    def __init__(self, disk: Disk, directory: Path, file_size: int, key_names: str) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.file_size = file_size
+        self.key_names = key_names
+        """The settings that decide the file size, for error messages."""
+        self.read_only = False
+        self.files: list[MappedFile] = []
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the first byte, 0 without files."""
+        return self.files[0].base if self.files else 0
+
+    @property
+    def max_offset(self) -> int:
+        """Offset behind the last written byte, 0 without files."""
+        return self.files[-1].base + self.files[-1].wrote if self.files else 0
+
+    def load(self, *, read_only: bool = False) -> None:
+        """Find the files; none is mapped yet and all but the last count as full.
+
+        Errors   NotAStore (a foreign file), WrongFileSize, StoreGap
+        """
+        self.read_only = read_only
+        names = self._disk.names(self.directory)
+        for name in names:
+            path = self.directory / name
+            if self._disk.is_directory(path):
+                continue
+            base = offset_from_file_name(name)
+            if base is None:
+                raise NotAStore(path=str(path), why="a file of another name stands here")
+            size = self._disk.file_size(path)
+            if size == 0 and name == names[-1]:
+                if not read_only:
+                    self._disk.unlink(path)
+                continue
+            self._add_found(path, base, size)
+
+    def _add_found(self, path: Path, base: int, size: int) -> None:
+        if size != self.file_size:
+            raise WrongFileSize(
+                path=str(path),
+                expected_bytes=self.file_size,
+                found_bytes=size,
+                key_names=self.key_names,
+            )
+        if self.files and base != self.files[-1].base + self.file_size:
+            expected = self.files[-1].base + self.file_size
+            raise StoreGap(path=str(path), expected=expected, found=base)
+        file = MappedFile(self._disk, path, base, size)
+        file.wrote = size
+        self.files.append(file)
+
+    def file_at(self, position: int) -> MappedFile | None:
+        """Return the mapped file that holds a byte of the row, None outside of it."""
+        if not self.files:
+            return None
+        number = (position - self.files[0].base) // self.file_size
+        if not 0 <= number < len(self.files):
+            return None
+        file = self.files[number]
+        return file if file.is_open else file.open(read_only=self.read_only)
+
+    def make_file(self, base: int) -> MappedFile:
+        """Make the next file, sparse, and map it.
+
+        Errors   DiskFull, AllocationFailed
+        """
+        self._disk.make_directory(self.directory)
+        path = self.directory / offset_file_name(base)
+        descriptor = self._disk.make_sparse_file(path, self.file_size)
+        file = MappedFile(self._disk, path, base, self.file_size).adopt(descriptor)
+        self.files.append(file)
+        return file
+
+    def append_file(self, file: MappedFile) -> None:
+        """Add a file that was made elsewhere; it must follow the last one."""
+        if self.files:
+            assert file.base == self.files[-1].base + self.file_size
+        self.files.append(file)
+
+    def cut(self, position: int) -> None:
+        """Forget everything from a position on: later files are removed, bytes are not touched."""
+        while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
+            self.files.pop().remove()
+        if self.files and position - self.files[-1].base < self.files[-1].wrote:
+            self.files[-1].wrote = max(position - self.files[-1].base, 0)
+
+    def close(self) -> None:
+        """Unmap all files."""
+        for file in self.files:
+            file.close()

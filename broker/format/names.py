@@ -1,0 +1,93 @@
+"""Every file and directory name of a store, made and parsed in one place.
+
+    commitlog/00000000000000000000          a file is named by the offset of its first byte
+    consumequeue/TOPIC/QUEUE/00000000000000000000
+    consumequeue_ext/TOPIC/QUEUE/…
+    index/20261121003515660                 local time, to the millisecond
+    config/topics.json (+ .bak) · subscriptionGroup.json · consumerOffset.json · delayOffset.json
+    checkpoint · abort · lock
+    pocketmq/store.json · watermark · …     what only this broker keeps
+
+Source: UtilAll.offset2FileName, StorePathConfigHelper, IndexService.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Final
+
+from broker.model.topic_names import check_topic
+
+COMMIT_LOG_DIRECTORY: Final = "commitlog"
+CONSUME_QUEUE_DIRECTORY: Final = "consumequeue"
+CONSUME_QUEUE_EXTENSION_DIRECTORY: Final = "consumequeue_ext"
+INDEX_DIRECTORY: Final = "index"
+CONFIG_DIRECTORY: Final = "config"
+OWN_DIRECTORY: Final = "pocketmq"
+CHECKPOINT_FILE: Final = "checkpoint"
+ABORT_FILE: Final = "abort"
+LOCK_FILE: Final = "lock"
+TOPICS_FILE: Final = "topics.json"
+GROUPS_FILE: Final = "subscriptionGroup.json"
+CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
+BACKUP_SUFFIX: Final = ".bak"
+
+OFFSET_DIGITS: Final = 20
+INDEX_NAME_FORMAT: Final = "%Y%m%d%H%M%S"
+
+_OFFSET_NAME = re.compile(r"[0-9]{20,}")
+_INDEX_NAME = re.compile(r"[0-9]{17}")
+
+
+def offset_file_name(offset_bytes: int) -> str:
+    """Return the name of the file whose first byte has this offset: 20 digits or more."""
+    return f"{offset_bytes:0{OFFSET_DIGITS}d}"
+
+
+def offset_from_file_name(name: str) -> int | None:
+    """Return the offset a name stands for, None when it is no such name."""
+    return int(name) if _OFFSET_NAME.fullmatch(name) else None
+
+
+def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
+    """Return where a queue's files lie; refuses names that would lead elsewhere.
+
+    Errors   IllegalTopic
+    """
+    check_topic(topic)
+    return root / topic / str(int(queue_id))
+
+
+def queue_id_from_name(name: str) -> int | None:
+    """Return the queue id a directory name stands for, None when it is no number."""
+    return int(name) if name.isdecimal() and name.isascii() else None
+
+
+def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
+    """Return the name of an index file made at this time: local time, 17 digits."""
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, zone)
+    return f"{moment.strftime(INDEX_NAME_FORMAT)}{timestamp_ms % 1000:03d}"
+
+
+def is_index_file_name(name: str) -> bool:
+    """Return whether a name is one of an index file."""
+    if _INDEX_NAME.fullmatch(name) is None:
+        return False
+    try:
+        datetime.strptime(name[:14], INDEX_NAME_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+def next_index_file_name(timestamp_ms: int, zone: tzinfo, previous: str) -> str:
+    """Return a name that sorts behind the previous one, whatever the clock does.
+
+    Names are the later of the local time and the previous name plus one millisecond.
+    """
+    name = index_file_name(timestamp_ms, zone)
+    if not previous or name > previous:
+        return name
+    moment = datetime.strptime(previous[:14], INDEX_NAME_FORMAT).replace(tzinfo=zone)
+    moment += timedelta(milliseconds=int(previous[14:]) + 1)
+    return f"{moment.strftime(INDEX_NAME_FORMAT)}{moment.microsecond // 1000:03d}"

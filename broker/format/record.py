@@ -1,0 +1,337 @@
+"""The commit-log record: one message as it lies in the log.
+
+   0   4  total_size                bytes of this record, itself included
+   4   4  magic                     V1, V2 (topic length takes two bytes) or BLANK
+   8   4  body_crc                  CRC-32 of the body & 0x7FFFFFFF, 0 for an empty one
+  12   4  queue_id                  queue of the topic
+  16   4  flag                      the user's own number
+  20   8  queue_offset              ordinal in the queue; 0 for prepared and rollback
+  28   8  physical_offset           where this record lies in the log
+  36   4  system_flag               bit set, see model/message.py
+  40   8  born_timestamp            client's clock, ms
+  48   8  born_host                 address and port; 20 bytes with bit 4 of system_flag
+  56   8  store_timestamp           taken under the put-lock, ms
+  64   8  store_host                address and port; 20 bytes with bit 5 of system_flag
+  72   4  reconsume_times           how often it was retried
+  76   8  prepared_offset           the half message of a commit, else 0
+  84   4  body_length               bytes of the body that follows
+
+Then body, topic length (1 byte in V1, 2 in V2), topic, property length (2 bytes), properties.
+A file ends with a BLANK (total_size = bytes left, magic) or at its last byte.
+
+With property CRC on, the last 20 property bytes are `__CRC32#`, 0x01, ten digits least significant
+first, 0x02: the CRC-32 & 0x7FFFFFFF of the record without these 20 bytes.
+See `record_scan.py` for walking many records. Source: CommitLog, MessageExtEncoder, MessageDecoder.
+"""
+
+import struct
+from typing import Final
+
+from broker.format.buffers import Buffer
+from broker.format.checksum import CRC_MASK, crc32
+from broker.format.compression import plain_body
+from broker.format.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from broker.format.layout import Layout
+from broker.format.properties import decode_properties
+from broker.model.message import (
+    FLAG_BORN_HOST_V6,
+    FLAG_STORE_HOST_V6,
+    FLAG_TRANSACTION_MASK,
+    PROPERTY_CRC,
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    PutAddress,
+    PutRow,
+    StoredMessage,
+)
+
+MAGIC_V1: Final = 0xDAA320A7
+MAGIC_V2: Final = 0xDAA320AB
+MAGIC_BLANK: Final = 0xCBD43194
+TOPIC_LENGTH_MAX_V1: Final = 127
+"""Above this many characters a topic needs the V2 record."""
+BLANK_SIZE: Final = 8
+"""A record leaves at least this many bytes in its file, so that a BLANK always fits."""
+PROPERTY_CRC_SIZE: Final = 20
+_CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
+HOSTS_V6_MASK: Final = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+
+
+def record_head(born_host_size: int, store_host_size: int) -> Layout:
+    """Return the layout up to the body for hosts of 8 or 20 bytes."""
+    return Layout(
+        ("total_size", "i", "bytes of this record, itself included"),
+        ("magic", "I", "V1, V2 (topic length takes two bytes) or BLANK"),
+        ("body_crc", "i", "CRC-32 of the body & 0x7FFFFFFF, 0 for an empty one"),
+        ("queue_id", "i", "queue of the topic"),
+        ("flag", "i", "the user's own number"),
+        ("queue_offset", "q", "ordinal in the queue; 0 for prepared and rollback"),
+        ("physical_offset", "q", "where this record lies in the log"),
+        ("system_flag", "i", "bit set, see model/message.py"),
+        ("born_timestamp", "q", "client's clock, ms"),
+        ("born_host", f"{born_host_size}s", "address and port; 20 bytes with bit 4 of system_flag"),
+        ("store_timestamp", "q", "taken under the put-lock, ms"),
+        (
+            "store_host",
+            f"{store_host_size}s",
+            "address and port; 20 bytes with bit 5 of system_flag",
+        ),
+        ("reconsume_times", "i", "how often it was retried"),
+        ("prepared_offset", "q", "the half message of a commit, else 0"),
+        ("body_length", "i", "bytes of the body that follows"),
+    )
+
+
+RECORD_HEAD: Final = record_head(IPV4_HOST_SIZE, IPV4_HOST_SIZE)
+HEADS: Final = {
+    0: RECORD_HEAD.struct,
+    FLAG_BORN_HOST_V6: record_head(IPV6_HOST_SIZE, IPV4_HOST_SIZE).struct,
+    FLAG_STORE_HOST_V6: record_head(IPV4_HOST_SIZE, IPV6_HOST_SIZE).struct,
+    HOSTS_V6_MASK: record_head(IPV6_HOST_SIZE, IPV6_HOST_SIZE).struct,
+}
+"""The compiled heads by the host bits of the system flag."""
+SYSTEM_FLAG_POSITION: Final = RECORD_HEAD.positions["system_flag"]
+RECORD_SIZE_MIN: Final = RECORD_HEAD.size + 1 + 2
+"""A V1 record with IPv4 hosts and nothing in it."""
+
+SIZE_AND_MAGIC: Final = struct.Struct(">iI")
+SYSTEM_FLAG: Final = struct.Struct(">i")
+_U8: Final = struct.Struct(">B")
+_I16: Final = struct.Struct(">h")
+
+
+class BadRecord(ValueError):
+    """The bytes at a place are no sound record; the text says in which way."""
+
+
+def body_crc(body: Buffer) -> int:
+    """Return the CRC a record keeps of its body."""
+    return crc32(body) & CRC_MASK
+
+
+def has_queue_offset(system_flag: int) -> bool:
+    """Return whether such a record takes a queue offset and a consume unit."""
+    return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
+
+def topic_field(topic: str) -> bytes:
+    """Return topic length and topic as they stand in the record: V2 above 127 characters."""
+    encoded = topic.encode()
+    if len(topic) > TOPIC_LENGTH_MAX_V1:
+        return _I16.pack(len(encoded)) + encoded
+    return _U8.pack(len(encoded)) + encoded
+
+
+def host_flags(born_host: bytes, store_host: bytes) -> int:
+    """Return the system flag bits that tell the widths of these packed hosts."""
+    flags = FLAG_BORN_HOST_V6 if len(born_host) == IPV6_HOST_SIZE else 0
+    return flags | (FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0)
+
+
+def record_sizes(address: PutAddress, rows: list[PutRow], *, crc_size: int = 0) -> list[int]:
+    """Return the bytes each row will take; crc_size is PROPERTY_CRC_SIZE with property CRC on."""
+    fixed = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE + len(address.store_host)
+    fixed += len(topic_field(address.topic)) + 2 + crc_size
+    if not crc_size:
+        return [fixed + len(row[4]) + len(row[0]) + len(row[1]) for row in rows]
+    return [fixed + len(row[4]) + len(row[0]) + len(_separated(row[1])) for row in rows]
+
+
+def encode_records(
+    address: PutAddress,
+    rows: list[PutRow],
+    sizes: list[int],
+    *,
+    queue_offset: int,
+    physical_offset: int,
+    store_timestamp_ms: int,
+) -> bytes:
+    """Hot: return the rows as records, one behind the other.
+
+    Shape    sizes as `record_sizes` gave them; queue_offset is of the first row
+    Cost     about 1 µs a record and the CRC of its body
+    Source   MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend
+    """
+    topic, queue_id, store_host, system_flag, reconsume_times, prepared_offset = address
+    topic_part = topic_field(topic)
+    magic = MAGIC_V2 if len(topic) > TOPIC_LENGTH_MAX_V1 else MAGIC_V1
+    step = 1 if has_queue_offset(system_flag) else 0
+    system_flag &= ~HOSTS_V6_MASK
+    pack_length = _I16.pack
+    parts: list[bytes] = []
+    flags, head, last_host = 0, RECORD_HEAD.struct.pack, b""
+    for row, size in zip(rows, sizes, strict=True):
+        body, block, flag, born_timestamp_ms, born_host, _, _, _ = row
+        if born_host is not last_host:
+            last_host = born_host
+            flags = host_flags(born_host, store_host)
+            head = HEADS[flags].pack
+        parts += (
+            head(
+                size, magic, crc32(body) & CRC_MASK, queue_id, flag, queue_offset,
+                physical_offset, system_flag | flags, born_timestamp_ms, born_host,
+                store_timestamp_ms, store_host, reconsume_times, prepared_offset, len(body),
+            ),
+            body,
+            topic_part,
+            pack_length(len(block)),
+            block,
+        )  # fmt: skip
+        physical_offset += size
+        queue_offset += step
+    return b"".join(parts)
+
+
+def encode_records_with_crc(
+    address: PutAddress,
+    rows: list[PutRow],
+    sizes: list[int],
+    *,
+    queue_offset: int,
+    physical_offset: int,
+    store_timestamp_ms: int,
+) -> bytes:
+    """Return the rows as records that end with the property CRC.
+
+    Shape    sizes as `record_sizes` gave them with crc_size
+    Source   MessageExtEncoder with enabledAppendPropCRC
+    """
+    parts: list[bytes] = []
+    step = 1 if has_queue_offset(address.system_flag) else 0
+    for row, size in zip(rows, sizes, strict=True):
+        block = _separated(row[1]) + bytes(PROPERTY_CRC_SIZE)
+        record = encode_records(
+            address,
+            [(row[0], block, *row[2:])],
+            [size],
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            store_timestamp_ms=store_timestamp_ms,
+        )[:-PROPERTY_CRC_SIZE]
+        parts += (record, property_crc_field(record))
+        physical_offset += size
+        queue_offset += step
+    return b"".join(parts)
+
+
+def property_crc_field(record_before: Buffer) -> bytes:
+    """Return the 20 bytes that close a record, given all bytes before them."""
+    digits = f"{crc32(record_before) & CRC_MASK:010d}"[::-1]
+    return _CRC_MARK + digits.encode() + b"\x02"
+
+
+def encode_blank(size_left: int) -> bytes:
+    """Return the 8 bytes that close a file with this much room left."""
+    return SIZE_AND_MAGIC.pack(size_left, MAGIC_BLANK)
+
+
+def _separated(block: bytes) -> bytes:
+    return block if not block or block.endswith(b"\x02") else block + b"\x02"
+
+
+def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, int, int]:  # type: ignore[type-arg]
+    """Return a record's head and where its parts lie.
+
+    Returns  (head fields, body begin, topic begin, topic end, properties begin, properties end)
+    Errors   BadRecord when lengths and total size disagree or leave the buffer
+    """
+    try:
+        (system_flag,) = SYSTEM_FLAG.unpack_from(buffer, position + SYSTEM_FLAG_POSITION)
+        head_struct = HEADS[system_flag & HOSTS_V6_MASK]
+        head = head_struct.unpack_from(buffer, position)
+        body_begin = position + head_struct.size
+        topic_begin = body_begin + head[14]
+        if head[14] < 0:
+            raise BadRecord("negative body length")
+        if head[1] == MAGIC_V2:
+            (topic_size,) = _I16.unpack_from(buffer, topic_begin)
+            topic_begin += 2
+        else:
+            (topic_size,) = _U8.unpack_from(buffer, topic_begin)
+            topic_begin += 1
+        topic_end = topic_begin + topic_size
+        (block_size,) = _I16.unpack_from(buffer, topic_end)
+    except struct.error as error:
+        raise BadRecord("it leaves its file") from error
+    block_begin = topic_end + 2
+    block_end = block_begin + block_size
+    if topic_size < 0 or block_size < 0 or block_end - position != head[0]:
+        raise BadRecord("its lengths disagree with its size")
+    if block_end > len(buffer):
+        raise BadRecord("it leaves its file")
+    return head, body_begin, topic_begin, topic_end, block_begin, block_end
+
+
+def decode_record(buffer: Buffer, position: int = 0, *, unfold: bool = True) -> StoredMessage:
+    """Return the record at a position; `unfold` decompresses its body.
+
+    Errors   BadRecord; neither CRC nor own offset are looked at (see `check_record`)
+    """
+    head, body_begin, topic_begin, topic_end, block_begin, block_end = split_record(
+        buffer, position
+    )
+    body = bytes(buffer[body_begin : body_begin + head[14]])
+    return StoredMessage(
+        topic=bytes(buffer[topic_begin:topic_end]).decode("utf-8", "replace"),
+        queue_id=head[3],
+        queue_offset=head[5],
+        physical_offset=head[6],
+        store_size=head[0],
+        body=plain_body(body, head[7]) if unfold else body,
+        body_crc=head[2],
+        properties=decode_properties(buffer[block_begin:block_end]),
+        system_flag=head[7],
+        flag=head[4],
+        reconsume_times=head[12],
+        born_timestamp_ms=head[8],
+        born_host=head[9],
+        store_timestamp_ms=head[10],
+        store_host=head[11],
+        prepared_transaction_offset=head[13],
+    )
+
+
+def check_record(
+    buffer: Buffer,
+    position: int,
+    physical_offset: int,
+    *,
+    crc: bool = True,
+    property_crc: bool = False,
+) -> int:
+    """Return the size of the sound record at a position, 0 for a BLANK.
+
+    Checks   size, magic, lengths, own offset; with `crc` the body's CRC and, where the record
+             carries one, the property CRC; with `property_crc` (the writer appends one) also that
+             the properties do not end in zeros, as they do when their page was lost
+    Errors   BadRecord
+    Source   CommitLog.checkMessageAndReturnSize
+    """
+    size, magic = SIZE_AND_MAGIC.unpack_from(buffer, position)
+    if magic == MAGIC_BLANK:
+        return 0
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise BadRecord(f"magic 0x{magic:08X} is none of a record")
+    if size < RECORD_SIZE_MIN or position + size > len(buffer):
+        raise BadRecord(f"size {size} leaves its file or is too small")
+    head, body_begin, _, _, block_begin, block_end = split_record(buffer, position)
+    if head[6] != physical_offset:
+        raise BadRecord(f"it says it lies at {head[6]}")
+    if crc:
+        body = memoryview(buffer)[body_begin : body_begin + head[14]]
+        if head[14] and body_crc(body) != head[2]:
+            raise BadRecord("the CRC of its body is wrong")
+        if block_end - block_begin >= PROPERTY_CRC_SIZE:
+            _check_property_crc(buffer, position, block_end)
+        if property_crc and block_end > block_begin and not buffer[block_end - 1]:
+            raise BadRecord("its properties end in zeros")
+    return int(size)
+
+
+def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
+    field_begin = block_end - PROPERTY_CRC_SIZE
+    found = bytes(buffer[field_begin:block_end])
+    if not found.startswith(_CRC_MARK):
+        return
+    if found != property_crc_field(memoryview(buffer)[position:field_begin]):
+        raise BadRecord("the CRC over its properties is wrong")

@@ -1,0 +1,1 @@
+"""The structures on disk, one by one; none knows another."""

@@ -1,0 +1,259 @@
+"""The commit log: every message once, in the order it arrived.
+
+    min_offset                                            appended
+    |--- file ---|--- file ---BLANK|--- file --------------|....... spare
+                                             flushed ^
+
+Invariants
+    1. Records are contiguous; a file ends with a BLANK record or at its last byte.
+    2. appended >= flushed; both only grow, except in `truncate`.
+    3. A record's own physical offset equals the place where it lies.
+    4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
+Not here: durability (store/durability.py), what records mean (services/), rebuilding
+(store/recovery.py), making the next file in time (store/allocation.py).
+Source: CommitLog, MappedFileQueue.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from broker.files.disk import Disk
+from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file_queue import MappedFileQueue
+from broker.format.names import offset_file_name
+from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record, encode_blank
+from broker.format.record_scan import RecordScan
+from broker.model.results import ScanEnd
+
+DRAFT_NAME: Final = "commitlog.draft"
+_KEY_NAMES: Final = "mappedFileSizeCommitLog"
+
+
+class LogScan:
+    """A walk over the log from one record start; iterating yields (offset, file, position, size).
+
+    Afterwards `position` is the physical offset where sound records end, and `end`, `reason`,
+    `path` tell why the walk stopped there.
+    """
+
+    __slots__ = (
+        "_crc", "_property_crc", "_queue", "_upper", "end", "path", "position", "reason",
+    )  # fmt: skip
+
+    def __init__(
+        self, queue: MappedFileQueue, begin: int, upper: int, *, crc: bool, property_crc: bool
+    ) -> None:
+        self._queue = queue
+        self._upper = upper
+        self._crc = crc
+        self._property_crc = property_crc
+        self.position = begin
+        self.end = ScanEnd.END_OF_DATA
+        self.reason = ""
+        self.path = ""
+
+    def __iter__(self) -> Iterator[tuple[int, MappedFile, int, int]]:
+        while self.position < self._upper:
+            file = self._queue.file_at(self.position)
+            if file is None:
+                return
+            scan = RecordScan(
+                file.view,
+                file.base,
+                self.position - file.base,
+                crc=self._crc,
+                property_crc=self._property_crc,
+            )
+            for position, size in scan:
+                physical_offset = file.base + position
+                if physical_offset >= self._upper:
+                    return
+                yield physical_offset, file, position, size
+                self.position = physical_offset + size
+            if not scan.blank and scan.position + BLANK_SIZE <= file.size:
+                self.end, self.reason, self.path = scan.end, scan.reason, str(file.path)
+                return
+            if self._queue.file_at(file.base + file.size) is None:
+                return
+            self.position = file.base + file.size
+
+
+class CommitLog:
+    """The log of one store. All methods are synchronous; writers hold the store's put-lock."""
+
+    __slots__ = ("_disk", "_last", "_property_crc", "_spare", "appended", "files", "flushed")
+
+    def __init__(
+        self, disk: Disk, directory: Path, file_size_bytes: int, *, property_crc: bool = False
+    ) -> None:
+        self._disk = disk
+        self._property_crc = property_crc
+        self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES)
+        self._spare: MappedFile | None = None
+        self._last: MappedFile | None = None
+        self.appended = 0
+        self.flushed = 0
+
+    @property
+    def file_size_bytes(self) -> int:
+        """Length of each file."""
+        return self.files.file_size
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest file."""
+        return self.files.min_offset
+
+    @property
+    def record_size_max(self) -> int:
+        """The largest record, or batch, that a file can hold."""
+        return self.files.file_size - BLANK_SIZE
+
+    # -- appending -----------------------------------------------------------------------------
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether `place` would succeed at once."""
+        if self._last is None:
+            return self._spare is not None
+        left = self._last.size - self._last.wrote
+        return size_bytes + BLANK_SIZE <= left or self._spare is not None
+
+    def place(self, size_bytes: int) -> int:
+        """Return the physical offset where so many bytes go; closes the file when they do not fit.
+
+        Shape    size_bytes <= record_size_max, and `has_room` holds
+        Effects  may write one BLANK and go to the next file; `write` must follow
+        Source   DefaultAppendMessageCallback.doAppend (END_OF_FILE)
+        """
+        assert size_bytes <= self.record_size_max
+        last = self._last
+        if last is None:
+            return self._advance().base
+        left = last.size - last.wrote
+        if size_bytes + BLANK_SIZE > left:
+            if left >= BLANK_SIZE:
+                last.write(last.wrote, encode_blank(left))
+            last.wrote = last.size
+            last = self._advance()
+        return last.base + last.wrote
+
+    def write(self, physical_offset: int, content: bytes) -> None:
+        """Store records at the offset `place` gave for them.
+
+        Effects  `appended` becomes the end of the records
+        Blocks   at most some page faults; no sync
+        """
+        last = self._last
+        assert last is not None
+        assert physical_offset == last.base + last.wrote
+        last.write(last.wrote, content)
+        last.wrote += len(content)
+        self.appended = physical_offset + len(content)
+
+    def _advance(self) -> MappedFile:
+        spare = self._spare
+        assert spare is not None
+        self._spare = None
+        self.files.append_file(spare)
+        self._last = spare
+        return spare
+
+    # -- the next file -------------------------------------------------------------------------
+    @property
+    def spare_base(self) -> int | None:
+        """Base of the file that should be made now, None when it is there."""
+        if self._spare is not None:
+            return None
+        if self._last is None:
+            return self.appended - self.appended % self.files.file_size
+        return self._last.base + self._last.size
+
+    def make_spare(self, own_directory: Path, base: int) -> MappedFile:
+        """Make a file, every byte allocated; touches nothing of this object.
+
+        Blocks   up to some 50 ms: run it off the event loop
+        Errors   DiskFull, AllocationFailed
+        """
+        directory, size = self.files.directory, self.files.file_size
+        self._disk.make_directory(directory)
+        path = directory / offset_file_name(base)
+        descriptor = self._disk.make_allocated_file(own_directory / DRAFT_NAME, path, size)
+        return MappedFile(self._disk, path, base, size).adopt(descriptor)
+
+    def offer_spare(self, file: MappedFile) -> None:
+        """Take the file as the next one; one made for another place is removed."""
+        if file.base == self.spare_base:
+            self._spare = file
+        else:
+            file.remove()
+
+    # -- reading -------------------------------------------------------------------------------
+    def read(self, physical_offset: int, size_bytes: int) -> bytes:
+        """Return a copy of the bytes at an offset, shorter where the file ends."""
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return b""
+        position = physical_offset - file.base
+        return bytes(file.view[position : position + size_bytes])
+
+    def record_size_at(self, physical_offset: int) -> int | None:
+        """Return the size of the record that starts at an offset, None when none starts there."""
+        file = self.files.file_at(physical_offset)
+        if file is None or physical_offset >= self.appended:
+            return None
+        position = physical_offset - file.base
+        if position + SIZE_AND_MAGIC.size > file.size:
+            return None
+        try:
+            return check_record(file.view, position, physical_offset, crc=False) or None
+        except BadRecord:
+            return None
+
+    def scan(self, begin: int, upper: int = 2**63, *, crc: bool = False) -> LogScan:
+        """Return a walk over the records from a record start up to an offset."""
+        return LogScan(
+            self.files,
+            max(begin, self.min_offset),
+            upper,
+            crc=crc,
+            property_crc=self._property_crc,
+        )
+
+    # -- opening, syncing, cutting -------------------------------------------------------------
+    def load(self, *, read_only: bool = False) -> None:
+        """Find the files; `adopt_end` must follow once recovery knows where data end."""
+        self.files.load(read_only=read_only)
+        self.appended = self.files.max_offset
+
+    def adopt_end(self, end: int) -> None:
+        """Start appending at an offset that recovery found, everything before it being durable."""
+        self.files.cut(end)
+        self._last = self.files.file_at(end - 1) if self.files.files and end else None
+        if self._last is None and self.files.files:
+            self._last = self.files.files[0].open()
+        if self._last is not None:
+            self._last.wrote = end - self._last.base
+            self._last.allocate(self._last.size, self._last.size)
+        self.appended = end
+        self.flushed = end
+
+    def truncate(self, physical_offset: int) -> None:
+        """Drop everything from an offset on and zero what stood there."""
+        file = self.files.file_at(physical_offset)
+        if file is not None:
+            file.wrote = min(file.wrote, physical_offset - file.base)
+            file.zero_from(physical_offset - file.base)
+            file.sync()
+        self.adopt_end(physical_offset)
+
+    def dirty_files(self, upto: int) -> list[MappedFile]:
+        """Return the files with bytes between `flushed` and an offset, oldest first."""
+        size = self.files.file_size
+        return [f for f in self.files.files if f.base < upto and f.base + size > self.flushed]
+
+    def close(self) -> None:
+        """Unmap all files and remove a spare one that was never used."""
+        if self._spare is not None:
+            self._spare.remove()
+            self._spare = None
+        self.files.close()

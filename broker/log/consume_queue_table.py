@@ -1,0 +1,150 @@
+"""All consume queues of a store: a view of the log.
+
+    consumequeue/TOPIC/QUEUE/FILE
+
+Queues come into being with their first record. Prepared and rolled-back records have none.
+Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from broker.files.disk import Disk
+from broker.format.consume_unit import round_file_size
+from broker.format.names import offset_from_file_name, queue_directory, queue_id_from_name
+from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import IllegalTopic, StoreGap
+from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE, DispatchEntry
+from broker.model.offsets import QueueKey
+from broker.model.stats import Gauge
+from broker.model.topic_names import check_topic
+
+
+class ConsumeQueueTable:
+    """Queues by (topic, queue id)."""
+
+    __slots__ = ("_disk", "_file_size", "_held", "damaged", "directory", "name", "queues", "stats")
+
+    def __init__(self, disk: Disk, directory: Path, file_size_bytes: int) -> None:
+        self._disk = disk
+        self._file_size = round_file_size(file_size_bytes)
+        self.directory = directory
+        self.name = "consume queues"
+        self.queues: dict[QueueKey, ConsumeQueue] = {}
+        self.damaged: set[QueueKey] = set()
+        """Queues that miss a file in the middle; found by `load`."""
+        self._held: list[DispatchEntry] = []
+        self.stats: list[Gauge] = [
+            Gauge(
+                "pocketmq_consume_queue_files",
+                "Files of all consume queues.",
+                lambda: float(sum(len(queue.files.files) for queue in self.queues.values())),
+            )
+        ]
+
+    @property
+    def durable_offset(self) -> int:
+        """End of the last record that has a unit in some queue, 0 without units."""
+        return max((queue.max_physical_offset for queue in self.queues.values()), default=0)
+
+    def durable_below(self, physical_offset: int) -> int:
+        """Return `durable_offset` as `truncate` would leave it."""
+        return max((queue.end_below(physical_offset) for queue in self.queues.values()), default=0)
+
+    def load(self, *, read_only: bool = False) -> None:
+        """Find all queues; names that are no topic or no queue id are passed over.
+
+        Errors   NotAStore, WrongFileSize
+        """
+        for topic in self._disk.names(self.directory):
+            for name in self._disk.names(self.directory / topic) if _is_topic(topic) else ():
+                queue_id = queue_id_from_name(name)
+                if queue_id is not None:
+                    self._load_queue(topic, queue_id, read_only)
+        for key in [key for key, queue in self.queues.items() if not queue.files.files]:
+            del self.queues[key]
+
+    def _load_queue(self, topic: str, queue_id: int, read_only: bool) -> None:
+        try:
+            self._open(topic, queue_id).load(read_only=read_only)
+        except StoreGap:
+            self.damaged.add((topic, queue_id))
+
+    def _open(self, topic: str, queue_id: int) -> ConsumeQueue:
+        directory = queue_directory(self.directory, topic, queue_id)
+        queue = ConsumeQueue(self._disk, directory, self._file_size, topic=topic, queue_id=queue_id)
+        self.queues[topic, queue_id] = queue
+        return queue
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Return a queue something was stored in."""
+        return self.queues.get((topic, queue_id))
+
+    def apply(self, entries: Sequence[DispatchEntry]) -> None:
+        """Give each record to its queue.
+
+        Errors   DiskFull, AllocationFailed: what was not taken is held for the next call
+        """
+        if self._held:
+            entries = [*self._held, *entries]
+        self._held = list(entries)
+        groups: dict[QueueKey, list[DispatchEntry]] = {}
+        for entry in entries:
+            if entry[10] not in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+                continue
+            key = (entry[4], entry[5])
+            group = groups.get(key)
+            if group is None:
+                groups[key] = [entry]
+            else:
+                group.append(entry)
+        for key, group in groups.items():
+            queue = self.queues.get(key) or self._open(*key)
+            queue.put_all(group)
+        self._held = []
+
+    def remove(self, keys: set[QueueKey]) -> None:
+        """Remove queues with their files: they are to be built again."""
+        for key in keys & self.queues.keys():
+            queue = self.queues.pop(key)
+            while queue.files.files:
+                queue.files.files.pop().remove()
+            directory = queue.files.directory
+            for name in self._disk.names(directory):  # Files behind a gap were never loaded.
+                if offset_from_file_name(name) is not None:
+                    self._disk.unlink(directory / name)
+
+    def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+        """Drop the units of records at or behind a physical offset in every queue."""
+        del time_of  # Units carry no time.
+        self._held.clear()
+        for queue in self.queues.values():
+            queue.truncate(physical_offset)
+        for key in [key for key, queue in self.queues.items() if not queue.files.files]:
+            del self.queues[key]
+
+    def correct_min(self, min_physical_offset: int) -> None:
+        """Set every queue's minimum to what the log still holds."""
+        for queue in self.queues.values():
+            queue.correct_min(min_physical_offset)
+
+    def flush(self) -> None:
+        """Make all units durable; blocks."""
+        for queue in self.queues.values():
+            upto = queue.files.max_offset
+            for file in queue.dirty_files():
+                file.sync()
+            queue.flushed = upto
+
+    def close(self) -> None:
+        """Unmap all files."""
+        for queue in self.queues.values():
+            queue.files.close()
+
+
+def _is_topic(name: str) -> bool:
+    try:
+        check_topic(name)
+    except IllegalTopic:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""Every error this broker raises, with its wire code and whether a retry makes sense.
+
+BrokerError
+    RequestError                the request is at fault; the client changes it
+        IllegalTopic · SystemTopic · TopicNotFound · TopicExists
+        IllegalGroup · IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
+        IllegalMessageId · MessageNotFound
+        BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge
+        NoMessages · TooManyMessages · MixedTopics · MixedQueues
+        QueueOutOfRange · TopicNotWritable · TopicNotReadable
+        IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
+    Unavailable                 nothing is wrong with the request; try again
+        NotAccepting · BrokerReadOnly · StoreBusy · TooManyRequests · Draining · DiskFull
+    StorageError                the operator acts
+        Corruption · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
+        UnknownGeometry · IllegalConfig · ViewFailed
+        StoreFailed             the process ends
+            FsyncFailed · AllocationFailed
+
+Each class carries typed fields and says what happened, which limit it met, and what to do next.
+Only `rpc/status.py` turns codes into wire statuses.
+"""
+
+from broker.model.errors.code import (
+    BrokerError,
+    Code,
+    RequestError,
+    shown,
+)
+from broker.model.errors.request import (
+    BodyEmpty,
+    BodyTooLarge,
+    IllegalFilter,
+    IllegalGroup,
+    IllegalKey,
+    IllegalMessageGroup,
+    IllegalMessageId,
+    IllegalNumber,
+    IllegalPageToken,
+    IllegalProperty,
+    IllegalTag,
+    IllegalTopic,
+    MessageNotFound,
+    MixedQueues,
+    MixedTopics,
+    NoMessages,
+    OffsetOutOfRange,
+    PropertiesTooLarge,
+    QueueOutOfRange,
+    RecordTooLarge,
+    SystemTopic,
+    TooManyMessages,
+    TooManyProperties,
+    TopicExists,
+    TopicNotFound,
+    TopicNotReadable,
+    TopicNotWritable,
+    UnsupportedFeature,
+)
+from broker.model.errors.storage import (
+    AllocationFailed,
+    BrokerReadOnly,
+    Corruption,
+    DiskFull,
+    Draining,
+    FsyncFailed,
+    IllegalConfig,
+    NotAccepting,
+    NotAStore,
+    StorageError,
+    StoreBusy,
+    StoreFailed,
+    StoreGap,
+    StoreLocked,
+    StoreTooNew,
+    TooManyRequests,
+    Unavailable,
+    UnknownGeometry,
+    ViewFailed,
+    WrongFileSize,
+)
+
+__all__ = [
+    "AllocationFailed",
+    "BodyEmpty",
+    "BodyTooLarge",
+    "BrokerError",
+    "BrokerReadOnly",
+    "Code",
+    "Corruption",
+    "DiskFull",
+    "Draining",
+    "FsyncFailed",
+    "IllegalConfig",
+    "IllegalFilter",
+    "IllegalGroup",
+    "IllegalKey",
+    "IllegalMessageGroup",
+    "IllegalMessageId",
+    "IllegalNumber",
+    "IllegalPageToken",
+    "IllegalProperty",
+    "IllegalTag",
+    "IllegalTopic",
+    "MessageNotFound",
+    "MixedQueues",
+    "MixedTopics",
+    "NoMessages",
+    "NotAStore",
+    "NotAccepting",
+    "OffsetOutOfRange",
+    "PropertiesTooLarge",
+    "QueueOutOfRange",
+    "RecordTooLarge",
+    "RequestError",
+    "StorageError",
+    "StoreBusy",
+    "StoreFailed",
+    "StoreGap",
+    "StoreLocked",
+    "StoreTooNew",
+    "SystemTopic",
+    "TooManyMessages",
+    "TooManyProperties",
+    "TooManyRequests",
+    "TopicExists",
+    "TopicNotFound",
+    "TopicNotReadable",
+    "TopicNotWritable",
+    "Unavailable",
+    "UnknownGeometry",
+    "UnsupportedFeature",
+    "ViewFailed",
+    "WrongFileSize",
+    "shown",
+]

@@ -1,0 +1,72 @@
+"""The root of the error tree: wire codes, reasons, and how client text is shown."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Final
+
+SHOWN_LENGTH_MAX: Final = 200
+"""Client text is cut here in messages: an error must not become a way to flood logs."""
+
+
+class Code(Enum):
+    """Numbers of the v2 protocol (apache.rocketmq.v2.Code) that our errors map to."""
+
+    BAD_REQUEST = 40000
+    ILLEGAL_TOPIC = 40002
+    ILLEGAL_CONSUMER_GROUP = 40003
+    ILLEGAL_MESSAGE_TAG = 40004
+    ILLEGAL_MESSAGE_KEY = 40005
+    ILLEGAL_MESSAGE_GROUP = 40006
+    ILLEGAL_MESSAGE_PROPERTY_KEY = 40007
+    ILLEGAL_MESSAGE_ID = 40009
+    ILLEGAL_FILTER_EXPRESSION = 40010
+    MESSAGE_CORRUPTED = 40016
+    ILLEGAL_OFFSET = 40019
+    FORBIDDEN = 40300
+    MESSAGE_NOT_FOUND = 40401
+    TOPIC_NOT_FOUND = 40402
+    PAYLOAD_TOO_LARGE = 41300
+    MESSAGE_BODY_TOO_LARGE = 41301
+    MESSAGE_BODY_EMPTY = 41302
+    PRECONDITION_FAILED = 42800
+    TOO_MANY_REQUESTS = 42900
+    MESSAGE_PROPERTIES_TOO_LARGE = 43101
+    INTERNAL_SERVER_ERROR = 50001
+    HA_NOT_AVAILABLE = 50002
+    UNSUPPORTED = 50500
+
+
+def shown(value: object) -> str:
+    """Return client text as it may appear in a message: quoted, without control characters, cut."""
+    if not isinstance(value, str):
+        return str(value)
+    text = repr(value)
+    return text if len(text) <= SHOWN_LENGTH_MAX else text[:SHOWN_LENGTH_MAX] + "…'"
+
+
+@dataclass(eq=False)
+class BrokerError(Exception):
+    """Base of all; `reason` is the stable name that clients may test for."""
+
+    code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
+    retryable: ClassVar[bool] = False
+    message: ClassVar[str] = "internal error"
+    plain: ClassVar[frozenset[str]] = frozenset({"why", "feature", "field", "path", "key_names"})
+    """Fields that hold our own words and are printed without quotes."""
+
+    @property
+    def reason(self) -> str:
+        """The class name, fixed for clients."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        fields = vars(self).items()
+        texts = {k: str(v) if k in self.plain else shown(v) for k, v in fields}
+        return self.message.format(**texts)
+
+
+@dataclass(eq=False)
+class RequestError(BrokerError):
+    """The request is at fault; sent again as it is, it fails again."""
+
+    code: ClassVar[Code] = Code.BAD_REQUEST

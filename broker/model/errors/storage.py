@@ -1,0 +1,196 @@
+"""Moments and disks that are at fault: what a retry or an operator mends."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from broker.model.errors.code import BrokerError, Code
+
+
+@dataclass(eq=False)
+class Unavailable(BrokerError):
+    """The request is fine, the moment is not."""
+
+    code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
+    retryable: ClassVar[bool] = True
+
+
+@dataclass(eq=False)
+class NotAccepting(Unavailable):
+    """A send before the configured time of the first one."""
+
+    message: ClassVar[str] = "sends are accepted from {accept_from_ms} (epoch ms) on"
+    accept_from_ms: int
+
+
+@dataclass(eq=False)
+class BrokerReadOnly(Unavailable):
+    """The broker's own permission forbids writing."""
+
+    code: ClassVar[Code] = Code.FORBIDDEN
+    retryable: ClassVar[bool] = False
+    message: ClassVar[str] = "the broker takes no messages: {why}"
+    why: str
+
+
+@dataclass(eq=False)
+class StoreBusy(Unavailable):
+    """The put-lock has been held too long."""
+
+    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
+    message: ClassVar[str] = (
+        "a write has held the store for {held_ms} ms (limit {limit_ms}); try again"
+    )
+    held_ms: int
+    limit_ms: int
+
+
+@dataclass(eq=False)
+class TooManyRequests(Unavailable):
+    """More requests of one class at once than are admitted."""
+
+    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
+    message: ClassVar[str] = "{limit} requests of class {field} are in progress; try again"
+    field: str
+    limit: int
+
+
+@dataclass(eq=False)
+class Draining(Unavailable):
+    """The broker is about to stop."""
+
+    message: ClassVar[str] = "the broker is stopping; try again elsewhere or later"
+
+
+@dataclass(eq=False)
+class DiskFull(Unavailable):
+    """No room for the next file; reading goes on, writing resumes by itself."""
+
+    message: ClassVar[str] = "the disk under {path} is full; free space, sends resume by themselves"
+    path: str
+
+
+@dataclass(eq=False)
+class StorageError(BrokerError):
+    """Something on disk is not as it must be; an operator looks at it."""
+
+    code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
+
+
+@dataclass(eq=False)
+class Corruption(StorageError):
+    """Bytes that cannot be what was written."""
+
+    message: ClassVar[str] = (
+        "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
+    )
+    path: str
+    file_position: int
+    physical_offset: int
+    why: str
+
+
+@dataclass(eq=False)
+class StoreLocked(StorageError):
+    """Another process has the store open."""
+
+    message: ClassVar[str] = "{path} is in use by another process; stop it or use another directory"
+    path: str
+
+
+@dataclass(eq=False)
+class NotAStore(StorageError):
+    """A directory that holds other things."""
+
+    message: ClassVar[str] = "{path} is not a store: {why}; name an empty or a store directory"
+    path: str
+    why: str
+
+
+@dataclass(eq=False)
+class StoreTooNew(StorageError):
+    """A store written by a later version of this broker."""
+
+    message: ClassVar[str] = (
+        "{path} has format version {found}, this broker knows up to {known}; use a later one"
+    )
+    path: str
+    found: int
+    known: int
+
+
+@dataclass(eq=False)
+class StoreGap(StorageError):
+    """Files in a row with one missing between them."""
+
+    message: ClassVar[str] = (
+        "{path} starts at {found}, expected {expected}: a file is missing before it; "
+        "bring it back from a copy"
+    )
+    path: str
+    expected: int
+    found: int
+
+
+@dataclass(eq=False)
+class WrongFileSize(StorageError):
+    """A file of another length than its row has."""
+
+    message: ClassVar[str] = (
+        "{path} has {found_bytes} bytes, expected {expected_bytes}; "
+        "set {key_names} as the writer had it, or restore the file"
+    )
+    path: str
+    expected_bytes: int
+    found_bytes: int
+    key_names: str
+
+
+@dataclass(eq=False)
+class UnknownGeometry(StorageError):
+    """File sizes that can be read in more than one way."""
+
+    message: ClassVar[str] = "{path}: {why}; set {key_names}"
+    path: str
+    why: str
+    key_names: str
+
+
+@dataclass(eq=False)
+class IllegalConfig(StorageError):
+    """A setting that cannot be used."""
+
+    message: ClassVar[str] = "setting {field}: {why}"
+    field: str
+    why: str
+
+
+@dataclass(eq=False)
+class ViewFailed(StorageError):
+    """A consume queue or index file could not be written after all tries."""
+
+    message: ClassVar[str] = "{path} could not be written after {tries} tries: {why}"
+    path: str
+    tries: int
+    why: str
+
+
+@dataclass(eq=False)
+class StoreFailed(StorageError):
+    """The store stopped working; nothing is acknowledged any more and the process ends."""
+
+    message: ClassVar[str] = "the store has stopped: {why}"
+    why: str
+
+
+@dataclass(eq=False)
+class FsyncFailed(StoreFailed):
+    """The disk refused to keep what was written; trying again would hide the loss."""
+
+    message: ClassVar[str] = "the disk refused to keep written bytes ({why}); the broker ends"
+
+
+@dataclass(eq=False)
+class AllocationFailed(StoreFailed):
+    """A file could not be made for another reason than a full disk."""
+
+    message: ClassVar[str] = "a file could not be made ({why}); the broker ends"

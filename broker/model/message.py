@@ -1,0 +1,147 @@
+"""A message on its way in, a message as stored, and what dispatch needs to know of it.
+
+`PutRow` and `DispatchEntry` are plain tuples: they are made once per message on the hot path,
+where a named tuple or an object costs ten times as much.
+"""
+
+from typing import Final, NamedTuple
+
+# Property names (MessageConst).
+KEYS: Final = "KEYS"
+TAGS: Final = "TAGS"
+UNIQUE_KEY: Final = "UNIQ_KEY"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+CLUSTER: Final = "CLUSTER"
+MSG_REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+SHARDING_KEY: Final = "__SHARDINGKEY"
+DELIVER_AT: Final = "TIMER_DELIVER_MS"
+PROPERTY_CRC: Final = "__CRC32#"
+
+KEY_SEPARATOR: Final = " "
+
+RESERVED_PROPERTIES: Final = frozenset(
+    """KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET
+    BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION
+    TRACE_ON UNIQ_KEY EXTEND_UNIQ_INFO MAX_RECONSUME_TIMES CONSUME_START_TIME DUP_INFO POP_CK
+    POP_CK_OFFSET 1ST_POP_TIME TRAN_PREPARED_QUEUE_OFFSET INSTANCE_ID CORRELATION_ID
+    REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE INNER_NUM INNER_BASE
+    INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET __BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC
+    DLQ_ORIGIN_MESSAGE_ID __CRC32# __SHARDINGKEY __transactionId__ TRANSACTION_CHECK_TIMES
+    CHECK_IMMUNITY_TIME_IN_SECONDS ORIGIN_GROUP""".split()
+)
+"""Names a client may not set: the broker reads meaning from them."""
+
+# System flag bits (MessageSysFlag).
+FLAG_COMPRESSED: Final = 0x1
+FLAG_MULTI_TAGS: Final = 0x2
+FLAG_TRANSACTION_MASK: Final = 0xC
+TRANSACTION_NONE: Final = 0x0
+TRANSACTION_PREPARED: Final = 0x4
+TRANSACTION_COMMIT: Final = 0x8
+TRANSACTION_ROLLBACK: Final = 0xC
+FLAG_BORN_HOST_V6: Final = 0x10
+FLAG_STORE_HOST_V6: Final = 0x20
+
+PutRow = tuple[bytes, bytes, int, int, bytes, str, str, str]
+"""One message to put: (body, property block, flag, born timestamp in ms, born host as packed
+address and port, unique key, keys joined by spaces, tag). Empty strings stand for absent ones;
+the last three repeat what the property block says, so that dispatch need not parse it."""
+
+DispatchEntry = tuple[int, int, int, int, str, int, int, str, str, str, int]
+"""One record for the views: (physical offset, size in bytes, tags code, store timestamp in ms,
+topic, queue id, queue offset, unique key, keys, tag, transaction bits of the system flag)."""
+
+
+class PutAddress(NamedTuple):
+    """Where rows of one put go, and what all of them share.
+
+    store_host is a packed address and port: 8 bytes (IPv4) or 20 (IPv6).
+    """
+
+    topic: str
+    queue_id: int
+    store_host: bytes
+    system_flag: int = 0
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+class StoredMessage:
+    """A record of the commit log, decoded.
+
+    body is as a consumer wants it: decompressed; `body_crc` is of the stored bytes. Hosts are
+    packed address and port (see `format/hosts.py`).
+    """
+
+    __slots__ = (
+        "body",
+        "body_crc",
+        "born_host",
+        "born_timestamp_ms",
+        "flag",
+        "physical_offset",
+        "prepared_transaction_offset",
+        "properties",
+        "queue_id",
+        "queue_offset",
+        "reconsume_times",
+        "store_host",
+        "store_size",
+        "store_timestamp_ms",
+        "system_flag",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        store_size: int,
+        body: bytes,
+        body_crc: int,
+        properties: dict[str, str],
+        system_flag: int,
+        flag: int,
+        reconsume_times: int,
+        born_timestamp_ms: int,
+        born_host: bytes,
+        store_timestamp_ms: int,
+        store_host: bytes,
+        prepared_transaction_offset: int,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.queue_offset = queue_offset
+        self.physical_offset = physical_offset
+        self.store_size = store_size
+        self.body = body
+        self.body_crc = body_crc
+        self.properties = properties
+        self.system_flag = system_flag
+        self.flag = flag
+        self.reconsume_times = reconsume_times
+        self.born_timestamp_ms = born_timestamp_ms
+        self.born_host = born_host
+        self.store_timestamp_ms = store_timestamp_ms
+        self.store_host = store_host
+        self.prepared_transaction_offset = prepared_transaction_offset
+
+    @property
+    def unique_key(self) -> str:
+        """The id its producer gave it, or the broker made; "" when the record carries none."""
+        return self.properties.get(UNIQUE_KEY, "")
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys it can be queried by, split at single spaces, empty pieces dropped."""
+        return [key for key in self.properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
+
+    @property
+    def tag(self) -> str | None:
+        """The tag, None when the record carries none."""
+        return self.properties.get(TAGS)

@@ -1,0 +1,178 @@
+"""What the command line's client gives and takes: plain values, nothing of gRPC.
+
+What goes wrong is one of
+    ClientError            the broker said no: its reason, message, fields, and whether to try again
+    Unreachable            nobody answered at the endpoint
+    DeadlineExceeded       somebody is there, but the answer did not come in time
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from broker.model.message import StoredMessage
+from broker.model.results import PullStatus, PutStatus
+
+
+class ClientError(Exception):
+    """The broker's answer was an error; `code` is the name of its gRPC status."""
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        code: str = "",
+        retryable: bool = False,
+        fields: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.code = code
+        self.retryable = retryable
+        self.fields = fields or {}
+
+
+class Unreachable(ClientError):
+    """Nobody answered at the endpoint."""
+
+
+class DeadlineExceeded(ClientError):
+    """The answer did not come in time; whether the request took effect is unknown."""
+
+
+class Wait(Enum):
+    """What a send waits for; names are the proto's."""
+
+    DURABLE = 1
+    APPENDED = 2
+
+
+class Shape(Enum):
+    """How a pull's messages come; names are the proto's."""
+
+    MESSAGES = 0
+    RECORDS = 1
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message to send; None and "" stand for what is not given."""
+
+    topic: str
+    body: bytes
+    tag: str | None = None
+    keys: Sequence[str] = ()
+    message_id: str = ""
+    queue_id: int | None = None
+    message_group: str | None = None
+    delay_level: int | None = None
+    deliver_at_ms: int | None = None
+    priority: int | None = None
+    transactional: bool = False
+    properties: dict[str, str] = field(default_factory=dict)
+    born_timestamp_ms: int | None = None
+    born_host: str | None = None
+    flag: int = 0
+
+
+class Receipt(NamedTuple):
+    """Where a message that was sent lies."""
+
+    topic: str
+    message_id: str
+    offset_message_id: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    store_timestamp_ms: int
+    status: PutStatus
+
+
+@dataclass(frozen=True)
+class PullQuery:
+    """What to pull; 0 stands for the broker's default, `sql` says what language the filter is."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    group: str = ""
+    max_messages: int = 0
+    max_bytes: int = 0
+    expression: str = "*"
+    sql: bool = False
+    wait_ms: int = 0
+    shape: Shape = Shape.MESSAGES
+    commit_offset: int | None = None
+
+
+class KeyQuery(NamedTuple):
+    """Which messages to look for by key; times in ms, 0 stands for the broker's default."""
+
+    topic: str
+    key: str
+    count_max: int = 0
+    begin_ms: int = 0
+    end_ms: int = 0
+    page_token: str = ""
+
+
+class PullPage(NamedTuple):
+    """What a pull found; `records` holds joined commit-log records, for shape RECORDS."""
+
+    status: PullStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[StoredMessage]
+    records: bytes
+
+
+class QueueState(NamedTuple):
+    """A queue's offsets, [min, max), and when its first and last message were stored (0: none)."""
+
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    min_store_timestamp_ms: int
+    max_store_timestamp_ms: int
+
+
+class TopicState(NamedTuple):
+    """A topic; `type` is a name of the proto's TopicType, `queues` is filled by describe_topic."""
+
+    name: str
+    read_queue_count: int
+    write_queue_count: int
+    permission: int
+    type: str
+    system: bool
+    order: bool
+    attributes: dict[str, str]
+    queues: list[QueueState]
+
+
+class TopicPage(NamedTuple):
+    """Some topics, by name; an empty token says that there are no more."""
+
+    topics: list[TopicState]
+    next_page_token: str
+
+
+class StoreStatus(NamedTuple):
+    """What a store is doing and how far it has come; offsets are physical."""
+
+    state: str
+    directory: str
+    min_offset: int
+    appended_offset: int
+    flushed_offset: int
+    dispatched_offset: int
+    flush_mode: str
+    version: str
+    topic_count: int
+    queue_count: int
+    cluster: str
+    broker: str

@@ -1,0 +1,90 @@
+"""grpc.health.v1 on grpc.aio: who asks, and who watches, learns what is served.
+
+    ""                      the whole server
+    "pocketmq.v1.Broker"    a service
+    "store.write"           whether sends are taken: NOT_SERVING while the broker is read-only
+
+A watch ends when the server drains. The servicer that comes with grpcio keeps it open, and one
+open watch makes a stopping server wait out its whole grace.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+NAME: Final = "grpc.health.v1.Health"
+WHOLE_SERVER: Final = ""
+STORE_WRITE: Final = "store.write"
+
+SERVING: Final = HealthCheckResponse.SERVING
+NOT_SERVING: Final = HealthCheckResponse.NOT_SERVING
+
+
+class Health:
+    """What every name is, and who watches; nothing is served at first."""
+
+    __slots__ = ("_changed", "_is_over", "_statuses")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._statuses = dict.fromkeys([WHOLE_SERVER, STORE_WRITE, *names], NOT_SERVING)
+        self._changed: asyncio.Future[None] | None = None
+        self._is_over = False
+
+    def show(self, *, serving: bool, writable: bool) -> None:
+        """Set all names: `writable` decides about store.write, `serving` about everything."""
+        status = SERVING if serving else NOT_SERVING
+        for name in self._statuses:
+            self._statuses[name] = status
+        self._statuses[STORE_WRITE] = SERVING if serving and writable else NOT_SERVING
+        self._wake()
+
+    def end(self) -> None:
+        """Show NOT_SERVING to everyone who watches, and end the watches."""
+        self._is_over = True
+        self.show(serving=False, writable=False)
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return the service as grpc.aio takes it."""
+        read, write = HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
+        methods = {
+            "Check": grpc.unary_unary_rpc_method_handler(self.check, read, write),
+            "Watch": grpc.unary_stream_rpc_method_handler(self.watch, read, write),
+        }
+        return grpc.method_handlers_generic_handler(NAME, methods)
+
+    async def check(
+        self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> HealthCheckResponse:
+        """Return the status of a name; NOT_FOUND for an unknown one."""
+        status = self._statuses.get(request.service)
+        if status is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+        return HealthCheckResponse(status=status)
+
+    async def watch(
+        self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[HealthCheckResponse]:
+        """Yield the status of a name, and again when it has changed."""
+        shown: int | None = None
+        while True:
+            status = self._statuses.get(request.service, HealthCheckResponse.SERVICE_UNKNOWN)
+            if status != shown:
+                shown = status
+                yield HealthCheckResponse(status=status)
+            elif self._is_over:
+                return
+            else:
+                await asyncio.shield(self._change())
+
+    def _change(self) -> asyncio.Future[None]:
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        return self._changed
+
+    def _wake(self) -> None:
+        if self._changed is not None:
+            self._changed.set_result(None)
+            self._changed = None

@@ -1,0 +1,1 @@
+"""What `scripts/generate` makes of proto/; imported inside rpc only, never edited."""

@@ -1,0 +1,62 @@
+"""QueryByKey and QueryById, for clients and for operators alike.
+
+Broker and Admin serve the same two methods; they differ in the topics that may be read. Operators
+also look messages up by tag.
+"""
+
+from broker.rpc.call import Call
+from broker.rpc.convert import proto_message
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.topic_access import TopicCheck, Topics, find_readable
+from broker.services.query import Query
+
+
+class QueryMessages:
+    """Lookups of messages; `check` says who may read which topic."""
+
+    __slots__ = ("_check", "_query", "_topics")
+
+    def __init__(self, query: Query, topics: Topics, *, check: TopicCheck) -> None:
+        self._query = query
+        self._topics = topics
+        self._check = check
+
+    def by_key(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
+        """Return one page of the messages that carry a key.
+
+        Errors   those of finding the topic and of `Query.by_key`
+        """
+        return self._page(request, "")
+
+    def by_tag(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
+        """Return one page of the messages whose tag is the request's key.
+
+        Errors   those of finding the topic and of `Query.by_key`
+        """
+        return self._page(request, "T")
+
+    def by_id(self, request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
+        """Return the message with an id.
+
+        Errors   those of finding the topic and of `Query.by_id`
+        """
+        find_readable(self._topics, request.topic, "", self._check)
+        found = self._query.by_id(request.topic, request.id)
+        return pb.QueryByIdResponse(message=proto_message(found))
+
+    def _page(self, request: pb.QueryByKeyRequest, index_type: str) -> pb.QueryByKeyResponse:
+        find_readable(self._topics, request.topic, "", self._check)
+        page = self._query.by_key(
+            request.topic,
+            request.key,
+            count_max=request.max,
+            begin_ms=request.begin_ms,
+            end_ms=request.end_ms,
+            cursor=request.page_token,
+            index_type=index_type,
+        )
+        return pb.QueryByKeyResponse(
+            messages=map(proto_message, page.messages),
+            complete=page.complete,
+            next_page_token=page.next_cursor,
+        )

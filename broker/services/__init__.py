@@ -1,0 +1,1 @@
+"""What messages mean: sending, pulling, querying. Siblings never know each other, nor the wire."""

@@ -1,0 +1,188 @@
+"""Looking messages up: by key, by id, by time, and where a queue begins and ends.
+
+An id is looked for in the index first, as the unique key its producer gave it. Only then, when it
+reads as an offset id, is the record at that offset taken, and only when a record starts there that
+this broker stored under that host, for that topic: unique keys may look like offset ids.
+Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
+"""
+
+from itertools import accumulate
+from typing import Final, NamedTuple, Protocol
+
+from broker.format.message_id import parse_offset_message_id
+from broker.format.properties import PROPERTIES_SIZE_MAX
+from broker.model.errors import IllegalKey, IllegalNumber, MessageNotFound, OffsetOutOfRange
+from broker.model.message import StoredMessage
+from broker.model.offsets import OFFSET_MAX
+from broker.model.results import Bound, QueryResult
+from broker.model.topic_names import check_key, check_message_id, check_tag
+
+MESSAGE_COUNT_DEFAULT: Final = 64
+MESSAGE_COUNT_MAX: Final = 1_024
+PAGE_SIZE_MAX: Final = 14 * 1024 * 1024
+"""Bytes of a page as `size_in_reply` counts them: it fits a reply of 16 MiB."""
+FIXED_SIZE_MAX: Final = 512
+"""What a message takes in a reply beside body and properties: numbers, hosts, ids, topic."""
+PROPERTY_FACTOR: Final = 8
+"""Bytes in a reply for each character of properties, at most: four in UTF-8, and a tag, key or id
+stands a second time in a field of its own."""
+
+
+class QueueSpan(NamedTuple):
+    """A queue's offsets, [min, max), and when its first and last message were stored (0: none)."""
+
+    min_offset: int
+    max_offset: int
+    min_store_timestamp_ms: int
+    max_store_timestamp_ms: int
+
+
+class QueryStore(Protocol):
+    """What looking up needs of the store."""
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        /,
+        *,
+        count_max: int,
+        begin_ms: int,
+        end_ms: int,
+        cursor: str = "",
+        index_type: str = "",
+    ) -> QueryResult:
+        """Return messages that carry a key, newest first."""
+
+    def message_by_unique_key(self, topic: str, key: str, /) -> StoredMessage | None:
+        """Return the newest message of a topic with this unique key."""
+
+    def message_at(self, physical_offset: int, /) -> StoredMessage | None:
+        """Return the message whose record starts there."""
+
+    def queue_range(self, topic: str, queue_id: int, /) -> tuple[int, int]:
+        """Return a queue's min and max offset."""
+
+    def queue_offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound, /) -> int:
+        """Return where a queue stands at a time."""
+
+    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int, /) -> int | None:
+        """Return when one message of a queue was stored."""
+
+
+class Query:
+    """All lookups of a broker."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: QueryStore) -> None:
+        self._store = store
+
+    def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 0,
+        begin_ms: int = 0,
+        end_ms: int = 0,
+        cursor: str = "",
+        index_type: str = "",
+    ) -> QueryResult:
+        """Return one page of the messages that carry a key, newest first.
+
+        index_type   "T" looks for a tag in place of a key
+        Units    count_max 0 is 64; times in ms since 1970, both ends included, end_ms 0 is no bound
+        Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption
+        """
+        if index_type:
+            check_tag(key)
+        else:
+            check_key(key)
+        if len(key) > PROPERTIES_SIZE_MAX:
+            raise IllegalKey(key=key, why=f"it is longer than {PROPERTIES_SIZE_MAX} characters")
+        _check_number("max", count_max, upper=MESSAGE_COUNT_MAX)
+        _check_number("begin_ms", begin_ms)
+        _check_number("end_ms", end_ms, lower=begin_ms if end_ms else 0)
+        count = count_max or MESSAGE_COUNT_DEFAULT
+        latest_ms = end_ms or OFFSET_MAX
+        page = self._store.query(
+            topic,
+            key,
+            count_max=count,
+            begin_ms=begin_ms,
+            end_ms=latest_ms,
+            cursor=cursor,
+            index_type=index_type,
+        )
+        fitting = fitting_count(page.messages)
+        if fitting == len(page.messages):
+            return page
+        # Bodies unfold to more than was stored; asked for fewer, the store says where to go on.
+        return self._store.query(
+            topic,
+            key,
+            count_max=fitting,
+            begin_ms=begin_ms,
+            end_ms=latest_ms,
+            cursor=cursor,
+            index_type=index_type,
+        )
+
+    def by_id(self, topic: str, message_id: str) -> StoredMessage:
+        """Return the message of a topic with this unique key or offset id.
+
+        Errors   IllegalMessageId, MessageNotFound, Corruption
+        """
+        check_message_id(message_id)
+        message = self._store.message_by_unique_key(topic, message_id)
+        if message is not None:
+            return message
+        place = parse_offset_message_id(message_id)
+        if place is not None:
+            store_host, physical_offset = place
+            message = self._store.message_at(physical_offset)
+            if message is not None and message.topic == topic and message.store_host == store_host:
+                return message
+        raise MessageNotFound(topic=topic, message_id=message_id)
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
+        """Return where a queue stands at a time in ms since 1970.
+
+        Errors   IllegalNumber
+        """
+        _check_number("time_ms", time_ms)
+        return self._store.queue_offset_by_time(topic, queue_id, time_ms, bound)
+
+    def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
+        lower, upper = self._store.queue_range(topic, queue_id)
+        if not lower <= queue_offset <= upper:
+            raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
+
+    def span(self, topic: str, queue_id: int) -> QueueSpan:
+        """Return where a queue begins and ends."""
+        lower, upper = self._store.queue_range(topic, queue_id)
+        if lower >= upper:
+            return QueueSpan(lower, upper, 0, 0)
+        earliest = self._store.store_timestamp_at(topic, queue_id, lower)
+        latest = self._store.store_timestamp_at(topic, queue_id, upper - 1)
+        return QueueSpan(lower, upper, earliest or 0, latest or 0)
+
+
+def size_in_reply(message: StoredMessage) -> int:
+    """Return the most bytes a message can take in a reply."""
+    characters = sum(len(name) + len(value) + 1 for name, value in message.properties.items())
+    return len(message.body) + PROPERTY_FACTOR * characters + FIXED_SIZE_MAX
+
+
+def fitting_count(messages: list[StoredMessage]) -> int:
+    """Return how many of the messages fit one reply, from the first on; at least one of some."""
+    sizes = accumulate(map(size_in_reply, messages))
+    fitting = sum(size <= PAGE_SIZE_MAX for size in sizes)
+    return max(fitting, 1) if messages else 0
+
+
+def _check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_MAX) -> None:
+    if not lower <= value <= upper:
+        raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)

@@ -1,0 +1,152 @@
+"""When written bytes become durable: group commit or by timer.
+
+    sync    every put that waits asks for a flush; one flush is in progress at a time, and all puts
+            that arrive meanwhile share the next one
+    async   every 500 ms when 4 pages are dirty, every 10 s anyhow
+
+`flushed` rises only after the disk said yes. The first failure is final: nothing is acknowledged
+after it and the process ends.
+Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Final
+
+from broker.files.mapped_file import MappedFile
+from broker.log.commit_log import CommitLog
+from broker.log.flushed_mark import FlushedMark
+from broker.model.clock import Clock
+from broker.model.errors import StoreFailed
+from broker.model.stats import COUNT_BUCKETS, Histogram
+from broker.store.settings import FLUSH_SYNC, StoreSettings
+from broker.store.watermark import Watermark
+
+PAGE_SIZE: Final = 4096
+SWEEP_INTERVAL_MS: Final = 100
+"""How often puts that waited too long are told FLUSH_DISK_TIMEOUT."""
+
+
+class Durability:
+    """Flushes the commit log and moves the `flushed` watermark."""
+
+    __slots__ = (
+        "_clock", "_fail", "_has_failed", "_job", "_log", "_mark", "_pool", "_settings",
+        "_thorough_at_ms", "_waiting", "checkpoint_bytes", "flush_seconds", "flushed",
+        "flushed_time", "group_messages", "last_time",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        mark: FlushedMark,
+        settings: StoreSettings,
+        clock: Clock,
+        fail: Callable[[StoreFailed], None],
+    ) -> None:
+        self._log = log
+        self._mark = mark
+        self._settings = settings
+        self._clock = clock
+        self._fail = fail
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._job: asyncio.Future[None] | None = None
+        self._has_failed = False
+        self._waiting = 0
+        self._thorough_at_ms = 0
+        self.flushed = Watermark(log.flushed)
+        self.last_time = 0
+        """Store time of the last record in the log, ms."""
+        self.flushed_time = 0
+        """Store time of the last record known to be durable, ms."""
+        self.checkpoint_bytes = b""
+        """The checkpoint as it stands on disk; the mark carries a copy."""
+        self.flush_seconds = Histogram(
+            "pocketmq_flush_seconds", "Time one flush took.", labels={"file": "commitlog"}
+        )
+        self.group_messages = Histogram(
+            "pocketmq_group_commit_messages", "Puts that shared one flush.", COUNT_BUCKETS
+        )
+
+    def reached(self, end: int) -> asyncio.Future[bool]:
+        """Ask for a flush and return when everything before `end` is durable.
+
+        Returns  True, or False when `sync_flush_timeout_ms` passed first
+        Errors   FsyncFailed
+        """
+        deadline_ms = self._clock.monotonic_ms() + self._settings.sync_flush_timeout_ms
+        future = self.flushed.reached(end, deadline_ms)
+        self._waiting += 1
+        self.request()
+        return future
+
+    def request(self) -> None:
+        """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
+        if self._job is not None or self._log.appended <= self._log.flushed:
+            return
+        if self._has_failed:  # The kernel reports a loss once; another sync would hide it.
+            return
+        target, time_ms = self._log.appended, self.last_time
+        files = self._log.dirty_files(target)
+        group, self._waiting = self._waiting, 0
+        begun = perf_counter()
+        self._job = asyncio.get_running_loop().run_in_executor(self._pool, _sync_all, files)
+        self._job.add_done_callback(lambda job: self._finish(job, target, time_ms, group, begun))
+
+    def _finish(
+        self, job: "asyncio.Future[None]", target: int, time_ms: int, group: int, begun: float
+    ) -> None:
+        self._job = None
+        error = job.exception()
+        if error is not None:
+            failure = error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
+            self._has_failed = True
+            self.flushed.fail(failure)
+            self._fail(failure)
+            return
+        self.flush_seconds.observe(perf_counter() - begun)
+        if group:
+            self.group_messages.observe(group)
+        self._log.flushed = target
+        self.flushed_time = time_ms
+        self._mark.write(target, self.checkpoint_bytes)
+        if self._waiting:
+            self.request()
+        self.flushed.advance(target)
+
+    def step(self, now_ms: int) -> int:
+        """Flush by timer and tell puts that waited too long; returns when to be called again."""
+        self.flushed.sweep(now_ms)
+        settings = self._settings
+        if settings.flush == FLUSH_SYNC:
+            self.request()
+            return now_ms + SWEEP_INTERVAL_MS
+        dirty = self._log.appended - self._log.flushed
+        is_thorough = now_ms >= self._thorough_at_ms
+        if is_thorough:
+            self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
+        if is_thorough or dirty >= settings.flush_least_pages * PAGE_SIZE:
+            self.request()
+        return now_ms + settings.flush_interval_ms
+
+    async def drain(self) -> None:
+        """Return when everything appended so far is durable, or a flush has failed."""
+        while self._log.appended > self._log.flushed and not self._has_failed:
+            self.request()
+            with contextlib.suppress(StoreFailed):  # The store was told already.
+                await self.flushed.reached(self._log.appended)
+        if self._job is not None:
+            await asyncio.wait([self._job])
+
+    def close(self) -> None:
+        """End the flush thread."""
+        self._pool.shutdown()
+
+
+def _sync_all(files: list[MappedFile]) -> None:
+    """Sync files oldest first: the mark is the end of one contiguous durable range."""
+    for file in files:
+        file.sync()

@@ -1,0 +1,46 @@
+"""What a store is told when it is opened; RocketMQ's defaults unless a reason is given."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.format.index_layout import STYLE_5_5
+
+FLUSH_SYNC: Final = "sync"
+"""Answer after fdatasync; consumers see what is durable."""
+FLUSH_ASYNC: Final = "async"
+"""Answer when the record is in the log; flush by timer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Sizes and policies of one store.
+
+    Sizes hold for a new store; an existing one keeps its own unless the field is in `explicit`.
+    """
+
+    directory: Path
+    commit_log_file_size_bytes: int = 64 * 1024 * 1024
+    consume_queue_file_size_bytes: int = 6_000_000
+    index_slot_count: int = 200_000
+    index_entry_count_max: int = 1_000_000
+    index_style: str = STYLE_5_5
+    time_zone: str = ""
+    cluster: str = "DefaultCluster"
+    broker: str = "broker-a"
+    flush: str = FLUSH_SYNC
+    flush_interval_ms: int = 500
+    flush_least_pages: int = 4
+    flush_thorough_interval_ms: int = 10_000
+    sync_flush_timeout_ms: int = 5_000
+    view_flush_interval_ms: int = 1_000
+    view_flush_least_pages: int = 2
+    view_flush_thorough_interval_ms: int = 10_000
+    """RocketMQ: 60 s; sooner here: it bounds what a restart after a crash dispatches again."""
+    busy_timeout_ms: int = 1_000
+    property_crc: bool = False
+    max_message_size_bytes: int = 4 * 1024 * 1024
+    delay_levels: str = ""
+    """Empty: RocketMQ's 18 levels."""
+    explicit: frozenset[str] = frozenset()
+    """Names of the fields above that an operator set."""

@@ -1,0 +1,213 @@
+"""The structures of one store, built and opened together.
+
+Opening: lock, manifest and sizes, log, queues, checkpoint, index, mark; then recovery makes them
+agree. Closing is the mirror image.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from broker.files.disk import Disk
+from broker.format.checkpoint_layout import encode_checkpoint
+from broker.format.index_layout import IndexGeometry
+from broker.format.names import (
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+)
+from broker.log.checkpoint import Checkpoint
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue_table import ConsumeQueueTable
+from broker.log.flushed_mark import FlushedMark
+from broker.log.hash_index import HashIndex
+from broker.log.store_directory import StoreDirectory
+from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
+from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from broker.model.errors import IllegalConfig
+from broker.model.offsets import QueueKey
+from broker.store.completeness import missing_from_list, missing_from_log
+from broker.store.geometry import settle_sizes, writer_style
+from broker.store.recovery import Recovery
+from broker.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+
+def zone_from_name(name: str) -> tzinfo:
+    """Return the zone index files are named in; "" is the machine's.
+
+    Errors   IllegalConfig
+    """
+    if not name:
+        return datetime.now(UTC).astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise IllegalConfig(field="store.time_zone", why=f"{name!r} is no time zone") from error
+
+
+class Structures:
+    """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
+
+    __slots__ = (
+        "_disk", "checkpoint", "directory", "index", "levels", "log", "manifest", "manifest_file",
+        "mark", "queues", "recovery", "settings", "was_aborted",
+    )  # fmt: skip
+
+    def __init__(self, settings: StoreSettings, disk: Disk) -> None:
+        self._disk = disk
+        self.directory = StoreDirectory(disk, settings.directory)
+        self.directory.acquire()
+        try:
+            self._build(settings, disk)
+        except BaseException:
+            self.directory.release()
+            raise
+
+    def _build(self, settings: StoreSettings, disk: Disk) -> None:
+        root, own = settings.directory, self.directory.own_directory
+        self.was_aborted = self.directory.was_aborted()
+        self.manifest_file = ManifestFile(disk, own)
+        self.manifest: StoreManifest | None = self.manifest_file.read()
+        self.settings = settings = settle_sizes(settings, self.manifest, disk)
+        geometry = IndexGeometry(settings.index_slot_count, settings.index_entry_count_max)
+        self.levels = DelayLevels(settings.delay_levels or DEFAULT_DELAY_LEVELS)
+        self.log = CommitLog(
+            disk,
+            root / COMMIT_LOG_DIRECTORY,
+            settings.commit_log_file_size_bytes,
+            property_crc=settings.property_crc,
+        )
+        self.queues = ConsumeQueueTable(
+            disk, root / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes
+        )
+        self.index = HashIndex(
+            disk,
+            root / INDEX_DIRECTORY,
+            geometry,
+            style=settings.index_style,
+            zone=zone_from_name(settings.time_zone),
+        )
+        self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
+        self.mark = FlushedMark(disk, own)
+        self.recovery = Recovery(disk, self.log, self.queues, self.index, self.levels)
+
+    def recover(self) -> Iterator[float]:
+        """Load everything and make it agree, yielding the share done between bounded pieces.
+
+        Errors   NotAStore, WrongFileSize, StoreGap, Corruption: nothing was changed
+        """
+        self.log.load()
+        self.queues.load()
+        self.index.load()
+        self.checkpoint.load()
+        self.mark.open()
+        self._settle_style()
+        checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
+        mark = self.mark.valid_upto(checkpoint_bytes)
+        from_min = self._drop_incomplete(checkpoint_bytes)
+        values = self.checkpoint.values
+        is_foreign = mark is None
+        yield from self.recovery.steps(
+            believed=values.logics_physical_offset if self.was_aborted else None,
+            sealed_time=values.index_msg_timestamp if self.was_aborted and is_foreign else None,
+            mark=mark,
+            from_min=from_min,
+        )
+        self.queues.correct_min(self.log.min_offset)
+        self._settle_checkpoint()
+
+    def _settle_style(self) -> None:
+        """Go on in the style the index was written in, unless told otherwise."""
+        if self.manifest is None and "index_style" not in self.settings.explicit:
+            style = writer_style(self.log, self.index, self.levels)
+            self.index.style = style
+            self.settings = replace(self.settings, index_style=style)
+
+    def _drop_incomplete(self, checkpoint_bytes: bytes) -> bool:
+        """Remove views that lack something; returns whether queues are built from the log's min."""
+        closed = self.manifest.closed if self.manifest is not None else None
+        self.queues.correct_min(self.log.min_offset)
+        lacking: set[QueueKey] = set()
+        index_lacks = False
+        if closed is not None and closed.checkpoint == checkpoint_bytes.hex():
+            lacking, index_lacks = missing_from_list(closed, self.queues, self.index)
+        elif not self.was_aborted:
+            lacking, index_lacks = missing_from_log(self.log, self.queues, self.index, self.levels)
+        lacking |= self.queues.damaged
+        for topic, queue_id in sorted(lacking):
+            logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
+        self.queues.remove(lacking)
+        if index_lacks:
+            logger.warning("index.incomplete", extra={"files": len(self.index.files)})
+            self.index.remove_all()
+        return bool(lacking)
+
+    def _settle_checkpoint(self) -> None:
+        """Write down what recovery found, so that the next crash starts from there.
+
+        Views are synced first: the checkpoint describes durable things only.
+        """
+        self.queues.flush()
+        self.index.flush()
+        end, values = self.log.appended, self.checkpoint.values
+        last, time_ms = self.recovery.last_record, self.recovery.last_time
+        if end:
+            values = values._replace(
+                physic_msg_timestamp=time_ms or values.physic_msg_timestamp,
+                logics_msg_timestamp=time_ms or values.logics_msg_timestamp,
+                index_msg_timestamp=self.index.sealed_time or values.index_msg_timestamp,
+                confirm_physical_offset=last,
+                logics_physical_offset=last,
+            )
+        self.checkpoint.save(values)
+        self.mark.write(end, encode_checkpoint(values))
+        self.mark.sync()
+        self.write_manifest(None)
+
+    def write_manifest(self, closed: ClosedState | None) -> None:
+        """Replace the manifest; blocks."""
+        settings = self.settings
+        self.manifest = StoreManifest(
+            commit_log_file_size_bytes=settings.commit_log_file_size_bytes,
+            consume_queue_file_size_bytes=settings.consume_queue_file_size_bytes,
+            index_slot_count=settings.index_slot_count,
+            index_entry_count_max=settings.index_entry_count_max,
+            index_style=settings.index_style,
+            time_zone=settings.time_zone,
+            cluster=settings.cluster,
+            broker=settings.broker,
+            closed=closed,
+        )
+        self.manifest_file.write(self.manifest)
+
+    def closed_state(self) -> ClosedState:
+        """Return what the views hold now, for the next start to compare."""
+        queues: dict[str, dict[str, list[int]]] = {}
+        for (topic, queue_id), queue in sorted(self.queues.queues.items()):
+            queues.setdefault(topic, {})[str(queue_id)] = [queue.min_offset, queue.max_offset]
+        return ClosedState(
+            log_end=self.log.appended,
+            checkpoint=encode_checkpoint(self.checkpoint.values).hex(),
+            queues=queues,
+            index_files=[file.path.name for file in self.index.files],
+        )
+
+    @property
+    def own_directory(self) -> Path:
+        """Where this broker keeps what RocketMQ does not know."""
+        return self.directory.own_directory
+
+    def close(self) -> None:
+        """Unmap all files and give the lock back."""
+        self.index.close()
+        self.queues.close()
+        self.log.close()
+        self.checkpoint.close()
+        self.mark.close()
+        self.directory.release()

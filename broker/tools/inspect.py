@@ -1,0 +1,166 @@
+"""What a store is: its files and sizes, how far it reaches, how it was left.
+
+Reads names, headers and one commit-log file; counts messages by the lengths of queues, not by
+reading them.
+"""
+
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from broker.files.disk import Disk
+from broker.files.table_file import TableFile
+from broker.format.index_layout import STYLE_5_5
+from broker.format.names import (
+    ABORT_FILE,
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    OWN_DIRECTORY,
+    TOPICS_FILE,
+)
+from broker.format.table_json import decode_table
+from broker.log.checkpoint import Checkpoint
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue_table import ConsumeQueueTable
+from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.log.hash_index import HashIndex
+from broker.log.store_manifest import ManifestFile
+from broker.tools.store_access import Sizes, is_live
+
+Description = dict[str, Any]
+
+
+def describe(disk: Disk, directory: Path, sizes: Sizes) -> Description:
+    """Return what the files of a store show, ready to be printed.
+
+    Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
+    """
+    log = _commit_log(disk, directory, sizes)
+    return {
+        "directory": str(directory),
+        "in_use": is_live(directory),
+        "left_in_order": not disk.exists(directory / ABORT_FILE),
+        "commit_log": log,
+        "consume_queues": _consume_queues(disk, directory, sizes, log["min_offset"]),
+        "index": _index(disk, directory, sizes),
+        "checkpoint": _checkpoint(disk, directory),
+        "flushed_mark": _flushed_mark(disk, directory),
+        "manifest": _manifest(disk, directory),
+        "topics": _topics(disk, directory),
+    }
+
+
+def _commit_log(disk: Disk, directory: Path, sizes: Sizes) -> Description:
+    log = CommitLog(disk, directory / COMMIT_LOG_DIRECTORY, sizes.commit_log_file_bytes)
+    log.load(read_only=True)
+    try:
+        end = _end_of_records(log)
+    finally:
+        log.close()
+    files = log.files
+    return {
+        "files": len(files.files),
+        "file_size_bytes": files.file_size,
+        "min_offset": files.min_offset,
+        "end_offset": end,
+    }
+
+
+def _end_of_records(log: CommitLog) -> int:
+    """Return where the records of the newest file that holds any end; older ones are not read."""
+    for file in reversed(log.files.files):
+        scan = log.scan(file.base, file.base + file.size)
+        for _ in scan:
+            pass
+        if scan.position > file.base:
+            return scan.position
+    return log.min_offset
+
+
+def _consume_queues(
+    disk: Disk, directory: Path, sizes: Sizes, min_physical_offset: int
+) -> Description:
+    table = ConsumeQueueTable(
+        disk, directory / CONSUME_QUEUE_DIRECTORY, sizes.consume_queue_file_bytes
+    )
+    table.load(read_only=True)
+    try:
+        table.correct_min(min_physical_offset)
+        queues = [
+            {
+                "topic": topic,
+                "queue_id": queue_id,
+                "files": len(queue.files.files),
+                "min_offset": queue.min_offset,
+                "max_offset": queue.max_offset,
+            }
+            for (topic, queue_id), queue in sorted(table.queues.items())
+        ]
+        messages = sum(queue.max_offset - queue.min_offset for queue in table.queues.values())
+    finally:
+        table.close()
+    return {
+        "file_size_bytes": sizes.consume_queue_file_bytes,
+        "messages": messages,
+        "damaged": [f"{topic}:{queue_id}" for topic, queue_id in sorted(table.damaged)],
+        "queues": queues,
+    }
+
+
+def _index(disk: Disk, directory: Path, sizes: Sizes) -> Description:
+    index = HashIndex(disk, directory / INDEX_DIRECTORY, sizes.geometry, style=STYLE_5_5, zone=UTC)
+    index.load(read_only=True)
+    try:
+        files = [
+            {
+                "name": file.path.name,
+                "entries": file.entry_count,
+                "begin_timestamp_ms": file.header.begin_timestamp,
+                "end_timestamp_ms": file.header.end_timestamp,
+                "begin_physical_offset": file.header.begin_physical_offset,
+                "end_physical_offset": file.header.end_physical_offset,
+            }
+            for file in index.files
+        ]
+    finally:
+        index.close()
+    return {
+        "slot_count": sizes.geometry.slot_count,
+        "entry_count_max": sizes.geometry.entry_count_max,
+        "files": files,
+    }
+
+
+def _checkpoint(disk: Disk, directory: Path) -> Description:
+    checkpoint = Checkpoint(disk, directory / CHECKPOINT_FILE)
+    checkpoint.load()
+    return checkpoint.values._asdict()
+
+
+def _flushed_mark(disk: Disk, directory: Path) -> int | None:
+    """Return up to where the log was durable for certain, None where nothing says so."""
+    own = directory / OWN_DIRECTORY
+    if not disk.exists(own / MARK_FILE):
+        return None
+    mark = FlushedMark(disk, own)
+    with suppress(PermissionError):
+        mark.open()
+    mark.close()
+    return mark.flushed_upto
+
+
+def _manifest(disk: Disk, directory: Path) -> Description | None:
+    manifest = ManifestFile(disk, directory / OWN_DIRECTORY).read()
+    return None if manifest is None else asdict(manifest)
+
+
+def _topics(disk: Disk, directory: Path) -> list[str]:
+    with suppress(ValueError):
+        table = TableFile(disk, directory / CONFIG_DIRECTORY / TOPICS_FILE).read(decode_table)
+        return sorted((table or {}).get("topicConfigTable") or {})
+    return []

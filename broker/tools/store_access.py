@@ -1,0 +1,40 @@
+"""Whether an offline tool may look at a directory: it is a store, and nobody is writing to it.
+
+A tool never holds the store's lock; it asks whether somebody does. Told to, it reads a live store
+all the same: what is being written meanwhile may then look torn.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.files.directory_lock import is_locked
+from broker.files.disk import Disk
+from broker.format.index_layout import IndexGeometry
+from broker.format.names import LOCK_FILE
+from broker.log.store_directory import StoreDirectory
+from broker.model.errors import NotAStore, StoreLocked
+
+
+class Sizes(NamedTuple):
+    """The file sizes of a store, in bytes, and the geometry of its index files."""
+
+    commit_log_file_bytes: int
+    consume_queue_file_bytes: int
+    geometry: IndexGeometry
+
+
+def is_live(directory: Path) -> bool:
+    """Return whether a process has the store open."""
+    return is_locked(directory / LOCK_FILE)
+
+
+def check_access(disk: Disk, directory: Path, *, read_only: bool) -> None:
+    """Raise unless the directory may be looked at; `read_only` allows a store that is in use.
+
+    Errors   NotAStore, StoreLocked
+    """
+    if not disk.exists(directory):
+        raise NotAStore(path=str(directory), why="it does not exist")
+    StoreDirectory(disk, directory).check()
+    if not read_only and is_live(directory):
+        raise StoreLocked(path=str(directory))

@@ -1,0 +1,56 @@
+"""Print which tests did not run, and why, from pytest's JUnit report.
+
+    python scripts/not_run.py REPORT
+
+Where CI=true a machine is expected to have everything: a test that did not run is then a failure,
+except for want of loop devices or of Go.
+"""
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+MAY_BE_MISSING = re.compile(r"(loop devices?|go)\b", re.IGNORECASE)
+
+
+def skips(report: str) -> Counter[str]:
+    """Count the skipped tests of a report by their reason; expected failures are not among them."""
+    reasons: Counter[str] = Counter()
+    for skipped in ElementTree.fromstring(report).iter("skipped"):
+        if skipped.get("type") == "pytest.xfail":
+            continue
+        reason = skipped.get("message") or ""
+        # A module that skips itself while it is collected leaves its reason in the text only.
+        whole = re.search(r"Skipped: (.*?)['\"]?\)?$", skipped.text or "", re.DOTALL)
+        if reason == "collection skipped" and whole:
+            reason = whole.group(1)
+        reasons[reason] += 1
+    return reasons
+
+
+def table(reasons: Mapping[str, int]) -> str:
+    """Lay out the reasons, most tests first."""
+    if not reasons:
+        return "not run here: nothing, this machine has all the tests need"
+    rows = sorted(reasons.items(), key=lambda row: (-row[1], row[0]))
+    return "\n".join(["not run here:", *(f"{count:>5}  {reason}" for reason, count in rows)])
+
+
+def is_failure(reasons: Mapping[str, int]) -> bool:
+    """Tell whether a machine that should have everything misses something."""
+    return any(not MAY_BE_MISSING.match(reason) for reason in reasons)
+
+
+def main() -> int:
+    """Print the table; return 1 where a test that did not run is a failure."""
+    reasons = skips(Path(sys.argv[1]).read_text("utf-8"))
+    print(table(reasons))
+    return int(os.environ.get("CI") == "true" and is_failure(reasons))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

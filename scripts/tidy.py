@@ -1,0 +1,258 @@
+"""The house rules that ruff, mypy and import-linter cannot say, checked over syntax trees.
+
+    python scripts/tidy.py [ROOT]
+
+Prints one line per finding, `path:line message`, then the beauty line: a few numbers whose drift
+should be seen. Exits 1 when anything was found. A rule is a plain function that yields findings:
+of one module of broker/ (BROKER_RULES), of any module (RULES), of the project (PROJECT_RULES).
+"""
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil
+from pathlib import Path, PurePosixPath
+
+from tidy_source import (
+    Finding,
+    Function,
+    Project,
+    Source,
+    calls,
+    documented_nodes,
+    import_circles,
+    length,
+    read_project,
+    too_deep,
+)
+
+MODULE_LINES_MAX = 400  # what can be read in one go
+FUNCTION_LINES_MAX = 60  # one screen
+PACKAGE_MODULES_MAX = 20  # taste: more would hide what belongs together
+NESTING_MAX = 3
+HOT_FUNCTIONS_MAX = 10  # a tuned function costs its readers, so few may be
+
+FUNCTION_PREFIXES = ("get_", "do_", "handle_", "process_")
+MODULE_NAMES = {"utils", "common", "helpers", "base", "manager", "impl", "core"}
+FLATTERY = re.compile(r"\b(simple|robust|just|obviously|elegant)\b", re.IGNORECASE)
+LEFTOVER = re.compile(r"\b(TODO|FIXME)\b")
+MAP_NAME = re.compile(r"_*(mm|map|mmap|mapped|mapping|memory_map)")
+
+SYNCHRONOUS = {"model", "format", "filter", "wire", "files", "log"}  # what lies below the store
+OFFSET_IS_THE_PROTOCOLS_WORD = {"rpc", "cli"}
+TASK_OWNERS = ("broker/services/runner.py", "broker/store/", "broker/app.py", "broker/app/")
+WAITING_TESTS = ("tests/e2e/", "tests/faults/")
+
+# --- rules of one module of broker/ ---------------------------------------------------------------
+
+
+def module_length(source: Source) -> Iterator[Finding]:
+    """A module is at most 400 lines."""
+    if (lines := source.text.count("\n")) > MODULE_LINES_MAX:
+        yield source.found(1, f"module has {lines} lines, more than {MODULE_LINES_MAX}")
+
+
+def function_length(source: Source) -> Iterator[Finding]:
+    """A function is at most 60 lines, docstring included, decorators not."""
+    for node in source.functions:
+        if (lines := length(node)) > FUNCTION_LINES_MAX:
+            yield source.found(node, f"{node.name} has {lines} lines, over {FUNCTION_LINES_MAX}")
+
+
+def nesting(source: Source) -> Iterator[Finding]:
+    """At most three of if, for and while lie in each other; `elif` goes no deeper."""
+    for node in source.functions:
+        for statement in too_deep(node.body, NESTING_MAX):
+            yield source.found(statement, f"{node.name} nests deeper than {NESTING_MAX}")
+
+
+def function_names(source: Source) -> Iterator[Finding]:
+    """A function's name starts with a verb that says what it does."""
+    for node in source.functions:
+        if node.name.lstrip("_").startswith(FUNCTION_PREFIXES):
+            yield source.found(node, f"{node.name} begins with one of {FUNCTION_PREFIXES}")
+
+
+def module_names(source: Source) -> Iterator[Finding]:
+    """A module or package is named by its noun; a function without a home means a missing one."""
+    for part in source.name.parts:
+        if part.lstrip("_") in MODULE_NAMES:
+            yield source.found(1, f"the name {part} is banned: it names no thing")
+
+
+def flattery(source: Source) -> Iterator[Finding]:
+    """Comments and docstrings say what is, not how good it is."""
+    for line, text in source.prose:
+        for word in FLATTERY.findall(text):
+            yield source.found(line, f"the word {word!r} only flatters")
+
+
+def bare_offset(source: Source) -> Iterator[Finding]:
+    """A parameter says which of the three offsets it is."""
+    if source.unit in OFFSET_IS_THE_PROTOCOLS_WORD:
+        return
+    for node in source.functions:
+        for given in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            if given.arg == "offset":
+                yield source.found(given, f"{node.name}: physical offset, queue offset, position?")
+
+
+def docstrings(source: Source) -> Iterator[Finding]:
+    """A module and its public parts have a docstring that begins with a sentence or a lead-in."""
+    for node, name in documented_nodes(source.tree):
+        words = ast.get_docstring(node)
+        if not words:
+            yield source.found(node, f"{name} has no docstring")
+        elif not words.split("\n")[0].rstrip().endswith((".", ":")):
+            yield source.found(node.body[0], f"{name}: the first line ends with neither . nor :")
+
+
+def async_below_store(source: Source) -> Iterator[Finding]:
+    """Nothing below the store waits."""
+    waiting = ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith | ast.Await
+    for node in ast.walk(source.tree) if source.unit in SYNCHRONOUS else ():
+        if isinstance(node, waiting):
+            yield source.found(node, f"{source.unit} lies below the store, where async stops")
+
+
+def bare_tasks(source: Source) -> Iterator[Finding]:
+    """A task has an owner that awaits it: a TaskGroup, the runner, the store or the app."""
+    if source.path.startswith(TASK_OWNERS):
+        return
+    loose = {"", "asyncio", "loop", "_loop", "get_running_loop", "get_event_loop"}
+    for call, receiver, name in calls(source.tree):
+        if receiver in loose and name in {"create_task", "ensure_future"}:
+            yield source.found(call, f"{name} without an owner; use a TaskGroup or the runner")
+
+
+def map_flush(source: Source) -> Iterator[Finding]:
+    """Pages reach the disk by fdatasync in a thread; flushing a map stalls the whole process."""
+    for call, receiver, name in calls(source.tree) if "mmap" in source.text else ():
+        if name == "flush" and MAP_NAME.fullmatch(receiver):
+            yield source.found(call, f"{receiver}.flush() stalls every thread; sync the file")
+
+
+def single_asserts(source: Source) -> Iterator[Finding]:
+    """An assertion states one condition, so that a failed one says which."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.BoolOp):
+            yield source.found(node, "assert states more than one condition")
+
+
+# --- rules of any module --------------------------------------------------------------------------
+
+
+def leftovers(source: Source) -> Iterator[Finding]:
+    """What is left to do stands in the tracker, not in the code."""
+    for line, text in source.prose:
+        for word in LEFTOVER.findall(text):
+            yield source.found(line, f"{word} belongs in the tracker")
+
+
+def sleeping_tests(source: Source) -> Iterator[Finding]:
+    """A test's time is a number it passes; `sleep(0)` gives the loop a turn and may stay."""
+    if not source.path.startswith("tests/") or source.path.startswith(WAITING_TESTS):
+        return
+    for call, _, name in calls(source.tree):
+        if name == "sleep" and [ast.unparse(argument) for argument in call.args] != ["0"]:
+            yield source.found(call, "a test that sleeps is slow and sometimes wrong")
+
+
+# --- rules of the project -------------------------------------------------------------------------
+
+
+def package_size(project: Project) -> Iterator[Finding]:
+    """A package has few enough modules to be seen at once."""
+    sizes = Counter(source.name.parent for source in project.broker if not source.is_package)
+    for package, count in sizes.items():
+        if count > PACKAGE_MODULES_MAX:
+            message = f"package has {count} modules, more than {PACKAGE_MODULES_MAX}"
+            yield Finding(str(package / "__init__.py"), 1, message)
+
+
+def mirror(project: Project) -> Iterator[Finding]:
+    """Every module has its test module at the same place under tests/."""
+    present = {source.path for source in project.sources}
+    for source in project.broker:
+        test = str(PurePosixPath("tests", *source.name.parts[1:-1], f"test_{source.name.name}.py"))
+        if not source.is_package and source.name.name != "__main__" and test not in present:
+            yield source.found(1, f"has no test module {test}")
+
+
+def hot_functions(project: Project) -> Iterator[Finding]:
+    """Few functions are tuned, and a bench guards each."""
+    documented = [(s, node, words) for s in project.broker for node, words in s.docstrings()]
+    hot = [(s, n) for s, n, words in documented if isinstance(n, Function) and "Hot:" in words]
+    for source, node in hot[HOT_FUNCTIONS_MAX:]:
+        yield source.found(node, f"{node.name} is one hot function more than {HOT_FUNCTIONS_MAX}")
+    for source, node in hot:
+        if not re.search(rf"\b{node.name}\b", project.bench):
+            yield source.found(node, f"{node.name} is hot, and scripts/bench does not name it")
+
+
+def circles(project: Project) -> Iterator[Finding]:
+    """No module leads back to itself by its imports."""
+    for circle in import_circles(project.imports):
+        paths = sorted(source.path for source in circle)
+        yield Finding(paths[0], 1, f"imports go in a circle: {', '.join(paths)}")
+
+
+BROKER_RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
+    *(module_length, function_length, nesting, function_names, module_names, flattery),
+    *(bare_offset, docstrings, async_below_store, bare_tasks, map_flush, single_asserts),
+)
+RULES = (leftovers, sleeping_tests)
+PROJECT_RULES = (package_size, mirror, hot_functions, circles)
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+def percentile(values: Iterable[int], share: float) -> int:
+    """Return the smallest value that a share of all does not exceed; 0 where there are none."""
+    ordered = sorted(values)
+    return ordered[ceil(share * len(ordered)) - 1] if ordered else 0
+
+
+def beauty_line(project: Project) -> str:
+    """Return the project's measures in one line."""
+    arrows = {(a.unit, b.unit) for a, others in project.imports.items() for b in others}
+    arrows = {(a, b) for a, b in arrows if a != b and a and b}
+    modules = [source.text.count("\n") for source in project.broker if not source.is_package]
+    sizes = [length(node) for source in project.broker for node in source.functions]
+    nodes = [node for source in project.broker for node, _ in documented_nodes(source.tree)]
+    documented = sum(ast.get_docstring(node) is not None for node in nodes)
+    p50, p90 = percentile(sizes, 0.5), percentile(sizes, 0.9)
+    return (
+        f"{len(modules)} modules · {len(arrows)} arrows"
+        f" · {len(import_circles(project.imports))} circles"
+        f" · module p90 {percentile(modules, 0.9)}"
+        f" · function p50 {p50} p90 {p90} max {max(sizes, default=0)}"
+        f" · docstrings {100 * documented // max(len(nodes), 1)} %"
+    )
+
+
+def findings(project: Project) -> Iterator[Finding]:
+    """Yield what every rule finds."""
+    for source in project.sources:
+        rules = (*BROKER_RULES, *RULES) if source.path.startswith("broker/") else RULES
+        for rule in rules:
+            yield from rule(source)
+    for project_rule in PROJECT_RULES:
+        yield from project_rule(project)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the findings and the beauty line; return the exit code."""
+    project = read_project(Path(arguments[0]) if arguments else Path(__file__).resolve().parents[1])
+    found = sorted(set(findings(project)))
+    for path, line, message in found:
+        print(f"{path}:{line} {message}")
+    print(beauty_line(project))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""Modules as tidy.py sees them: text, syntax tree, what they import, what in them is public."""
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+GENERATED = "broker/rpc/pb/"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = Function | ast.ClassDef | ast.Module
+
+
+class Finding(NamedTuple):
+    """One place that breaks a rule."""
+
+    path: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module: its path from the project's root, its text, and what is derived from them."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text, self.path)
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """Every function, methods and nested ones included."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+
+    @cached_property
+    def name(self) -> PurePosixPath:
+        """The path without its suffix; a package's own module goes by the package's name."""
+        path = PurePosixPath(self.path).with_suffix("")
+        return path.parent if path.name == "__init__" else path
+
+    @property
+    def unit(self) -> str:
+        """The box of the picture that the module lies in: `store`, `cli`; empty for the root."""
+        return self.name.parts[1] if len(self.name.parts) > 1 else ""
+
+    @property
+    def is_package(self) -> bool:
+        """Whether this is a package's own module."""
+        return self.path.endswith("/__init__.py")
+
+    def found(self, where: ast.AST | int, message: str) -> Finding:
+        """Return a finding at a line or a node of this module."""
+        line = where if isinstance(where, int) else getattr(where, "lineno", 1)
+        return Finding(self.path, line, message)
+
+    def docstrings(self) -> Iterator[tuple[Documented, str]]:
+        """Yield every docstring with the node it belongs to."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, Documented) and (words := ast.get_docstring(node, clean=False)):
+                yield node, words
+
+    @cached_property
+    def prose(self) -> list[tuple[int, str]]:
+        """What is written for people: comments and the lines of docstrings, with line numbers."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        lines = [(t.start[0], t.string) for t in tokens if t.type == tokenize.COMMENT]
+        for node, words in self.docstrings():
+            lines += enumerate(words.split("\n"), node.body[0].lineno)
+        return sorted(lines)
+
+
+@dataclass(frozen=True)
+class Project:
+    """All modules together, and the text of scripts/bench."""
+
+    sources: Sequence[Source]
+    bench: str = ""
+
+    @cached_property
+    def broker(self) -> list[Source]:
+        """The product's own modules."""
+        return [source for source in self.sources if source.path.startswith("broker/")]
+
+    @cached_property
+    def imports(self) -> dict[Source, set[Source]]:
+        """Which of the product's modules imports which, wherever in it the import stands."""
+        known = {".".join(source.name.parts): source for source in self.broker}
+        return {source: {*imported(source, known)} - {source} for source in self.broker}
+
+
+def read_project(root: Path) -> Project:
+    """Read every module under broker/, tests/ and scripts/ but the generated ones."""
+    tops = (root / top for top in ("broker", "tests", "scripts"))
+    paths = sorted(path for top in tops for path in top.rglob("*.py"))
+    sources = [Source(path.relative_to(root).as_posix(), path.read_text("utf-8")) for path in paths]
+    bench = root / "scripts" / "bench"
+    parts = bench.rglob("*.py") if bench.is_dir() else [bench] if bench.exists() else []
+    return Project(
+        [source for source in sources if not source.path.startswith(GENERATED)],
+        "\n".join(part.read_text("utf-8") for part in parts),
+    )
+
+
+def length(node: Function) -> int:
+    """Return how many lines a function has."""
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def too_deep(statements: Iterable[ast.AST], deepest: int) -> Iterator[ast.AST]:
+    """Yield the statements that open a level below the deepest; their inside is not read."""
+    for statement in statements:
+        if isinstance(statement, ast.If | ast.For | ast.AsyncFor | ast.While):
+            if not deepest:
+                yield statement
+                continue
+            last = statement.orelse
+            is_elif = bool(last) and last[0].col_offset == statement.col_offset
+            yield from too_deep(statement.body, deepest - 1)
+            yield from too_deep(last, deepest if is_elif else deepest - 1)
+        elif not isinstance(statement, Function | ast.ClassDef | ast.expr):
+            yield from too_deep(ast.iter_child_nodes(statement), deepest)
+
+
+def documented_nodes(node: ast.Module | ast.ClassDef) -> Iterator[tuple[Documented, str]]:
+    """Yield what needs a docstring in a module or class: itself and its public definitions."""
+    yield node, getattr(node, "name", "module")
+    for part in node.body:
+        if not isinstance(part, Function | ast.ClassDef) or part.name.startswith("_"):
+            continue
+        marks = {name_of(mark) for mark in part.decorator_list}
+        if isinstance(part, ast.ClassDef):
+            yield from documented_nodes(part)
+        elif not marks & {"overload", "override", "setter", "deleter"}:
+            yield part, part.name
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the last name in an expression: `flush` of `a.b.flush`, `f` of `f(x)`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return name_of(function)
+    return ""
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield every call with the names of what it is called on, if anything, and of the callee."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            target = node.func
+            receiver = name_of(target.value) if isinstance(target, ast.Attribute) else ""
+            yield node, receiver, name_of(target)
+
+
+def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
+    """Yield which of the known modules a module imports."""
+    home = source.name.parts if source.is_package else source.name.parts[:-1]
+    names: list[str] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = home[: len(home) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *filter(None, [node.module])])
+            names += [f"{base}.{alias.name}" for alias in node.names]
+    for name in names:
+        module = known.get(name) or known.get(name.rpartition(".")[0])
+        yield from [module] if module else []
+
+
+def import_circles(imports: dict[Source, set[Source]]) -> set[frozenset[Source]]:
+    """Return the groups of modules that reach each other."""
+    reach = {source: set(others) for source, others in imports.items()}
+    for middle in reach:
+        for source in reach:
+            reach[source] |= reach[middle] if middle in reach[source] else set()
+    groups = {frozenset(b for b in reach[a] if a in reach[b]) for a in imports}
+    return {group for group in groups if group}

@@ -1,0 +1,111 @@
+"""JSON documents have the proto's names and the proto3 mapping, from whichever side they come."""
+
+import json
+from base64 import b64decode
+
+from google.protobuf.json_format import MessageToDict
+
+from broker.cli.documents import message_document, receipt_document, topic_document
+from broker.format.record import decode_record
+from broker.model.message import StoredMessage
+from broker.model.results import PutStatus
+from broker.rpc.client_values import QueueState, Receipt, TopicState
+from broker.rpc.convert import proto_message
+from tests.cli.fake_broker import STORED_MS, stored
+from tests.golden_stores import GoldenStores
+from tests.tools.offline import record_positions
+
+FIELDS = """topic queue_id queue_offset physical_offset store_size message_id offset_message_id keys
+properties body body_text body_crc system_flag flag reconsume_times born_timestamp_ms born_host
+store_timestamp_ms store_host prepared_transaction_offset""".split()
+
+
+def as_protobuf_says(message: StoredMessage) -> dict[str, object]:
+    """The same document by protobuf's own mapping, 64-bit integers turned into numbers."""
+    document = MessageToDict(
+        proto_message(message),
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+    )
+    for name, value in document.items():
+        if isinstance(value, str) and name.endswith(("_offset", "_ms")):
+            document[name] = int(value)
+    return document
+
+
+def test_a_message_has_all_fields_and_no_unset_optional_ones() -> None:
+    document = message_document(stored(3))
+    assert list(document) == FIELDS
+    assert document["message_id"] == "ID3"
+    assert document["offset_message_id"] == "7F00000100001F91000000000000012C"
+    assert document["born_host"] == "10.0.0.7:4711"
+    assert document["store_timestamp_ms"] == STORED_MS
+
+
+def test_optional_fields_come_from_properties() -> None:
+    properties = {
+        "TAGS": "red",
+        "KEYS": "a b",
+        "__SHARDINGKEY": "g",
+        "DELAY": "3",
+        "TIMER_DELIVER_MS": "1795221999999",
+    }
+    document = message_document(stored(0, properties=properties))
+    assert document["tag"] == "red"
+    assert document["keys"] == ["a", "b"]
+    assert document["message_group"] == "g"
+    assert document["delay_level"] == 3
+    assert document["deliver_at_ms"] == 1_795_221_999_999
+    assert document["properties"] == {"UNIQ_KEY": "ID0", **properties}
+
+
+def test_numbers_that_are_none_are_left_out() -> None:
+    for text in ("soon", "9" * 30, str(2**31)):
+        assert "delay_level" not in message_document(stored(0, properties={"DELAY": text}))
+
+
+def test_properties_stand_in_the_order_of_their_names() -> None:
+    document = message_document(stored(0, properties={"b": "1", "a": "2"}))
+    assert list(document["properties"]) == ["UNIQ_KEY", "a", "b"]
+
+
+def test_a_body_is_base64_and_text_beside_it_when_it_is_one() -> None:
+    document = message_document(stored(0, "grün".encode()))
+    assert b64decode(document["body"]) == "grün".encode()
+    assert document["body_text"] == "grün"
+    assert "body_text" not in message_document(stored(0, b"\xff\x00"))
+
+
+def test_real_messages_look_as_protobuf_maps_them(golden: GoldenStores) -> None:
+    for name in ("basic", "semantics"):
+        file = min((golden.store(name) / "commitlog").iterdir())
+        content = file.read_bytes()
+        for position, _ in record_positions(file):
+            message = decode_record(content, position)
+            document = message_document(message)
+            document.pop("body_text", None)
+            assert document == as_protobuf_says(message)
+
+
+def test_a_receipt_names_its_status() -> None:
+    receipt = Receipt("orders", "ID", "OFF", 1, 2, 3, STORED_MS, PutStatus.OK)
+    assert receipt_document(receipt) == {
+        "topic": "orders",
+        "message_id": "ID",
+        "offset_message_id": "OFF",
+        "queue_id": 1,
+        "queue_offset": 2,
+        "physical_offset": 3,
+        "store_timestamp_ms": STORED_MS,
+        "status": "SEND_OK",
+    }
+    late = receipt._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+    assert receipt_document(late)["status"] == "FLUSH_DISK_TIMEOUT"
+
+
+def test_a_topic_has_its_queues_where_they_are_known() -> None:
+    topic = TopicState("t", 1, 1, 6, "FIFO", False, False, {"message.type": "FIFO"}, [])
+    assert "queues" not in topic_document(topic)
+    document = topic_document(topic._replace(queues=[QueueState(0, 0, 5, 1, 2)]))
+    assert document["queues"][0]["max_offset"] == 5
+    assert json.loads(json.dumps(document)) == document

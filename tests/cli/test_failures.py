@@ -1,0 +1,77 @@
+"""What went wrong decides the exit code, and what to do next is said."""
+
+import click
+import pytest
+
+from broker.cli.failures import Failure, failure_of_broker, failure_of_client
+from broker.model import errors
+from broker.model.errors import BrokerError
+from broker.rpc.client_values import ClientError, DeadlineExceeded, Unreachable
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [
+        ("NOT_FOUND", 3),
+        ("INVALID_ARGUMENT", 4),
+        ("ALREADY_EXISTS", 4),
+        ("FAILED_PRECONDITION", 4),
+        ("PERMISSION_DENIED", 4),
+        ("OUT_OF_RANGE", 4),
+        ("RESOURCE_EXHAUSTED", 4),
+        ("UNAVAILABLE", 4),
+        ("UNIMPLEMENTED", 4),
+        ("INTERNAL", 1),
+        ("DATA_LOSS", 1),
+    ],
+)
+def test_the_status_of_an_answer_decides(code: str, exit_code: int) -> None:
+    assert failure_of_client(ClientError("Any", "text", code=code)).exit_code == exit_code
+
+
+def test_silence_is_unreachable_or_a_timeout() -> None:
+    assert failure_of_client(Unreachable("Unreachable", "text")).exit_code == 5
+    late = failure_of_client(DeadlineExceeded("DeadlineExceeded", "text", retryable=True))
+    assert late.exit_code == 6
+    assert "unknown" in late.next_step
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (errors.IllegalConfig(field="x", why="y"), 2),
+        (errors.StoreLocked(path="/s"), 4),
+        (errors.NotAStore(path="/s", why="y"), 4),
+        (errors.StoreTooNew(path="/s", found=2, known=1), 4),
+        (errors.IllegalTopic(topic="a.b", why="y"), 4),
+        (errors.StoreGap(path="/s", expected=0, found=1), 10),
+        (errors.Corruption(path="/s", file_position=0, physical_offset=0, why="y"), 10),
+        (errors.StoreFailed(why="y"), 1),
+        (errors.DiskFull(path="/s"), 1),
+    ],
+)
+def test_an_error_of_this_process_decides(error: BrokerError, exit_code: int) -> None:
+    failure = failure_of_broker(error)
+    assert failure.exit_code == exit_code
+    assert failure.message == str(error)
+
+
+def test_what_may_pass_later_is_to_be_tried_again() -> None:
+    error = ClientError("StoreBusy", "busy", code="RESOURCE_EXHAUSTED", retryable=True)
+    assert failure_of_client(error).next_step == "try again"
+
+
+def test_a_known_reason_leads_to_a_command() -> None:
+    error = ClientError("TopicExists", "text", code="ALREADY_EXISTS", fields={"topic": "orders"})
+    assert failure_of_client(error).next_step == "pocketmq topic info orders"
+
+
+def test_the_next_step_is_shown_below_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Failure("it broke", 1, "mend it").show()
+    Failure("it broke", 1).show()
+    assert capsys.readouterr().err == "Error: it broke\nNext:  mend it\nError: it broke\n"
+
+
+def test_a_failure_is_an_error_click_knows() -> None:
+    assert isinstance(Failure("x", 7), click.ClickException)
+    assert Failure("x", 7).exit_code == 7

@@ -1,0 +1,124 @@
+"""The root: quick help, an example in each command's help, and exit codes."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from broker import __version__
+from broker.cli.program import PLACES, program
+from broker.model.errors import StoreFailed
+from broker.rpc.client_values import ClientError, Unreachable
+from tests.cli.command_line import run
+from tests.cli.fake_broker import FakeBroker
+from tests.golden_stores import GoldenStores
+
+HEAVY = ("grpc", "google", "numpy", "starlette", "uvicorn", "prometheus_client", "asyncio")
+
+
+def commands(
+    group: click.Group, ctx: click.Context, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, ctx, (*path, name))
+
+
+ALL = list(commands(program, click.Context(program)))
+
+
+def test_help_loads_neither_grpc_nor_numpy_nor_a_web_server() -> None:
+    code = "import sys; sys.argv[1:] = ['--help']\nfrom broker.cli import main\ntry: main()\n"
+    code += "finally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: pocketmq" in done.stdout
+    assert set(done.stderr.split()) & set(HEAVY) == set()
+
+
+def test_the_version_is_told() -> None:
+    assert run("--version").out == f"pocketmq, version {__version__}\n"
+
+
+def test_python_m_broker_is_the_same() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "broker", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"pocketmq, version {__version__}\n"
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_shows_an_example_that_names_it(path: tuple[str, ...]) -> None:
+    text = run(*path, "--help").out
+    assert f"pocketmq {' '.join(path)}" in text.partition("Example")[2]
+
+
+def test_every_command_says_in_the_list_what_it_says_itself() -> None:
+    ctx = click.Context(program)
+    for name, place in PLACES.items():
+        command = program.get_command(ctx, name)
+        assert command is not None
+        assert command.help is not None
+        assert place.about.endswith(".")
+
+
+def test_wrong_use_is_exit_2() -> None:
+    assert run("nonsense").code == 2
+    assert run("produce").code == 2
+    assert run("consume", "orders", "--pull", "--output", "xml").code == 2
+
+
+def test_an_answer_that_is_an_error_has_no_trace(fake: FakeBroker) -> None:
+    fake.error = Unreachable("Unreachable", "nobody answers at x")
+    done = run("topic", "ls")
+    assert done.code == 5
+    assert done.out == ""
+    assert done.err.startswith("Error: nobody answers at x\nNext:  pocketmq serve")
+
+
+def test_an_error_of_the_store_is_told_the_same_way(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str, **settings: object) -> None:
+        raise StoreFailed(why="of a test")
+
+    monkeypatch.setattr(fake, "describe_topic", fail)
+    done = run("topic", "info", "orders")
+    assert done.code == 1
+    assert done.err == "Error: the store has stopped: of a test\n"
+
+
+def test_a_bug_is_not_hidden(fake: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake, "describe_topic", None)
+    with pytest.raises(TypeError):
+        run("topic", "info", "orders")
+
+
+def test_an_interrupt_ends_with_130_and_no_word(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupt(**settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fake, "list_topics", interrupt)
+    done = run("topic", "ls")
+    assert done.code == 130
+    assert done.err == ""
+
+
+def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> None:
+    command = [sys.executable, "-m", "broker", "store", "dump", str(golden.store("basic"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        words = process.stderr.read()
+    assert words == b""
+
+
+def test_a_client_error_without_a_known_reason_still_has_an_exit_code(fake: FakeBroker) -> None:
+    fake.error = ClientError("Internal", "internal error", code="INTERNAL")
+    assert run("topic", "ls").code == 1

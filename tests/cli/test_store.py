@@ -1,0 +1,92 @@
+"""A store is looked at without a broker: all of it, with what is damaged told."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import run
+from tests.golden_stores import GoldenStores
+from tests.tools.offline import record_positions
+
+
+def test_a_dump_has_every_message_in_the_order_stored(golden: GoldenStores) -> None:
+    done = run("store", "dump", str(golden.store("basic")), "-o", "jsonl")
+    assert done.code == 0
+    records = golden.manifest("basic")["records"]
+    assert [row["physical_offset"] for row in done.rows] == [record["phy"] for record in records]
+    assert done.rows[0]["message_id"] == records[0]["uniqKey"]
+    assert done.rows[0]["born_host"] == records[0]["bornHost"].replace("|", ":")
+
+
+def test_a_dump_is_json_to_a_pipe_and_a_table_when_asked(golden: GoldenStores) -> None:
+    store = str(golden.store("rebuild-base"))
+    assert run("store", "dump", store).document[0]["physical_offset"] == 0
+    assert run("store", "dump", store, "-o", "table").out.startswith("TOPIC")
+
+
+def test_the_units_of_a_queue(golden: GoldenStores) -> None:
+    queue = golden.manifest("v533")["queues"][-1]
+    name = f"{queue['topic']}:{queue['queueId']}"
+    done = run("store", "dump", str(golden.store("v533")), "--queue", name, "-o", "jsonl")
+    shown = [[row["physical_offset"], row["size"], row["tags_code"]] for row in done.rows]
+    assert shown == queue["units"]
+
+
+def test_the_entries_of_the_index(golden: GoldenStores) -> None:
+    done = run("store", "dump", str(golden.store("v533")), "--index", "-o", "jsonl")
+    counts = [file["indexCount"] - 1 for file in golden.manifest("v533")["indexFiles"]]
+    assert len(done.rows) == sum(counts)
+    assert done.rows[0]["number"] == 1
+
+
+def test_sizes_can_be_set_and_must_fit(golden: GoldenStores) -> None:
+    store = str(golden.store("basic"))
+    done = run("store", "dump", store, "--set", "mappedFileSizeCommitLog=65536")
+    assert done.code == 4
+    assert "mappedFileSizeCommitLog" in done.err
+    assert run("store", "dump", store, "--set", "mappedFileSizeCommitLog=131072").code == 0
+
+
+def test_damage_is_passed_over_told_and_exit_10(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("rebuild-base", tmp_path / "store")
+    file = sorted((store / "commitlog").iterdir())[1]
+    position, _ = record_positions(file)[2]
+    content = bytearray(file.read_bytes())
+    content[position + 90] ^= 1
+    file.write_bytes(content)
+    done = run("store", "dump", str(store), "-o", "jsonl")
+    assert done.code == 10
+    assert len(done.rows) == len(golden.manifest("rebuild-base")["records"]) - 1
+    assert f"Damage: {file} at {int(file.name) + position}" in done.err
+
+
+def test_a_torn_tail_is_noted_and_no_damage(golden: GoldenStores) -> None:
+    done = run("store", "dump", str(golden.store("crash-torn.before")), "-o", "jsonl")
+    assert done.code == 0
+    assert done.err.startswith("Note: behind the last record")
+
+
+def test_a_store_is_described(golden: GoldenStores) -> None:
+    store = golden.store("basic")
+    document = run("store", "info", str(store)).document
+    assert document["commit_log"]["end_offset"] == golden.manifest("basic")["lastRecordEnd"]
+    lines = run("store", "info", str(store), "-o", "table").out.splitlines()
+    assert lines[0].split() == ["directory", str(store)]
+    assert any(line.startswith("index") and "(500 slots" in line for line in lines)
+
+
+@pytest.mark.parametrize("command", ["info", "dump"])
+def test_a_directory_must_be_a_store(tmp_path: Path, command: str) -> None:
+    missing = run("store", command, str(tmp_path / "none"))
+    assert missing.code == 3
+    assert "none" in missing.err
+    (tmp_path / "holiday.jpg").touch()
+    other = run("store", command, str(tmp_path))
+    assert other.code == 4
+    assert "holiday.jpg" in other.err
+
+
+def test_wrong_use_says_how(tmp_path: Path) -> None:
+    assert run("store", "dump", str(tmp_path), "--queue", "t:0", "--index").code == 2
+    assert "TOPIC:QUEUE" in run("store", "dump", str(tmp_path), "--queue", "orders").err
+    assert run("store", "dump", str(tmp_path), "--set", "nonsense=1").code == 2

@@ -1,0 +1,21 @@
+"""Fixtures for all tests."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.golden_stores import GoldenStores
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoldenStores]:
+    """The stores written by a real RocketMQ; all workers of one run share the unpacked ones."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    scratch = base / "golden"
+    scratch.mkdir(exist_ok=True)
+    stores = GoldenStores(scratch)
+    yield stores
+    assert not stores.changed(), "a test wrote into a shared store; it needs golden.copy()"

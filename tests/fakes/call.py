@@ -1,0 +1,31 @@
+"""A call without a transport."""
+
+from broker.format.hosts import host_from_text
+
+
+class FakeCall:
+    """What a handler is told of its call is what the test says."""
+
+    def __init__(
+        self,
+        *,
+        time_left_ms: int | None = None,
+        peer: str = "ipv4:10.0.0.7:4711",
+        metadata: dict[str, str] | None = None,
+    ) -> None:
+        self._time_left_ms = time_left_ms
+        self.peer = peer
+        self._metadata = metadata or {}
+
+    def metadata(self, name: str, /) -> str | None:
+        """Return a metadata value."""
+        return self._metadata.get(name)
+
+    def time_left_ms(self) -> int | None:
+        """Return what is left of the deadline."""
+        return self._time_left_ms
+
+    @property
+    def peer_host(self) -> bytes:
+        """The peer's address, packed."""
+        return host_from_text(self.peer.partition(":")[2])

@@ -1,0 +1,25 @@
+"""Time that stands still until a test moves it."""
+
+START_MS = 1_795_000_000_000
+"""A wall time on a full second: 2026-11-18 09:06:40 UTC."""
+
+
+class FakeClock:
+    """Wall and monotonic time in ms; `wall` may be set to anything, as people do with clocks."""
+
+    def __init__(self, wall_ms: int = START_MS) -> None:
+        self.wall = wall_ms
+        self.monotonic = 1_000_000
+
+    def wall_ms(self) -> int:
+        """Return the wall time."""
+        return self.wall
+
+    def monotonic_ms(self) -> int:
+        """Return the time that never goes back."""
+        return self.monotonic
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass."""
+        self.wall += by_ms
+        self.monotonic += by_ms

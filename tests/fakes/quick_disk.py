@@ -1,0 +1,90 @@
+"""A disk that waits for nothing, remembers what was asked of it, and fails when told to.
+
+    disk.fail("allocate", full_disk())          the next call of `allocate` raises
+    disk.fail("rename", PowerCut(), skip=1)     the one after the next does
+    disk.ranges("allocate")                     [(position, size), …] of all such calls so far
+
+Files are real ones, so that maps and lengths behave as they do; syncs are only noted down. What a
+power cut leaves of written pages is beyond it.
+"""
+
+import mmap
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from broker.files.disk import Disk
+from broker.model.errors import DiskFull
+
+
+class PowerCut(Exception):
+    """The machine stops here; what the interrupted call was to do has not happened."""
+
+
+def full_disk() -> DiskFull:
+    """The error of a disk without room."""
+    return DiskFull(path="/full")
+
+
+class QuickDisk(Disk):
+    """The machine's file system without waiting for it."""
+
+    __slots__ = ("_faults", "calls")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        self._faults: dict[str, tuple[int, Exception]] = {}
+
+    def fail(self, call: str, error: Exception, *, skip: int = 0) -> None:
+        """Make one later call raise: the next one, or the one after `skip` more."""
+        self._faults[call] = (skip, error)
+
+    def ranges(self, call: str) -> list[tuple[int, int]]:
+        """The (position, size) pairs of all calls of `allocate`, `populate` or `write_at`."""
+        return [(arguments[1], arguments[2]) for arguments in self.calls[call]]
+
+    def _note(self, call: str, *arguments: object) -> None:
+        self.calls[call].append(arguments)
+        skip, error = self._faults.get(call, (0, None))
+        if error is None:
+            return
+        if skip:
+            self._faults[call] = (skip - 1, error)
+            return
+        del self._faults[call]
+        raise error
+
+    def sync(self, descriptor: int) -> None:
+        self._note("sync", descriptor)
+
+    def sync_directory(self, directory: Path) -> None:
+        self._note("sync_directory", directory)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._note("rename", source, target)
+        super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._note("unlink", path)
+        super().unlink(path)
+
+    def write_file(self, path: Path, content: bytes) -> None:
+        self._note("write_file", path, content)
+        super().write_file(path, content)
+
+    def write_at(self, descriptor: int, position: int, content: bytes) -> None:
+        self._note("write_at", descriptor, position, len(content))
+        super().write_at(descriptor, position, content)
+
+    def make_sparse_file(self, path: Path, size_bytes: int) -> int:
+        self._note("make_sparse_file", path, size_bytes)
+        return super().make_sparse_file(path, size_bytes)
+
+    def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+        self._note("allocate", descriptor, position, size_bytes, path)
+        super().allocate(descriptor, position, size_bytes, path)
+
+    def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
+        self._note("populate", mapping, position, size_bytes)
+        super().populate(mapping, position, size_bytes)

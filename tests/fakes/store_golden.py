@@ -1,0 +1,78 @@
+"""Golden stores as a store opens them: with the sizes they were written with, or without.
+
+with golden_parts(golden, "basic", tmp_path) as parts: …    opened, recovered, to be read
+config_of(golden, "semantics", tmp_path / "s")              its small tables alone
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from broker.format.index_layout import STYLE_5_3, STYLE_5_5
+from broker.store.settings import StoreSettings
+from broker.store.structures import Structures
+from tests.fakes.quick_disk import QuickDisk
+from tests.golden_stores import GoldenStores
+
+READ_WHOLE = ("basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533")
+"""The stores whose every message and answer the manifest lists."""
+_NOT_OURS = ("timerwheel", "timerlog", "compaction", "consumequeue_ext")
+
+
+def golden_copy(golden: GoldenStores, name: str, to: Path) -> Path:
+    """Copy of a store what this broker reads; returns the copy."""
+    shutil.copytree(
+        golden.store(name),
+        to,
+        ignore=shutil.ignore_patterns(*_NOT_OURS),
+        copy_function=shutil.copyfile,
+    )
+    for path in [to, *to.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)
+    return to
+
+
+def config_of(golden: GoldenStores, name: str, to: Path) -> Path:
+    """Copy the tables under config/; returns the store directory around them."""
+    (to / "config").mkdir(parents=True)
+    for path in (golden.store(name) / "config").iterdir():
+        (to / "config" / path.name).write_bytes(path.read_bytes())
+    return to
+
+
+def golden_sizes(golden: GoldenStores, name: str) -> dict[str, Any]:
+    """The sizes a store was written with, as settings of an operator."""
+    params = golden.manifest(name)["params"]
+    sizes = {
+        "commit_log_file_size_bytes": params["mappedFileSizeCommitLog"],
+        "consume_queue_file_size_bytes": params["mappedFileSizeConsumeQueue"],
+        "index_slot_count": params["maxHashSlotNum"],
+        "index_entry_count_max": params["maxIndexNum"],
+        "index_style": STYLE_5_3 if name == "v533" else STYLE_5_5,
+        "time_zone": "UTC",
+    }
+    return {**sizes, "explicit": frozenset(sizes)}
+
+
+@contextmanager
+def golden_parts(
+    golden: GoldenStores, name: str, scratch: Path, **settings: Any
+) -> Iterator[Structures]:
+    """Open a copy of a store and recover it; sizes are found out unless they are given."""
+    with recovered(golden_copy(golden, name, scratch / name), **settings) as parts:
+        yield parts
+
+
+@contextmanager
+def recovered(directory: Path, **settings: Any) -> Iterator[Structures]:
+    """Open a store and recover it; what recovery wrote stays behind."""
+    parts = Structures(StoreSettings(directory=directory, **settings), QuickDisk())
+    try:
+        for _ in parts.recover():
+            pass
+        yield parts
+    finally:
+        parts.close()

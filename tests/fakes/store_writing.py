@@ -1,0 +1,73 @@
+"""A log that is written by the writer, without a store around it.
+
+log = WritingLog(directory, remembered.append)
+log.put("orders", "a", "b", key="k")        one batch of two records
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from broker.log.commit_log import CommitLog
+from broker.model.delay_levels import DelayLevels
+from broker.model.message import DispatchEntry, PutAddress, PutRow
+from broker.model.results import PutResult
+from broker.store.dispatcher import Dispatcher
+from broker.store.durability import Durability
+from broker.store.writer import Writer
+from tests.fakes.clock import FakeClock
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import STORE_HOST, put_row
+
+FILE_SIZE = 4096
+
+
+class WritingLog:
+    """A log of 4 KiB files; `remember` is what the dispatcher would be told."""
+
+    def __init__(
+        self,
+        directory: Path,
+        remember: Callable[[list[DispatchEntry]], None],
+        *,
+        property_crc: bool = False,
+    ) -> None:
+        self.own = directory / "pocketmq"
+        self.own.mkdir(parents=True)
+        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.log = CommitLog(self.disk, directory / "commitlog", FILE_SIZE)
+        self.durability = SimpleNamespace(last_time=0)
+        self.writer = Writer(
+            self.log,
+            cast(Dispatcher, SimpleNamespace(remember=remember)),
+            cast(Durability, self.durability),
+            self.clock,
+            levels=DelayLevels(),
+            property_crc=property_crc,
+            busy_timeout_ms=0,
+        )
+
+    def put(
+        self,
+        topic: str,
+        *bodies: str | bytes,
+        queue_id: int = 0,
+        system_flag: int = 0,
+        **words: str,
+    ) -> PutResult:
+        """Put one message, or several as a batch; words are those of `put_row`."""
+        address = PutAddress(topic, queue_id, STORE_HOST, system_flag)
+        return self.put_rows(address, [put_row(body, **words) for body in bodies])
+
+    def put_rows(self, address: PutAddress, rows: list[PutRow]) -> PutResult:
+        """Put rows; the next file is made when there is no room."""
+        sizes = self.writer.sizes(address, rows)
+        base = self.log.spare_base
+        if not self.log.has_room(sum(sizes)) and base is not None:
+            self.log.offer_spare(self.log.make_spare(self.own, base))
+        return self.writer.append(address, rows, sizes)
+
+    def close(self) -> None:
+        """Unmap all files."""
+        self.log.close()

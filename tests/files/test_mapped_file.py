@@ -1,0 +1,206 @@
+"""One mapped file: bytes stay in it, blocks stand behind them, zeros go where they should."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.files.mapped_file import (
+    ALLOCATION_STEP,
+    DIRECT_WRITE_MIN,
+    POPULATE_STEP,
+    MappedFile,
+)
+from broker.model.errors import Corruption, DiskFull
+from tests.fakes.quick_disk import QuickDisk, full_disk
+
+KIB = 1024
+SIZE = 1024 * KIB
+
+
+@pytest.fixture
+def disk() -> QuickDisk:
+    return QuickDisk()
+
+
+@pytest.fixture
+def file(disk: QuickDisk, tmp_path: Path) -> Iterator[MappedFile]:
+    """A fresh sparse file of 1 MiB, mapped."""
+    path = tmp_path / "f"
+    made = MappedFile(disk, path, 0, SIZE).adopt(disk.make_sparse_file(path, SIZE))
+    yield made
+    made.close()
+
+
+# -- opening and closing ---------------------------------------------------------------------------
+
+
+def test_a_file_is_mapped_once(disk: QuickDisk, file: MappedFile) -> None:
+    descriptor, view = file.descriptor, file.view
+    assert file.open() is file
+    assert (file.descriptor, file.view) == (descriptor, view)
+    assert file.is_open
+
+
+def test_a_closed_file_opens_again_with_what_was_written(file: MappedFile) -> None:
+    file.write(0, b"kept")
+    file.close()
+    assert not file.is_open
+    assert bytes(file.open().view[:4]) == b"kept"
+
+
+def test_closing_twice_and_syncing_a_closed_file_are_fine(
+    disk: QuickDisk, file: MappedFile
+) -> None:
+    file.sync()
+    file.close()
+    file.close()
+    file.sync()
+    assert len(disk.calls["sync"]) == 1
+
+
+def test_a_view_that_somebody_kept_is_noticed_when_the_file_closes(file: MappedFile) -> None:
+    kept = file.view[:4]
+    with pytest.raises(BufferError):
+        file.close()
+    kept.release()
+
+
+def test_a_copy_of_bytes_does_not_hold_the_file(file: MappedFile) -> None:
+    file.write(0, b"kept")
+    copied = bytes(file.view[:4])
+    file.close()
+    assert copied == b"kept"
+
+
+def test_a_file_that_is_too_short_is_damaged_and_does_not_stay_open(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000002048"
+    path.write_bytes(bytes(100))
+    file = MappedFile(QuickDisk(), path, 2048, 1024)
+    with pytest.raises(Corruption, match=r"2048 is damaged at byte 0 .*shorter than 1024"):
+        file.open()
+    assert not file.is_open
+    assert file.descriptor == -1
+
+
+def test_a_file_opened_for_reading_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"content")
+    file = MappedFile(QuickDisk(), tmp_path / "f", 0, 7).open(read_only=True)
+    with pytest.raises(TypeError):
+        file.write(0, b"x")
+    assert bytes(file.view) == b"content"
+    file.close()
+
+
+def test_a_removed_file_is_closed_and_its_name_is_gone(file: MappedFile) -> None:
+    file.remove()
+    assert not file.is_open
+    assert not file.path.exists()
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "is_direct"), [(1, False), (DIRECT_WRITE_MIN - 1, False), (DIRECT_WRITE_MIN, True)]
+)
+def test_large_pieces_go_out_by_a_call_and_show_in_the_map(
+    disk: QuickDisk, file: MappedFile, size: int, is_direct: bool
+) -> None:
+    content = bytes(range(256)) * (size // 256) + bytes(range(1, size % 256 + 1))
+    file.write(100, content)
+    assert bytes(file.view[99 : 101 + size]) == b"\0" + content + b"\0"
+    assert bool(disk.calls["write_at"]) is is_direct
+
+
+def test_a_file_is_written_to_its_last_byte_and_not_behind_it(file: MappedFile) -> None:
+    file.write(SIZE - 3, b"end")
+    with pytest.raises(AssertionError):
+        file.write(SIZE - 2, b"end")
+    assert bytes(file.view[-4:]) == b"\0end"
+
+
+def test_pages_are_populated_ahead_once_a_step(disk: QuickDisk, file: MappedFile) -> None:
+    for position in range(0, 2 * POPULATE_STEP, 1000):
+        file.write(position, b"x" * 1000)
+    assert disk.ranges("populate") == [
+        (0, POPULATE_STEP),
+        (POPULATE_STEP, POPULATE_STEP),
+        (2 * POPULATE_STEP, POPULATE_STEP),
+    ]
+
+
+def test_populating_begins_where_writing_does_and_ends_with_the_file(
+    disk: QuickDisk, file: MappedFile
+) -> None:
+    file.write(SIZE - 5000, b"x")
+    assert disk.ranges("populate") == [(SIZE - 8192, 8192)]
+
+
+def test_a_file_is_full_when_its_last_byte_is_written(file: MappedFile) -> None:
+    file.wrote = SIZE - 1
+    assert not file.is_full
+    file.wrote = SIZE
+    assert file.is_full
+
+
+# -- allocating ------------------------------------------------------------------------------------
+
+
+def test_blocks_come_in_steps_ahead_of_what_is_written(disk: QuickDisk, file: MappedFile) -> None:
+    for upto in (1, 2, ALLOCATION_STEP, ALLOCATION_STEP + 1):
+        file.allocate(upto)
+        file.wrote = upto
+    assert disk.ranges("allocate") == [(0, ALLOCATION_STEP), (ALLOCATION_STEP, ALLOCATION_STEP)]
+    assert file.path.stat().st_blocks * 512 >= 2 * ALLOCATION_STEP
+
+
+def test_blocks_end_with_the_file(disk: QuickDisk, file: MappedFile) -> None:
+    file.allocate(SIZE - 1, 3 * SIZE)
+    assert disk.ranges("allocate") == [(0, SIZE)]
+    assert file.path.stat().st_size == SIZE
+
+
+def test_a_file_found_with_data_gets_blocks_from_the_page_its_data_end_in(
+    disk: QuickDisk, file: MappedFile
+) -> None:
+    file.wrote = 5000
+    file.allocate(5020)
+    assert disk.ranges("allocate") == [(4096, ALLOCATION_STEP - 4096)]
+
+
+def test_a_full_file_needs_no_blocks(disk: QuickDisk, file: MappedFile) -> None:
+    file.wrote = SIZE
+    file.allocate(SIZE, SIZE)
+    assert disk.ranges("allocate") == []
+
+
+def test_a_full_disk_leaves_the_file_as_it_was_and_may_be_tried_again(
+    disk: QuickDisk, file: MappedFile
+) -> None:
+    disk.fail("allocate", full_disk())
+    with pytest.raises(DiskFull):
+        file.allocate(100)
+    assert file.allocated == 0
+    file.allocate(100)
+    assert file.allocated == ALLOCATION_STEP
+
+
+# -- zeroing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("position", [0, 1, 4095, 4096, 4097, 100_000, SIZE - 1, SIZE])
+def test_zeros_go_behind_a_position_and_nowhere_else(file: MappedFile, position: int) -> None:
+    content = b"\xff" * SIZE
+    file.write(0, content)
+    file.zero_from(position)
+    assert file.view == content[:position] + bytes(SIZE - position)
+
+
+def test_pages_that_hold_nothing_are_not_written(disk: QuickDisk, file: MappedFile) -> None:
+    file.write(100, b"record")
+    file.write(500_000, b"stale")
+    file.zero_from(106)
+    assert disk.ranges("write_at") == [(499_712, 4096)]
+    assert bytes(file.view[100:106]) == b"record"
+    assert file.path.stat().st_blocks * 512 < SIZE, "holes stay holes"

@@ -1,0 +1,104 @@
+"""The property block: what goes in comes out, and odd blocks are read as RocketMQ reads them."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from broker.format.properties import decode_properties, encode_properties
+from broker.model.errors import IllegalProperty
+from broker.model.message import RESERVED_PROPERTIES
+from broker.model.topic_names import check_property
+
+WORD = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
+ODD_BLOCK = st.text("ab\x01\x02 é😀").map(str.encode)
+
+
+def naive_properties(block: bytes) -> dict[str, str]:
+    """Parse as MessageDecoder.string2messageProperties does, by indexes."""
+    text = block.decode("utf-8", "replace")
+    found: dict[str, str] = {}
+    begin = 0
+    while begin < len(text):
+        end = text.find("\x02", begin)
+        end = len(text) if end < 0 else end
+        separator = text.find("\x01", begin)
+        if end - begin >= 3 and begin < separator < end - 1:
+            found[text[begin:separator]] = text[separator + 1 : end]
+        begin = end + 1
+    return found
+
+
+def test_a_block_byte_by_byte() -> None:
+    block = bytes.fromhex(
+        "4b455953 01 6b31206b32 02"  # KEYS = k1 k2
+        "54414753 01 54616741 02"  # .. TAGS = TagA
+    )
+    assert encode_properties({"KEYS": "k1 k2", "TAGS": "TagA"}) == block
+    assert decode_properties(block) == {"KEYS": "k1 k2", "TAGS": "TagA"}
+
+
+@given(st.dictionaries(WORD, WORD))
+@settings(derandomize=True, deadline=None)
+def test_properties_come_back_in_their_order(properties: dict[str, str]) -> None:
+    found = decode_properties(encode_properties(properties))
+    assert found == properties
+    assert list(found) == list(properties)
+
+
+@given(st.binary() | ODD_BLOCK)
+@example(b"a\x01\x01b\x02")
+@example(b"a\x01b\x02\x01c\x02d\x01\x02")
+@example(b"\xff\x01\xc3\x28\x02a\x01\xe2\x82")
+@settings(derandomize=True, deadline=None, max_examples=500)
+def test_any_block_reads_as_it_does_in_java(block: bytes) -> None:
+    assert decode_properties(block) == naive_properties(block)
+
+
+@pytest.mark.parametrize(
+    ("block", "properties"),
+    [
+        (b"", {}),
+        (b"a\x01b", {"a": "b"}),
+        (b"a\x01b\x02c\x01d", {"a": "b", "c": "d"}),
+        (b"a\x01\x02c\x01d\x02", {"c": "d"}),
+        (b"\x01b\x02c\x01d\x02", {"c": "d"}),
+        (b"ab\x02c\x01d\x02", {"c": "d"}),
+        (b"a\x01b\x02a\x01c\x02", {"a": "c"}),
+        (b"a\x01b\x02a\x01\x02", {"a": "b"}),
+        (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
+        (b"\x02\x02a\x01b\x02\x02", {"a": "b"}),
+        (b"a\x01\xff\xfe\x02", {"a": "\ufffd\ufffd"}),
+        (b"a\x01\xe4\xbb\x02", {"a": "\ufffd"}),
+    ],
+    ids=[
+        "empty",
+        "no last separator",
+        "no last separator of two",
+        "empty value",
+        "empty name",
+        "no name separator",
+        "duplicate",
+        "empty duplicate",
+        "0x01 in a value",
+        "empty pairs",
+        "not UTF-8",
+        "torn character",
+    ],
+)
+def test_an_odd_block(block: bytes, properties: dict[str, str]) -> None:
+    assert decode_properties(block) == properties
+    assert decode_properties(memoryview(bytearray(block))) == properties
+    assert naive_properties(block) == properties
+
+
+@given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
+@example("a\x02b", "c")
+@example("a", "b\x02c")
+@settings(derandomize=True, deadline=None)
+def test_a_property_that_is_let_in_comes_back(name: str, value: str) -> None:
+    try:
+        check_property(name, value)
+    except IllegalProperty:
+        return
+    assert name not in RESERVED_PROPERTIES
+    assert decode_properties(encode_properties({name: value})) == {name: value}

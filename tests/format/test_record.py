@@ -1,0 +1,655 @@
+"""The record: golden vectors, round trips of any record, and damage that must not go unseen."""
+
+import zlib
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.format.consume_unit import UNIT
+from broker.format.hosts import host_from_text, text_from_host
+from broker.format.message_id import offset_message_id
+from broker.format.properties import decode_properties, encode_properties
+from broker.format.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTY_CRC_SIZE,
+    RECORD_HEAD,
+    RECORD_SIZE_MIN,
+    BadRecord,
+    body_crc,
+    check_record,
+    decode_record,
+    encode_blank,
+    encode_records,
+    encode_records_with_crc,
+    has_queue_offset,
+    host_flags,
+    property_crc_field,
+    record_head,
+    record_sizes,
+    split_record,
+    topic_field,
+)
+from broker.format.record_scan import dispatch_entry
+from broker.model.delay_levels import DelayLevels
+from broker.model.message import (
+    FLAG_BORN_HOST_V6,
+    FLAG_STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    PutAddress,
+    PutRow,
+)
+
+STORE_HOST = host_from_text("192.168.1.10:10911")
+BORN_HOST = host_from_text("127.0.0.1:54321")
+BORN_MS = 1_700_000_000_000
+LONG_TOPIC = "%RETRY%" + "x" * 130
+CRC_MARK_BEGIN, CRC_MARK_END = -PROPERTY_CRC_SIZE, -PROPERTY_CRC_SIZE + len("__CRC32#\x01")
+
+
+class Vector(NamedTuple):
+    """A record of the specification: its bytes, what it was made of, and its consume unit."""
+
+    content: bytes
+    address: PutAddress
+    row: PutRow
+    queue_offset: int
+    physical_offset: int
+    store_timestamp_ms: int
+    unit: str
+    message_id: str
+
+
+def row(
+    body: bytes,
+    properties: dict[str, str],
+    *,
+    flag: int = 0,
+    born_host: bytes = BORN_HOST,
+) -> PutRow:
+    return (body, encode_properties(properties), flag, BORN_MS, born_host, "", "", "")
+
+
+VECTORS = {
+    "A, V1 with IPv4 hosts": Vector(
+        bytes.fromhex(
+            "000000ae"  # ................ total size  174
+            "daa320a7"  # ................ magic  V1
+            "69c865ed"  # ................ body CRC
+            "00000000"  # ................ queue id  0
+            "00000000"  # ................ flag  0
+            "0000000000000000"  # ........ queue offset  0
+            "0000000000000000"  # ........ physical offset  0
+            "00000000"  # ................ system flag  0
+            "0000018bcfe56800"  # ........ born timestamp  1700000000000
+            "7f000001 0000d431"  # ....... born host  127.0.0.1:54321
+            "0000018bcfe5687b"  # ........ store timestamp  1700000000123
+            "c0a8010a 00002a9f"  # ....... store host  192.168.1.10:10911
+            "00000000"  # ................ reconsume times  0
+            "0000000000000000"  # ........ prepared offset  0
+            "0000000e"  # ................ body length  14
+            "48656c6c6f20526f636b65744d51"  # Hello RocketMQ
+            "06 546f70696341"  # ......... topic  TopicA
+            "003f"  # .................... property length  63
+            "4b455953 01 6b31206b32 02"  # KEYS = k1 k2
+            "554e49515f4b4559 01"  # ..... UNIQ_KEY =
+            "3746303030303031303030313030303030303030303030303030304130303031 02"
+            "54414753 01 54616741 02"  # . TAGS = TagA
+        ),
+        PutAddress("TopicA", 0, STORE_HOST),
+        row(
+            b"Hello RocketMQ",
+            {"KEYS": "k1 k2", "UNIQ_KEY": "7F0000010001000000000000000A0001", "TAGS": "TagA"},
+        ),
+        queue_offset=0,
+        physical_offset=0,
+        store_timestamp_ms=1_700_000_000_123,
+        unit="0000000000000000 000000ae 000000000027a807",
+        message_id="C0A8010A00002A9F0000000000000000",
+    ),
+    "B, V1 with an IPv6 born host and no properties": Vector(
+        bytes.fromhex(
+            "0000006f"  # ................ total size  111
+            "daa320a7"  # ................ magic  V1
+            "77065916"  # ................ body CRC
+            "00000001"  # ................ queue id  1
+            "00000007"  # ................ flag  7
+            "0000000000000005"  # ........ queue offset  5
+            "00000000000000ae"  # ........ physical offset  174
+            "00000010"  # ................ system flag  born host is IPv6
+            "0000018bcfe56800"  # ........ born timestamp  1700000000000
+            "fe800000000000000000000000000001 0000d431"  # born host  [fe80::1]:54321
+            "0000018bcfe569c8"  # ........ store timestamp  1700000000456
+            "c0a8010a 00002a9f"  # ....... store host  192.168.1.10:10911
+            "00000000"  # ................ reconsume times  0
+            "0000000000000000"  # ........ prepared offset  0
+            "00000002"  # ................ body length  2
+            "7636"  # .................... v6
+            "06 546f70696341"  # ......... topic  TopicA
+            "0000"  # .................... property length  0
+        ),
+        PutAddress("TopicA", 1, STORE_HOST),
+        row(b"v6", {}, flag=7, born_host=host_from_text("[fe80::1]:54321")),
+        queue_offset=5,
+        physical_offset=174,
+        store_timestamp_ms=1_700_000_000_456,
+        unit="00000000000000ae 0000006f 0000000000000000",
+        message_id="C0A8010A00002A9F00000000000000AE",
+    ),
+    "C, V2 with a topic of 137 characters": Vector(
+        bytes.fromhex(
+            "000000ed"  # ................ total size  237
+            "daa320ab"  # ................ magic  V2
+            "71beeff9"  # ................ body CRC
+            "00000000"  # ................ queue id  0
+            "00000000"  # ................ flag  0
+            "0000000000000000"  # ........ queue offset  0
+            "000000000000011d"  # ........ physical offset  285
+            "00000000"  # ................ system flag  0
+            "0000018bcfe56800"  # ........ born timestamp  1700000000000
+            "7f000001 0000d431"  # ....... born host  127.0.0.1:54321
+            "0000018bcfe56b15"  # ........ store timestamp  1700000000789
+            "c0a8010a 00002a9f"  # ....... store host  192.168.1.10:10911
+            "00000000"  # ................ reconsume times  0
+            "0000000000000000"  # ........ prepared offset  0
+            "00000001"  # ................ body length  1
+            "62"  # ...................... b
+            "0089"  # .................... topic length  137, in two bytes
+            "25524554525925"  # .......... topic  %RETRY%
+            + "78"
+            * 130  # .............. and 130 times x
+            + "0007"  # .................. property length  7
+            "54414753 01 54 02"  # ....... TAGS = T
+        ),
+        PutAddress(LONG_TOPIC, 0, STORE_HOST),
+        row(b"b", {"TAGS": "T"}),
+        queue_offset=0,
+        physical_offset=285,
+        store_timestamp_ms=1_700_000_000_789,
+        unit="000000000000011d 000000ed 0000000000000054",
+        message_id="C0A8010A00002A9F000000000000011D",
+    ),
+    "D, V1 with the property CRC": Vector(
+        bytes.fromhex(
+            "00000082"  # ................ total size  130
+            "daa320a7"  # ................ magic  V1
+            "7c6287fd"  # ................ body CRC
+            "00000000"  # ................ queue id  0
+            "00000000"  # ................ flag  0
+            "0000000000000001"  # ........ queue offset  1
+            "000000000000020a"  # ........ physical offset  522
+            "00000000"  # ................ system flag  0
+            "0000018bcfe56800"  # ........ born timestamp  1700000000000
+            "7f000001 0000d431"  # ....... born host  127.0.0.1:54321
+            "0000018bcfe56be8"  # ........ store timestamp  1700000001000
+            "c0a8010a 00002a9f"  # ....... store host  192.168.1.10:10911
+            "00000000"  # ................ reconsume times  0
+            "0000000000000000"  # ........ prepared offset  0
+            "00000003"  # ................ body length  3
+            "637263"  # .................. crc
+            "06 546f70696341"  # ......... topic  TopicA
+            "001e"  # .................... property length  30
+            "54414753 01 54616741 02"  # . TAGS = TagA
+            "5f5f435243333223 01"  # ..... __CRC32# =
+            "35343735393837343731 02"  # . 5475987471, the least digit first
+        ),
+        PutAddress("TopicA", 0, STORE_HOST),
+        row(b"crc", {"TAGS": "TagA"}),
+        queue_offset=1,
+        physical_offset=522,
+        store_timestamp_ms=1_700_000_001_000,
+        unit="000000000000020a 00000082 000000000027a807",
+        message_id="C0A8010A00002A9F000000000000020A",
+    ),
+    "E, delay level 3 in the schedule topic": Vector(
+        bytes.fromhex(
+            "0000009e"  # ................ total size  158
+            "daa320a7"  # ................ magic  V1
+            "18dd4acc"  # ................ body CRC
+            "00000002"  # ................ queue id  2
+            "00000000"  # ................ flag  0
+            "0000000000000000"  # ........ queue offset  0
+            "00000000000002bc"  # ........ physical offset  700
+            "00000000"  # ................ system flag  0
+            "0000018bcfe56800"  # ........ born timestamp  1700000000000
+            "7f000001 0000d431"  # ....... born host  127.0.0.1:54321
+            "0000018bcfe56fd0"  # ........ store timestamp  1700000002000
+            "c0a8010a 00002a9f"  # ....... store host  192.168.1.10:10911
+            "00000000"  # ................ reconsume times  0
+            "0000000000000000"  # ........ prepared offset  0
+            "00000001"  # ................ body length  1
+            "64"  # ...................... d
+            "13 5343484544554c455f544f5049435f58585858"  # topic  SCHEDULE_TOPIC_XXXX
+            "002f"  # .................... property length  47
+            "44454c4159 01 33 02"  # ..... DELAY = 3
+            "5245414c5f544f504943 01 546f70696341 02"  # REAL_TOPIC = TopicA
+            "5245414c5f514944 01 30 02"  # REAL_QID = 0
+            "54414753 01 54616741 02"  # . TAGS = TagA
+        ),
+        PutAddress("SCHEDULE_TOPIC_XXXX", 2, STORE_HOST),
+        row(b"d", {"DELAY": "3", "REAL_TOPIC": "TopicA", "REAL_QID": "0", "TAGS": "TagA"}),
+        queue_offset=0,
+        physical_offset=700,
+        store_timestamp_ms=1_700_000_002_000,
+        unit="00000000000002bc 0000009e 0000018bcfe596e0",
+        message_id="C0A8010A00002A9F00000000000002BC",
+    ),
+}
+every_vector = pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
+WITH_CRC = VECTORS["D, V1 with the property CRC"]
+
+
+def encode(
+    address: PutAddress,
+    rows: list[PutRow],
+    *,
+    queue_offset: int = 0,
+    physical_offset: int = 0,
+    store_timestamp_ms: int = BORN_MS + 1,
+    crc: bool = False,
+) -> bytes:
+    """Encode rows with either encoder."""
+    encoder = encode_records_with_crc if crc else encode_records
+    return encoder(
+        address,
+        rows,
+        record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if crc else 0),
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        store_timestamp_ms=store_timestamp_ms,
+    )
+
+
+def plain(*, crc: bool = False) -> bytes:
+    """Encode a record with a body and properties, at physical offset 1000."""
+    made = row(b"some body", {"TAGS": "TagA", "KEYS": "k1"})
+    return encode(PutAddress("TopicA", 0, STORE_HOST), [made], physical_offset=1_000, crc=crc)
+
+
+def is_sound(record: bytes, physical_offset: int = 1_000) -> bool:
+    try:
+        return check_record(record, 0, physical_offset) == len(record)
+    except BadRecord:
+        return False
+
+
+def flipped(record: bytes, position: int, bits: int) -> bytes:
+    damaged = bytearray(record)
+    damaged[position] ^= bits
+    return bytes(damaged)
+
+
+def padded(record: bytes, length: int) -> bytes:
+    """Keep so many bytes and put zeros in place of the others, as a power cut does."""
+    return record[:length].ljust(len(record), b"\0")
+
+
+def unseen_flips(record: bytes, positions: list[int]) -> list[tuple[int, int]]:
+    """Flip single bits and whole bytes; returns the flips after which the record passes."""
+    masks = [*(1 << bit for bit in range(8)), 0xFF]
+    return [(p, mask) for p in positions for mask in masks if is_sound(flipped(record, p, mask))]
+
+
+# --- golden vectors -------------------------------------------------------------------------------
+
+
+@every_vector
+def test_a_vector_is_encoded_byte_for_byte(vector: Vector) -> None:
+    encoded = encode(
+        vector.address,
+        [vector.row],
+        queue_offset=vector.queue_offset,
+        physical_offset=vector.physical_offset,
+        store_timestamp_ms=vector.store_timestamp_ms,
+        crc=vector is WITH_CRC,
+    )
+    assert encoded.hex() == vector.content.hex()
+
+
+@every_vector
+def test_a_vector_decodes_to_what_it_was_made_of(vector: Vector) -> None:
+    found = decode_record(vector.content)
+    body, block, flag, born_ms, born_host, *_ = vector.row
+    properties = dict(found.properties)
+    properties.pop("__CRC32#", None)
+    assert (found.topic, found.queue_id) == vector.address[:2]
+    assert (found.queue_offset, found.physical_offset) == vector[3:5]
+    assert (found.body, found.flag, properties) == (body, flag, decode_properties(block))
+    assert (found.born_timestamp_ms, found.born_host) == (born_ms, born_host)
+    assert (found.store_timestamp_ms, found.store_host) == (vector[5], STORE_HOST)
+    assert found.store_size == len(vector.content)
+    assert (found.reconsume_times, found.prepared_transaction_offset) == (0, 0)
+
+
+@every_vector
+def test_a_vector_is_sound(vector: Vector) -> None:
+    assert check_record(vector.content, 0, vector.physical_offset) == len(vector.content)
+
+
+@every_vector
+def test_a_vector_has_the_consume_unit_of_the_specification(vector: Vector) -> None:
+    entry = dispatch_entry(vector.content, 0, DelayLevels())
+    assert UNIT.pack(*entry[:3]) == bytes.fromhex(vector.unit)
+
+
+@every_vector
+def test_a_vector_has_the_message_id_of_the_specification(vector: Vector) -> None:
+    found = decode_record(vector.content)
+    assert offset_message_id(found.store_host, found.physical_offset) == vector.message_id
+
+
+def test_the_property_crc_is_of_all_that_stands_before_it() -> None:
+    content = WITH_CRC.content
+    assert property_crc_field(content[:-PROPERTY_CRC_SIZE]) == content[-PROPERTY_CRC_SIZE:]
+    assert decode_record(content).properties["__CRC32#"] == "5475987471"
+
+
+@pytest.mark.parametrize("content", [b"", *(bytes([n]) * n for n in range(1, 32))], ids=len)
+def test_the_property_crc_is_31_bits_in_ten_digits_backwards(content: bytes) -> None:
+    name, _, digits = property_crc_field(content).decode().partition("\x01")
+    assert name == "__CRC32#"
+    assert int(digits[9::-1]) == zlib.crc32(content) % 2**31
+    assert (len(digits), digits[10]) == (11, "\x02")
+
+
+def test_the_blank_of_the_specification() -> None:
+    assert encode_blank(475).hex() == "000001db" + "cbd43194"
+
+
+# --- encoding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("born", "store", "flags", "size"),
+    [(8, 8, 0x00, 88), (20, 8, 0x10, 100), (8, 20, 0x20, 100), (20, 20, 0x30, 112)],
+)
+def test_heads_grow_with_the_hosts(born: int, store: int, flags: int, size: int) -> None:
+    assert record_head(born, store).size == size
+    assert host_flags(bytes(born), bytes(store)) == flags
+
+
+def test_the_smallest_record() -> None:
+    address = PutAddress("", 0, STORE_HOST)
+    record = encode(address, [row(b"", {})])
+    assert len(record) == RECORD_SIZE_MIN == 91
+    assert check_record(record, 0, 0) == 91
+    assert decode_record(record).body_crc == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "field"),
+    [
+        ("T", b"\x01T"),
+        ("x" * 127, b"\x7f" + b"x" * 127),
+        ("x" * 128, b"\x00\x80" + b"x" * 128),
+        ("x" * 255, b"\x00\xff" + b"x" * 255),
+        ("", b"\x00"),
+    ],
+    ids=["1", "127", "128", "255", "0"],
+)
+def test_a_topic_above_127_characters_has_a_longer_length(topic: str, field: bytes) -> None:
+    record = encode(PutAddress(topic, 0, STORE_HOST), [row(b"", {})])
+    assert topic_field(topic) == field
+    assert record.endswith(field + b"\0\0")
+    assert RECORD_HEAD.decode(record)["magic"] == (MAGIC_V2 if len(topic) > 127 else MAGIC_V1)
+
+
+@pytest.mark.parametrize(
+    ("system_flag", "offsets"),
+    [
+        (TRANSACTION_NONE, [7, 8, 9]),
+        (TRANSACTION_COMMIT | 0x01, [7, 8, 9]),
+        (TRANSACTION_PREPARED, [7, 7, 7]),
+        (TRANSACTION_ROLLBACK | 0x02, [7, 7, 7]),
+    ],
+)
+def test_rows_follow_on_each_other(system_flag: int, offsets: list[int]) -> None:
+    address = PutAddress("T", 3, STORE_HOST, system_flag, 2, 99)
+    rows = [row(b"a", {}), row(b"bb", {"k": "v"}), row(b"", {"x": "y"})]
+    sizes = record_sizes(address, rows)
+    content = encode(address, rows, queue_offset=7, physical_offset=500)
+    starts = [sum(sizes[:number]) for number in range(3)]
+    found = [decode_record(content, start, unfold=False) for start in starts]
+    assert [m.queue_offset for m in found] == offsets
+    assert [m.physical_offset for m in found] == [500 + start for start in starts]
+    assert [m.body for m in found] == [b"a", b"bb", b""]
+    assert {m.system_flag for m in found} == {system_flag}
+    assert {(m.reconsume_times, m.prepared_transaction_offset) for m in found} == {(2, 99)}
+    assert has_queue_offset(system_flag) is (offsets[1] == 8)
+
+
+@pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
+def test_each_row_may_come_from_a_host_of_another_family(crc: bool) -> None:
+    v6 = host_from_text("[::1]:1")
+    rows = [row(b"", {}, born_host=host) for host in (BORN_HOST, v6, v6, BORN_HOST)]
+    for store_host, bit in ((STORE_HOST, 0), (v6, FLAG_STORE_HOST_V6)):
+        address = PutAddress("T", 0, store_host)
+        sizes = record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if crc else 0)
+        content = encode(address, rows, crc=crc)
+        found = [decode_record(content, sum(sizes[:number])) for number in range(4)]
+        assert [m.born_host for m in found] == [BORN_HOST, v6, v6, BORN_HOST]
+        assert [m.system_flag for m in found] == [bit, bit | 0x10, bit | 0x10, bit]
+        assert len(content) == sum(sizes)
+
+
+def test_host_bits_of_an_earlier_life_are_dropped() -> None:
+    address = PutAddress("T", 0, STORE_HOST, FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6 | 0x01)
+    assert decode_record(encode(address, [row(b"x", {})]), unfold=False).system_flag == 0x01
+
+
+def test_a_crc_behind_properties_without_a_last_separator_gets_one() -> None:
+    address = PutAddress("T", 0, STORE_HOST)
+    torn: PutRow = (b"", b"a\x01b", 0, 0, BORN_HOST, "", "", "")
+    record = encode(address, [torn], crc=True)
+    assert record[-24:-20] == b"a\x01b\x02"
+    assert record == encode(address, [(b"", b"a\x01b\x02", *torn[2:])], crc=True)
+
+
+def test_a_crc_without_other_properties_stands_alone() -> None:
+    record = encode(PutAddress("T", 0, STORE_HOST), [row(b"", {})], crc=True)
+    assert record[-22:-20] == (20).to_bytes(2, "big")
+    assert list(decode_record(record).properties) == ["__CRC32#"]
+    assert is_sound(record, 0)
+    assert not is_sound(flipped(record, 12, 1), 0)
+
+
+# --- round trips ----------------------------------------------------------------------------------
+
+HOST = st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20)
+TOPIC = st.text("abcXYZ019%|_-", min_size=1, max_size=12) | st.integers(100, 255).map("t".__mul__)
+WORD = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
+I32 = st.integers(-(2**31), 2**31 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+ADDRESS = st.builds(PutAddress, TOPIC, I32, HOST, st.integers(0, 0x7FF), I32, I64)
+ROW: st.SearchStrategy[PutRow] = st.tuples(
+    st.binary(max_size=300),
+    st.dictionaries(WORD, WORD, max_size=4).map(encode_properties),
+    *(I32, I64, HOST, st.just(""), st.just(""), st.just("")),
+)
+
+
+@given(ADDRESS, st.lists(ROW, max_size=4), st.integers(0, 2**62), st.integers(0, 2**62), I64)
+@settings(derandomize=True, deadline=None)
+@pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
+def test_every_record_comes_back(
+    crc: bool,
+    address: PutAddress,
+    rows: list[PutRow],
+    queue_offset: int,
+    physical_offset: int,
+    store_ms: int,
+) -> None:
+    sizes = record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if crc else 0)
+    content = b"???" + encode(
+        address,
+        rows,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        store_timestamp_ms=store_ms,
+        crc=crc,
+    )
+    position, step = 3, int(has_queue_offset(address.system_flag))
+    for number, (given_row, size) in enumerate(zip(rows, sizes, strict=True)):
+        place = physical_offset + position - 3
+        assert check_record(memoryview(content), position, place) == size
+        found = decode_record(bytearray(content), position, unfold=False)
+        assert found.properties.pop("__CRC32#", "") != "" or not crc
+        assert (
+            *(found.body, found.properties, found.flag, found.born_timestamp_ms, found.born_host),
+            *(found.topic, found.queue_id, found.store_host, found.system_flag & ~0x30),
+            *(found.reconsume_times, found.prepared_transaction_offset, found.body_crc),
+            *(found.queue_offset, found.physical_offset, found.store_timestamp_ms),
+            found.store_size,
+        ) == (
+            *(given_row[0], decode_properties(given_row[1]), *given_row[2:5]),
+            *(address.topic, address.queue_id, address.store_host, address.system_flag & ~0x30),
+            *(address.reconsume_times, address.prepared_transaction_offset),
+            *(body_crc(given_row[0]), queue_offset + number * step, place, store_ms, size),
+        )
+        position += size
+    assert position == len(content)
+
+
+def test_a_body_is_unfolded_unless_it_is_asked_for_as_stored() -> None:
+    folded = zlib.compress(b"Hello RocketMQ")
+    record = encode(PutAddress("T", 0, STORE_HOST, 0x301), [row(folded, {})])
+    assert decode_record(record).body == b"Hello RocketMQ"
+    assert decode_record(record, unfold=False).body == folded
+    assert decode_record(record).body_crc == body_crc(folded)
+
+
+def test_text_that_is_not_utf8_is_read_with_replacements() -> None:
+    address = PutAddress("abc", 0, STORE_HOST)
+    odd: PutRow = (b"", b"k\x01\xff\x02", 0, 0, BORN_HOST, "", "", "")
+    record = encode(address, [odd]).replace(b"\x03abc", b"\x03a\xffc")
+    assert decode_record(record).topic == "a\ufffdc"
+    assert decode_record(record).properties == {"k": "\ufffd"}
+
+
+def test_a_port_and_an_address_can_be_shown() -> None:
+    found = decode_record(VECTORS["B, V1 with an IPv6 born host and no properties"].content)
+    assert text_from_host(found.born_host) == "[fe80::1]:54321"
+    assert text_from_host(found.store_host) == "192.168.1.10:10911"
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def test_a_flip_in_body_offset_lengths_or_magic_is_seen() -> None:
+    record = plain()
+    _, body_begin, topic_begin, topic_end, block_begin, _ = split_record(record, 0)
+    positions = [
+        *range(12),  # total size, magic, body CRC
+        *range(28, 36),  # physical offset
+        *range(84, 88),  # body length
+        *range(body_begin, topic_begin),  # body and topic length
+        *range(topic_end, block_begin),  # property length
+    ]
+    assert is_sound(record)
+    assert unseen_flips(record, positions) == []
+
+
+def test_with_the_property_crc_every_flip_is_seen_but_in_its_own_name() -> None:
+    record = plain(crc=True)
+    size = len(record)
+    name = range(size + CRC_MARK_BEGIN, size + CRC_MARK_END)
+    assert is_sound(record)
+    assert unseen_flips(record, [p for p in range(size) if p not in name]) == []
+
+
+def test_host_bits_of_the_system_flag_move_all_that_follows() -> None:
+    record = plain()
+    assert unseen_flips(record, [39])[:2] == [(39, 0x01), (39, 0x02)]
+    assert not is_sound(flipped(record, 39, FLAG_BORN_HOST_V6))
+    assert not is_sound(flipped(record, 39, FLAG_STORE_HOST_V6))
+
+
+def test_without_crc_only_the_shape_is_looked_at() -> None:
+    record = flipped(plain(), 88, 0xFF)
+    assert check_record(record, 0, 1_000, crc=False) == len(record)
+    with pytest.raises(BadRecord, match="CRC of its body"):
+        check_record(record, 0, 1_000)
+
+
+@pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
+def test_a_record_cut_before_its_properties_is_bad(crc: bool) -> None:
+    record = plain(crc=crc)
+    block_begin = split_record(record, 0)[4]
+    assert not any(is_sound(record[:length]) for length in range(8, len(record)))
+    assert not any(is_sound(padded(record, length)) for length in range(8, block_begin))
+
+
+def test_a_record_that_leaves_its_buffer_is_not_decoded() -> None:
+    record = plain()
+    for length in range(len(record)):
+        with pytest.raises(BadRecord):
+            decode_record(record[:length])
+
+
+def test_properties_that_are_zeros_in_part_are_seen_by_what_is_left_of_their_crc() -> None:
+    """Without a CRC nothing tells them from what was written; RocketMQ takes them too."""
+    without, record = plain(), plain(crc=True)
+    size = len(record)
+    assert is_sound(padded(without, split_record(without, 0)[4]))
+    assert not any(is_sound(padded(record, cut)) for cut in range(size + CRC_MARK_END, size))
+    for begin in range(split_record(record, 0)[4], size - PROPERTY_CRC_SIZE):
+        assert not is_sound(record[:begin] + b"\0" + record[begin + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("position", "content", "reason"),
+    [
+        (4, "00000000", "magic 0x00000000 is none of a record"),
+        (4, "daa320a8", "magic 0xDAA320A8 is none of a record"),
+        (0, "0000005a", "size 90 leaves its file or is too small"),
+        (0, "ffffffff", "size -1 leaves its file or is too small"),
+        (0, "7fffffff", "size 2147483647 leaves its file or is too small"),
+        (28, "0000000000000000", "it says it lies at 0"),
+        (84, "ffffffff", "negative body length"),
+        (84, "7fffffff", "it leaves its file"),
+        (84, "00000008", "it leaves its file"),
+        (104, "0000", "its lengths disagree with its size"),
+        (104, "ffff", "its lengths disagree with its size"),
+    ],
+)
+def test_a_bad_record_says_in_which_way(position: int, content: str, reason: str) -> None:
+    record = bytearray(plain())
+    changed = bytes.fromhex(content)
+    record[position : position + len(changed)] = changed
+    with pytest.raises(BadRecord) as caught:
+        check_record(record, 0, 1_000)
+    assert str(caught.value) == reason
+
+
+def test_a_wrong_property_crc_says_so() -> None:
+    with pytest.raises(BadRecord, match="CRC over its properties"):
+        check_record(flipped(plain(crc=True), 12, 1), 0, 1_000)
+
+
+def test_a_v2_record_with_a_negative_topic_length_is_bad() -> None:
+    record = bytearray(encode(PutAddress(LONG_TOPIC, 0, STORE_HOST), [row(b"", {})]))
+    record[88:90] = b"\xff\xff"
+    with pytest.raises(BadRecord):
+        decode_record(record)
+
+
+def test_a_property_block_that_ends_in_another_property_needs_no_crc() -> None:
+    made = row(b"", {"a_rather_long_name": "a rather long value"})
+    record = encode(PutAddress("T", 0, STORE_HOST), [made])
+    assert check_record(record, 0, 0) == len(record)
+
+
+def test_a_blank_is_no_record_and_not_bad() -> None:
+    assert check_record(encode_blank(475).ljust(475, b"\0"), 0, 0) == 0
+
+
+@given(st.binary(max_size=400))
+@settings(derandomize=True, deadline=None)
+def test_junk_behind_a_sound_beginning_is_bad_and_raises_nothing_else(junk: bytes) -> None:
+    content = plain()[:8] + junk.ljust(8, b"\0")
+    assert not is_sound(content)

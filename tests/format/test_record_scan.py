@@ -1,0 +1,336 @@
+"""Walking records: where a walk stops and why, and what the views are told of a record."""
+
+from typing import NamedTuple
+
+import pytest
+
+from broker.format.properties import encode_properties
+from broker.format.record import (
+    BadRecord,
+    encode_blank,
+    encode_records,
+    encode_records_with_crc,
+    record_sizes,
+)
+from broker.format.record_scan import (
+    PAGE_SIZE,
+    RecordScan,
+    dispatch_entry,
+    scheduled_code,
+    tags_code_of,
+)
+from broker.model.delay_levels import DelayLevels
+from broker.model.message import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    PutAddress,
+)
+from broker.model.results import ScanEnd
+from broker.model.system_topics import SCHEDULE_TOPIC
+from tests.fakes.records import HOST, TIME_MS, record
+
+BASE = 131_072
+"""Physical offset of the first byte of the file."""
+SIZES = [150, 92, 300]
+"""The second has no body and is as small as a record can be."""
+FIRST, SECOND, THIRD = 0, 150, 242
+DATA_END = 542
+TAG_A = 2_598_919
+LEVELS = DelayLevels()
+
+
+class Found(NamedTuple):
+    """All that a finished scan tells."""
+
+    places: list[tuple[int, int]]
+    end: ScanEnd
+    position: int
+    blank: bool
+    reason: str
+
+
+def data(base: int = BASE) -> bytes:
+    """Three records, as they lie at the start of a file."""
+    places = zip([FIRST, SECOND, THIRD], SIZES, strict=True)
+    return b"".join(record(base + start, size=size) for start, size in places)
+
+
+def scan(content: bytes, position: int = 0, *, base: int = BASE, crc: bool = False) -> Found:
+    walk = RecordScan(content, base, position, crc=crc)
+    places = list(walk)
+    return Found(places, walk.end, walk.position, walk.blank, walk.reason)
+
+
+def changed(content: bytes, position: int, replacement: bytes) -> bytes:
+    return content[:position] + replacement + content[position + len(replacement) :]
+
+
+ALL_PLACES = list(zip([FIRST, SECOND, THIRD], SIZES, strict=True))
+
+
+# --- ends that are in order -----------------------------------------------------------------------
+
+
+def test_records_end_with_the_file() -> None:
+    assert scan(data()) == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, False, "")
+
+
+@pytest.mark.parametrize("left", [1, 7])
+def test_fewer_bytes_than_a_blank_are_not_looked_at(left: int) -> None:
+    found = scan(data() + b"\xff" * left)
+    assert found == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, False, "")
+
+
+@pytest.mark.parametrize("left", [8, 9, 20, PAGE_SIZE, 3 * PAGE_SIZE])
+def test_zeros_end_the_data(left: int) -> None:
+    found = scan(data() + bytes(left))
+    assert found == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, False, "")
+
+
+@pytest.mark.parametrize("left", [8, 9, 475])
+@pytest.mark.parametrize("filler", [b"\0", b"\xff"], ids=["fresh file", "stale bytes"])
+def test_a_blank_closes_the_file(left: int, filler: bytes) -> None:
+    found = scan(data() + encode_blank(left).ljust(left, filler))
+    assert found == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, True, "")
+
+
+def test_an_empty_file_holds_nothing() -> None:
+    assert scan(b"") == ([], ScanEnd.END_OF_DATA, 0, False, "")
+    assert scan(bytes(PAGE_SIZE)) == ([], ScanEnd.END_OF_DATA, 0, False, "")
+
+
+def test_a_file_may_be_nothing_but_a_blank() -> None:
+    found = scan(encode_blank(100).ljust(100, b"\0"))
+    assert found == ([], ScanEnd.END_OF_DATA, 0, True, "")
+
+
+def test_what_lies_in_a_later_page_than_zeros_is_not_looked_at() -> None:
+    found = scan(data().ljust(PAGE_SIZE, b"\0") + b"x" * 100)
+    assert found.end is ScanEnd.END_OF_DATA
+    assert found.position == DATA_END
+
+
+# --- other ends -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gap", [8, 91, PAGE_SIZE - DATA_END - 1])
+def test_zeros_with_bytes_behind_them_in_their_page_are_a_tear(gap: int) -> None:
+    found = scan((data() + bytes(gap) + b"x").ljust(2 * PAGE_SIZE, b"\0"))
+    assert found[:3] == (ALL_PLACES, ScanEnd.TORN, DATA_END)
+    assert found.reason == "zeros with other bytes behind them"
+
+
+@pytest.mark.parametrize("cut", [THIRD + 8, THIRD + 36, THIRD + 87, DATA_END - 200, DATA_END - 8])
+def test_a_record_that_ends_in_zeros_is_torn(cut: int) -> None:
+    found = scan(data()[:cut].ljust(PAGE_SIZE, b"\0"), crc=True)
+    assert found[:3] == (ALL_PLACES[:2], ScanEnd.TORN, THIRD)
+    assert found.reason
+
+
+def test_a_record_that_lacks_its_first_sector_is_torn() -> None:
+    found = scan(changed(data().ljust(PAGE_SIZE, b"\0"), THIRD, bytes(100)))
+    assert found[:3] == (ALL_PLACES[:2], ScanEnd.TORN, THIRD)
+
+
+@pytest.mark.parametrize(
+    ("position", "replacement", "reason"),
+    [
+        (SECOND + 4, b"\xda\xa3\x20\xa8", "magic 0xDAA320A8 is none of a record"),
+        (SECOND, b"\x7f\xff\xff\xff", "size 2147483647 leaves its file or is too small"),
+        (SECOND, b"\xff\xff\xff\xff", "size -1 leaves its file or is too small"),
+        (SECOND, b"\0\0\0\0", "size 0 leaves its file or is too small"),
+        (SECOND, b"\0\0\0\x5d", "its lengths disagree with its size"),
+        (SECOND + 35, b"\0", "it says it lies at 131072"),
+        (SECOND, encode_blank(475), "a BLANK of the wrong size"),
+    ],
+)
+def test_anything_else_is_bad(position: int, replacement: bytes, reason: str) -> None:
+    content = changed(data(), position, replacement) + b"x" * 50
+    found = scan(content)
+    assert found == (ALL_PLACES[:1], ScanEnd.BAD, SECOND, False, reason)
+
+
+def test_a_number_too_small_for_a_record_before_zeros_is_bad() -> None:
+    found = scan(data() + (12).to_bytes(4, "big") + bytes(100))
+    assert found[:3] == (ALL_PLACES, ScanEnd.BAD, DATA_END)
+
+
+def test_text_is_bad() -> None:
+    found = scan(b"This is no commit log but a text.")
+    assert (found.places, found.end, found.position) == ([], ScanEnd.BAD, 0)
+
+
+def test_a_record_that_leaves_its_file_is_bad() -> None:
+    found = scan(data()[:-1])
+    assert found[:3] == (ALL_PLACES[:2], ScanEnd.BAD, THIRD)
+    assert found.reason == "size 300 leaves its file or is too small"
+
+
+def test_records_of_another_place_in_the_log_are_bad() -> None:
+    found = scan(data(base=0))
+    assert (found.places, found.end) == ([], ScanEnd.BAD)
+    assert found.reason == "it says it lies at 0"
+
+
+def test_a_flip_in_a_body_is_found_only_where_one_looks_for_it() -> None:
+    content = changed(data(), THIRD + 100, b"y")
+    assert scan(content).places == ALL_PLACES
+    found = scan(content, crc=True)
+    assert found[:3] == (ALL_PLACES[:2], ScanEnd.BAD, THIRD)
+    assert found.reason == "the CRC of its body is wrong"
+
+
+def test_a_wrong_property_crc_is_found_too() -> None:
+    address, row = PutAddress("T", 0, HOST), (b"body", b"a\x01b\x02", 0, 0, HOST, "", "", "")
+    content = encode_records_with_crc(
+        address,
+        [row],
+        record_sizes(address, [row], crc_size=20),
+        queue_offset=0,
+        physical_offset=BASE,
+        store_timestamp_ms=TIME_MS,
+    )
+    assert scan(content, crc=True).end is ScanEnd.END_OF_DATA
+    assert (
+        scan(changed(content, 97, b"X"), crc=True).reason == "the CRC over its properties is wrong"
+    )
+
+
+# --- walking --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_can_be_walked(kind: type[bytes | bytearray | memoryview]) -> None:
+    walk = RecordScan(kind(data().ljust(PAGE_SIZE, b"\0")), BASE, crc=True)
+    assert list(walk) == ALL_PLACES
+    assert walk.end is ScanEnd.END_OF_DATA
+
+
+@pytest.mark.parametrize(
+    ("position", "count"), [(FIRST, 3), (SECOND, 2), (THIRD, 1), (DATA_END, 0)]
+)
+def test_a_walk_may_start_at_any_record(position: int, count: int) -> None:
+    found = scan(data() + bytes(100), position)
+    assert found.places == ALL_PLACES[3 - count :]
+    assert (found.end, found.position) == (ScanEnd.END_OF_DATA, DATA_END)
+
+
+def test_a_walk_that_starts_within_a_record_ends_there() -> None:
+    found = scan(data(), SECOND + 1)
+    assert (found.places, found.end, found.position) == ([], ScanEnd.BAD, SECOND + 1)
+
+
+def test_the_position_is_behind_the_last_record_that_was_asked_for() -> None:
+    walk = RecordScan(data(), BASE)
+    steps = iter(walk)
+    positions = [(next(steps), walk.position) for _ in range(2)]
+    assert positions == [(ALL_PLACES[0], FIRST), (ALL_PLACES[1], SECOND)]
+
+
+def test_a_walk_accepts_no_record_that_was_changed_where_it_is_checked() -> None:
+    """Nothing checks numbers, times and hosts, the topic's letter, the CRC of an empty body."""
+    content, unseen = data(), set()
+    for begin, size in ALL_PLACES:
+        for position in range(begin, begin + size):
+            for mask in (0x01, 0x80, 0xFF):
+                damaged = changed(content, position, bytes([content[position] ^ mask]))
+                places = scan(damaged, crc=True).places
+                assert places == ALL_PLACES[: len(places)]
+                if (begin, size) in places:
+                    unseen.add(position)
+    unchecked = {
+        position
+        for begin, size in ALL_PLACES
+        for position in (*range(begin + 12, begin + 28), *range(begin + 36, begin + 84))
+    }
+    letters = {begin + size - 3 for begin, size in ALL_PLACES}
+    assert unseen == unchecked | letters | set(range(SECOND + 8, SECOND + 12))
+
+
+# --- what the views are told ----------------------------------------------------------------------
+
+
+def stored(
+    properties: dict[str, str], topic: str = "T", *, system_flag: int = 0, queue_id: int = 0
+) -> bytes:
+    """Encode one record that lies at BASE, stored at TIME_MS with queue offset 7."""
+    address = PutAddress(topic, queue_id, HOST, system_flag)
+    row = (b"body", encode_properties(properties), 0, 0, HOST, "", "", "")
+    return encode_records(
+        address,
+        [row],
+        record_sizes(address, [row]),
+        queue_offset=7,
+        physical_offset=BASE,
+        store_timestamp_ms=TIME_MS,
+    )
+
+
+def test_an_entry_holds_what_the_views_need() -> None:
+    content = stored({"KEYS": "k1 k2", "TAGS": "TagA", "UNIQ_KEY": "U"}, queue_id=3)
+    entry = dispatch_entry(b"??" + content, 2, LEVELS)
+    assert entry == (
+        *(BASE, len(content), TAG_A, TIME_MS, "T", 3, 7),
+        *("U", "k1 k2", "TagA", TRANSACTION_NONE),
+    )
+
+
+def test_an_entry_of_a_record_without_properties() -> None:
+    entry = dispatch_entry(stored({}), 0, LEVELS)
+    assert entry[2] == 0
+    assert entry[7:] == ("", "", "", TRANSACTION_NONE)
+
+
+@pytest.mark.parametrize(
+    ("system_flag", "transaction"),
+    [
+        (0x00, TRANSACTION_NONE),
+        (0x05, TRANSACTION_PREPARED),
+        (0x7FB, TRANSACTION_COMMIT),
+        (0x0E, TRANSACTION_ROLLBACK),
+    ],
+)
+def test_an_entry_tells_the_transaction_bits_only(system_flag: int, transaction: int) -> None:
+    assert dispatch_entry(stored({}, system_flag=system_flag), 0, LEVELS)[10] == transaction
+
+
+@pytest.mark.parametrize(
+    ("topic", "delay", "code"),
+    [
+        (SCHEDULE_TOPIC, "1", TIME_MS + 1_000),
+        (SCHEDULE_TOPIC, "3", TIME_MS + 10_000),
+        (SCHEDULE_TOPIC, "18", TIME_MS + 7_200_000),
+        (SCHEDULE_TOPIC, "19", TIME_MS + 7_200_000),
+        (SCHEDULE_TOPIC, "0", TAG_A),
+        (SCHEDULE_TOPIC, "-1", TAG_A),
+        (SCHEDULE_TOPIC, "soon", TAG_A),
+        (SCHEDULE_TOPIC, None, TAG_A),
+        ("T", "3", TAG_A),
+        (f"{SCHEDULE_TOPIC}2", "3", TAG_A),
+    ],
+)
+def test_the_code_of_a_scheduled_record_is_when_it_is_due(
+    topic: str, delay: str | None, code: int
+) -> None:
+    properties = {"TAGS": "TagA"} | ({"DELAY": delay} if delay else {})
+    assert dispatch_entry(stored(properties, topic), 0, LEVELS)[2] == code
+    assert tags_code_of(topic, "TagA", encode_properties(properties), TIME_MS, LEVELS) == code
+
+
+def test_a_scheduled_record_without_a_tag_has_a_due_time_too() -> None:
+    assert tags_code_of(SCHEDULE_TOPIC, "", b"DELAY\x012\x02", TIME_MS, LEVELS) == TIME_MS + 5_000
+    assert tags_code_of(SCHEDULE_TOPIC, "", b"", TIME_MS, LEVELS) == 0
+    assert tags_code_of("T", "", b"", TIME_MS, LEVELS) == 0
+
+
+def test_a_level_counts_by_the_table_in_use() -> None:
+    assert scheduled_code("2", 0, TIME_MS, DelayLevels("1s 1d")) == TIME_MS + 86_400_000
+    assert scheduled_code("2", 0, TIME_MS, DelayLevels("1s")) == TIME_MS + 1_000
+    assert scheduled_code("2", 99, TIME_MS, DelayLevels("")) == 99
+
+
+def test_an_entry_of_torn_bytes_is_refused() -> None:
+    with pytest.raises(BadRecord):
+        dispatch_entry(stored({})[:60], 0, LEVELS)

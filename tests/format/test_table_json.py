@@ -1,0 +1,109 @@
+"""Small tables in RocketMQ's dialect: read with and without quotes, written as it writes them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.format.table_json import decode_table, encode_table
+from tests.golden_stores import GoldenStores
+
+STORES = ["basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533"]
+
+SAMPLE = b"""{
+\t"dataVersion":{
+\t\t"counter":3,
+\t\t"stateVersion":0,
+\t\t"timestamp":1700000000000
+\t},
+\t"offsetTable":{
+\t\t"T@G":{
+\t\t\t0:250,
+\t\t\t1:7
+\t\t}
+\t}
+}"""
+SAMPLE_TABLE = {
+    "dataVersion": {"counter": 3, "stateVersion": 0, "timestamp": 1_700_000_000_000},
+    "offsetTable": {"T@G": {0: 250, 1: 7}},
+}
+
+NAME = st.text(st.characters(codec="utf-8"), max_size=20)
+NUMBER = st.integers(-(2**63), 2**63 - 1)
+KEY = NAME | NUMBER.map(str)
+LEAF = st.none() | st.booleans() | NUMBER | NAME
+BRANCH = LEAF | st.lists(LEAF, max_size=3) | st.dictionaries(KEY, LEAF, max_size=3)
+TABLE = st.dictionaries(KEY, BRANCH | st.dictionaries(KEY, BRANCH, max_size=2), max_size=3)
+
+
+def test_a_table_as_rocketmq_writes_it() -> None:
+    assert encode_table(SAMPLE_TABLE) == SAMPLE
+    assert decode_table(SAMPLE) == SAMPLE_TABLE
+
+
+def test_keys_may_be_numbers_in_memory() -> None:
+    assert encode_table({"a": {0: 1, -1: 2}}) == b'{\n\t"a":{\n\t\t0:1,\n\t\t-1:2\n\t}\n}'
+
+
+def test_text_is_written_as_it_is() -> None:
+    assert encode_table({"主题": '😀\n"'}) == '{\n\t"主题":"😀\\n\\""\n}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ('{"T@G":{0:250,1:7\n\t\t}\n\t}', {"T@G": {0: 250, 1: 7}}),
+        ('{"T@G":{"0":250, "1" : 7}}', {"T@G": {"0": 250, "1": 7}}),
+        ("{ 0 : 1 , -5 :{ 7: 8 } }", {0: 1, -5: {7: 8}}),
+        ("{}", {}),
+        (' {"a":[1,2,{3:4}]}\n', {"a": [1, 2, {3: 4}]}),
+        (r'{"a":"{0:1,2:3}","b\",7:8":{1:"\\"}}', {"a": "{0:1,2:3}", 'b",7:8': {1: "\\"}}),
+        ('{"主题":true,"x":null}', {"主题": True, "x": None}),
+    ],
+)  # fmt: skip
+def test_keys_are_read_with_and_without_quotes(text: str, table: dict[str, Any]) -> None:
+    assert decode_table(text.encode()) == table
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b" ", b"{", b"[]", b"[1]", b"1", b'"a"', b"null", b"{a:1}", b"{0.5:1}", b'{"a":1}}',
+     b"\xff\xfe", b"\x00" * 100, b'{"a":"\n"}'],
+)  # fmt: skip
+def test_what_is_no_table_is_a_value_error(content: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode_table(content)
+
+
+@given(TABLE)
+@settings(derandomize=True, deadline=None, max_examples=50)
+def test_every_table_comes_back(table: dict[str, Any]) -> None:
+    assert decode_table(encode_table(table)) == table
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_every_real_table_can_be_read_and_comes_back(golden: GoldenStores, store: str) -> None:
+    paths = sorted((golden.store(store) / "config").glob("*.json*"))
+    tables = [decode_table(path.read_bytes()) for path in paths]
+    assert len(tables) >= 12
+    assert all("dataVersion" in t for t, p in zip(tables, paths, strict=True) if "topics" in p.name)
+    assert [decode_table(encode_table(table)) for table in tables] == tables
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    "name", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"]
+)
+@pytest.mark.parametrize("suffix", ["", ".bak"])
+def test_a_table_of_ours_is_written_byte_for_byte_as_rocketmq_did(
+    golden: GoldenStores, store: str, name: str, suffix: str
+) -> None:
+    content = (golden.store(store) / "config" / f"{name}{suffix}").read_bytes()
+    assert encode_table(decode_table(content)) == content
+
+
+def test_real_tables_do_hold_unquoted_keys(golden: GoldenStores) -> None:
+    content = (golden.store("semantics") / "config" / "delayOffset.json").read_bytes()
+    assert b"\n\t\t3:4,\n" in content
+    assert decode_table(content)["offsetTable"][3] == 4

@@ -1,0 +1,105 @@
+"""The stores that a real RocketMQ wrote (tests/golden/), unpacked once and handed out to tests.
+
+    golden.store("basic")                 the store as it was written, to be read only
+    golden.copy("basic", tmp_path / "s")  a copy of its own, to write into
+    golden.manifest("basic")              what RocketMQ says about it
+
+Several processes may share one scratch folder: a store appears in it whole or not at all.
+"""
+
+import gzip
+import json
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ARCHIVES = Path(__file__).with_name("golden")
+NAMES = sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob("*.tar.gz"))
+
+
+class GoldenStores:
+    """Unpacks archives into a scratch folder and can tell whether anybody wrote there since."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._used: set[str] = set()
+        self._manifests: dict[str, dict[str, Any]] = {}
+
+    def store(self, name: str) -> Path:
+        """Return the directory of a store. It belongs to all tests: read it, leave it alone."""
+        self._used.add(name)
+        target = self._scratch / name
+        if not target.exists():
+            self._unpack(name, target)
+        return target
+
+    def copy(self, name: str, to: Path) -> Path:
+        """Copy a store to a place that does not exist yet, and return that place."""
+        shutil.copytree(self.store(name), to)
+        _set_modes(to, file=0o644, folder=0o755)
+        return to
+
+    def manifest(self, name: str) -> dict[str, Any]:
+        """Return what RocketMQ says about a store. Tests share the answer and leave it alone."""
+        if name not in self._manifests:
+            packed = (ARCHIVES / f"{name}.expect.json.gz").read_bytes()
+            self._manifests[name] = json.loads(gzip.decompress(packed))
+        return self._manifests[name]
+
+    def changed(self) -> list[str]:
+        """Return the stores handed out that are no longer what their archives hold."""
+        return [
+            name
+            for name in sorted(self._used)
+            if _listing_of_folder(self._scratch / name) != _listing_of_archive(name)
+        ]
+
+    def _unpack(self, name: str, target: Path) -> None:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self._scratch))
+        with _archive(name) as archive:
+            archive.extractall(scratch)
+        (top,) = scratch.iterdir()
+        try:
+            top.rename(target)
+        except OSError:
+            assert target.is_dir()  # another process was quicker
+        else:
+            _set_modes(target, file=0o444, folder=0o555)
+        shutil.rmtree(scratch)
+
+
+def _archive(name: str) -> tarfile.TarFile:
+    archive = tarfile.open(ARCHIVES / f"{name}.tar.gz")  # noqa: SIM115 - the caller closes it
+    # Early 3.11 knows no filters, and 3.12 warns where none is named.
+    archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+    return archive
+
+
+def _listing_of_archive(name: str) -> dict[str, tuple[int, int]]:
+    """Size and time of every file, by its path inside the store; folders count with -1."""
+    with _archive(name) as archive:
+        return {
+            member.name.partition("/")[2]: (member.size, int(member.mtime))
+            if member.isfile()
+            else (-1, -1)
+            for member in archive
+            if "/" in member.name
+        }
+
+
+def _listing_of_folder(store: Path) -> dict[str, tuple[int, int]]:
+    listing = {}
+    for path in store.rglob("*"):
+        found = path.stat()
+        is_file = path.is_file()
+        listing[path.relative_to(store).as_posix()] = (
+            (found.st_size, int(found.st_mtime)) if is_file else (-1, -1)
+        )
+    return listing
+
+
+def _set_modes(store: Path, *, file: int, folder: int) -> None:
+    for path in [*store.rglob("*"), store]:
+        path.chmod(folder if path.is_dir() else file)

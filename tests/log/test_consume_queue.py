@@ -1,0 +1,463 @@
+"""One consume queue: RocketMQ's rules for putting, however records come, and what a start finds."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import DiskFull, NotAStore, StoreGap
+from broker.model.message import DispatchEntry
+from tests.fakes.golden_log import files_below
+from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.fakes.records import Records, entry
+
+UNITS = 5
+SIZE = UNITS * UNIT_SIZE
+
+
+def unit(place: int, size: int = 100, tags_code: int = 0) -> bytes:
+    return UNIT.pack(place, size, tags_code)
+
+
+class Queue:
+    """A queue in a directory of its own, with files of five units.
+
+    queue.put(0, 100, 200); queue.tear(1); assert queue.reopen() == [0, 100]
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = QuickDisk()
+        self.queue = self.anew()
+
+    def anew(self) -> ConsumeQueue:
+        return ConsumeQueue(self.disk, self.directory, SIZE, topic="T", queue_id=0)
+
+    def put(self, *places: int) -> None:
+        """Put a record of 100 bytes for each place, at the queue's next offsets."""
+        begin = self.queue.max_offset
+        self.queue.put_all(
+            [entry(place, queue_offset=begin + at) for at, place in enumerate(places)]
+        )
+
+    def overwrite(self, queue_offset: int, content: bytes) -> None:
+        position = queue_offset * UNIT_SIZE
+        path = self.directory / f"{position - position % SIZE:020d}"
+        held = bytearray(path.read_bytes())
+        held[position % SIZE : position % SIZE + len(content)] = content
+        path.write_bytes(held)
+
+    def tear(self, count: int) -> None:
+        """Take the last units away, as a power cut does."""
+        end = self.queue.max_offset
+        for queue_offset in range(end - count, end):
+            self.overwrite(queue_offset, bytes(UNIT_SIZE))
+
+    def reopen(self, *, read_only: bool = False) -> list[int]:
+        """Open the queue anew, as a start does; returns the places its units lead to."""
+        self.queue.files.close()
+        self.queue = self.anew()
+        self.queue.load(read_only=read_only)
+        return self.places
+
+    def close(self) -> None:
+        self.queue.files.close()
+
+    @property
+    def units(self) -> list[bytes]:
+        """All units there are, from the first file's first on."""
+        first = self.queue.files.min_offset // UNIT_SIZE
+        joined = self.queue.units(first, 1 << 20)
+        return [joined[at : at + UNIT_SIZE] for at in range(0, len(joined), UNIT_SIZE)]
+
+    @property
+    def places(self) -> list[int]:
+        return [UNIT.unpack(found)[0] for found in self.units if found != PRE_BLANK]
+
+    @property
+    def names(self) -> list[int]:
+        return [int(name) for name in self.disk.names(self.directory)]
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    made = Queue(tmp_path / "T" / "0")
+    yield made
+    made.close()
+
+
+# -- RocketMQ's rules ------------------------------------------------------------------------------
+
+
+def test_units_follow_on_each_other(queue: Queue) -> None:
+    queue.queue.put(1000, 100, 7, 0)
+    queue.queue.put(1100, 120, -1, 1)
+    assert queue.units == [unit(1000, 100, 7), unit(1100, 120, -1)]
+    assert (queue.queue.min_offset, queue.queue.max_offset) == (0, 2)
+    assert queue.queue.max_physical_offset == 1220
+
+
+def test_a_record_that_ends_before_the_last_one_changes_nothing(queue: Queue) -> None:
+    queue.put(0, 100)
+    queue.queue.put(100, 100, 9, 2)
+    queue.queue.put(0, 100, 9, 7)
+    assert queue.units == [unit(0), unit(100)]
+
+
+def test_a_record_whose_place_is_taken_changes_nothing(queue: Queue) -> None:
+    queue.put(0, 100)
+    queue.queue.put(500, 100, 0, 1)
+    assert queue.units == [unit(0), unit(100)]
+    assert queue.queue.max_physical_offset == 200
+
+
+def test_a_record_behind_a_gap_is_appended_where_the_queue_ends(queue: Queue) -> None:
+    queue.put(0, 100)
+    queue.queue.put(500, 100, 0, 7)
+    assert queue.units == [unit(0), unit(100), unit(500)]
+    assert queue.queue.max_physical_offset == 600
+
+
+def test_queue_offset_0_is_appended_wherever_the_queue_ends(queue: Queue) -> None:
+    queue.put(0, 100)
+    queue.queue.put(500, 100, 0, 0)
+    assert queue.units == [unit(0), unit(100), unit(500)]
+
+
+@pytest.mark.parametrize("first", [1, 4, 5, 6, 12])
+def test_what_lies_before_the_first_message_is_pre_blank(queue: Queue, first: int) -> None:
+    queue.queue.put(1000, 100, 0, first)
+    in_file = first % UNITS
+    assert queue.units == [PRE_BLANK] * in_file + [unit(1000)]
+    assert queue.names == [(first - in_file) * UNIT_SIZE]
+    assert (queue.queue.min_offset, queue.queue.max_offset) == (first, first + 1)
+
+
+def test_many_pre_blank_units_go_in_pieces(tmp_path: Path) -> None:
+    queue = ConsumeQueue(QuickDisk(), tmp_path / "q", 20_000 * UNIT_SIZE, topic="T", queue_id=0)
+    queue.put(1000, 100, 0, 10_001)
+    assert queue.units(0, 20_000) == PRE_BLANK * 10_001 + unit(1000)
+    queue.files.close()
+
+
+def test_a_full_file_is_followed_by_the_next(queue: Queue) -> None:
+    queue.put(*range(0, 1100, 100))
+    assert queue.names == [0, SIZE, 2 * SIZE]
+    assert queue.places == list(range(0, 1100, 100))
+
+
+def test_no_file_is_made_before_its_first_unit(queue: Queue) -> None:
+    queue.put(*range(0, 100 * UNITS, 100))
+    assert queue.names == [0]
+
+
+class Model:
+    """The rules once more, as store-format.md 4.1 puts them: a list of units and one number."""
+
+    def __init__(self) -> None:
+        self.units: list[bytes] = []
+        self.begin = 0
+        self.max_physical_offset = 0
+
+    def put(self, place: int, size: int, tags_code: int, queue_offset: int) -> None:
+        if place + size <= self.max_physical_offset:
+            return
+        if not self.units:
+            self.begin = queue_offset - queue_offset % UNITS
+            self.units = [PRE_BLANK] * (queue_offset - self.begin)
+        if queue_offset and queue_offset < self.begin + len(self.units):
+            return
+        self.units.append(UNIT.pack(place, size, tags_code))
+        self.max_physical_offset = place + size
+
+
+def history(first: int, steps: bytes, cuts: bytes) -> list[list[DispatchEntry]]:
+    """Batches as dispatch may bring them: in log order, with gaps, offsets of 0 and repeats.
+
+    A byte of `steps` makes one record: bit 0 room before it, bits 1-3 its size, the rest what
+    happens to queue offsets. A byte of `cuts` ends a batch and says how many come again.
+    """
+    entries: list[DispatchEntry] = []
+    place, queue_offset = 0, first
+    for step in steps:
+        size, kind = 91 + step // 2 % 8, step // 16
+        place += step % 2 * 50
+        shown = 0 if kind == 1 else queue_offset
+        entries.append(entry(place, size, queue_offset=shown, tags_code=len(entries)))
+        place += size
+        queue_offset += {2: 0, 3: 2}.get(kind, 1)
+    batches = []
+    begin = 0
+    for cut in cuts:
+        end = min(begin + 1 + cut // 4 % 16, len(entries))
+        batches.append(entries[begin:end])
+        begin = max(end - cut % 4, 0)
+    return [batch for batch in [*batches, entries[begin:]] if batch]
+
+
+HISTORIES = st.builds(
+    history,
+    st.sampled_from([0, 1, 4, 5, 13]),
+    st.binary(min_size=1, max_size=24),
+    st.binary(max_size=5),
+)
+
+
+def written(directory: Path, put: Callable[[ConsumeQueue], None]) -> tuple[dict[str, bytes], int]:
+    queue = ConsumeQueue(QuickDisk(), directory, SIZE, topic="T", queue_id=0)
+    put(queue)
+    queue.files.close()
+    return files_below(directory), queue.max_physical_offset
+
+
+def put_batches(queue: ConsumeQueue, batches: Sequence[Sequence[DispatchEntry]]) -> None:
+    for batch in batches:
+        queue.put_all(batch)
+
+
+def put_singly(queue: ConsumeQueue, batches: Sequence[Sequence[DispatchEntry]]) -> None:
+    for batch in batches:
+        for found in batch:
+            queue.put(found[0], found[1], found[2], found[6])
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(HISTORIES)
+@example([Records().take(3), Records().take(17)])
+@example([Records(queue_offset=13).take(1), Records(queue_offset=13).take(12)])
+def test_many_records_at_once_make_the_same_bytes_as_one_by_one(
+    batches: list[list[DispatchEntry]],
+) -> None:
+    with TemporaryDirectory() as directory:
+        many = written(Path(directory) / "many", lambda queue: put_batches(queue, batches))
+        singly = written(Path(directory) / "singly", lambda queue: put_singly(queue, batches))
+    assert many == singly
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(HISTORIES)
+def test_the_files_hold_what_the_rules_say(batches: list[list[DispatchEntry]]) -> None:
+    model = Model()
+    for found in (found for batch in batches for found in batch):
+        model.put(found[0], found[1], found[2], found[6])
+    with TemporaryDirectory() as directory:
+        files, upper = written(Path(directory), lambda queue: put_batches(queue, batches))
+    joined = b"".join(content for _, content in sorted(files.items()))
+    assert joined == b"".join(model.units).ljust(len(joined), b"\0")
+    assert len(joined) - len(model.units) * UNIT_SIZE < SIZE
+    assert upper == model.max_physical_offset
+
+
+# -- a full disk -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
+@pytest.mark.parametrize("skip", [0, 1, 2])
+def test_a_full_disk_is_retried_without_loss_or_repeat(
+    tmp_path: Path, call: str, skip: int, first: int
+) -> None:
+    entries = Records(queue_offset=first).take(14)
+    queue = Queue(tmp_path / "full")
+    queue.disk.fail(call, full_disk(), skip=skip)
+    with pytest.raises(DiskFull):
+        put_batches(queue.queue, [entries[:2], entries[2:]])
+    put_batches(queue.queue, [entries[:2], entries[2:]])
+    queue.close()
+    whole = written(tmp_path / "whole", lambda queue: queue.put_all(entries))
+    assert (files_below(tmp_path / "full"), queue.queue.max_physical_offset) == whole
+
+
+@pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
+def test_a_full_disk_leaves_no_file_without_a_unit(queue: Queue, call: str) -> None:
+    queue.disk.fail(call, full_disk())
+    with pytest.raises(DiskFull):
+        queue.put(0)
+    assert queue.names == []
+    queue.put(*range(0, 100 * UNITS, 100))
+    queue.disk.fail(call, full_disk())
+    with pytest.raises(DiskFull):
+        queue.put(100 * UNITS)
+    assert queue.names == [0]
+
+
+def test_blocks_stand_behind_units_before_they_are_written(queue: Queue) -> None:
+    queue.put(0)
+    assert queue.disk.ranges("allocate") == [(0, SIZE)]
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("begin", "count", "found"),
+    [
+        (0, 1, range(1)),
+        (4, 2, range(4, 6)),
+        (0, 99, range(12)),
+        (3, 8, range(3, 11)),
+        (11, 5, range(11, 12)),
+        (12, 5, range(0)),
+        (0, 0, range(0)),
+    ],
+)
+def test_units_are_read_across_files(queue: Queue, begin: int, count: int, found: range) -> None:
+    queue.put(*range(0, 1200, 100))
+    assert queue.queue.units(begin, count) == b"".join(unit(100 * number) for number in found)
+
+
+def test_one_unit_is_read_or_none(queue: Queue) -> None:
+    queue.queue.put(700, 100, 42, 6)
+    found = [queue.queue.unit(queue_offset) for queue_offset in range(-1, 9)]
+    blank = UNIT.unpack(PRE_BLANK)
+    assert found == [None] * 6 + [blank, (700, 100, 42), None, None]
+
+
+def test_the_first_unit_at_or_behind_a_place_is_found(queue: Queue) -> None:
+    queue.queue.put_all(Records(queue_offset=13).take(12))
+    found = {place: queue.queue.first_at_or_behind(place) for place in range(-50, 1300, 50)}
+    assert found == {place: min(max(13 + (place + 99) // 100, 13), 25) for place in found}
+
+
+def test_the_minimum_passes_over_pre_blank_units_and_what_the_log_lost(queue: Queue) -> None:
+    queue.queue.put_all(Records(queue_offset=3).take(12))
+    minima = []
+    for min_physical_offset in (0, 1, 100, 500, 1100, 1101):
+        queue.queue.correct_min(min_physical_offset)
+        minima.append(queue.queue.min_offset)
+    assert minima == [3, 4, 4, 8, 14, 15]
+
+
+# -- starting again --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 6, 10, 12])
+def test_a_start_finds_every_unit(queue: Queue, count: int) -> None:
+    queue.put(*range(0, 100 * count, 100))
+    assert queue.reopen() == list(range(0, 100 * count, 100))
+    assert queue.queue.max_physical_offset == 100 * count
+    queue.put(5000)
+    assert queue.reopen() == [*range(0, 100 * count, 100), 5000]
+
+
+@pytest.mark.parametrize("torn", [1, 2, 3, 7])
+def test_a_start_leaves_units_that_hold_nothing_and_their_files(queue: Queue, torn: int) -> None:
+    queue.put(*range(0, 1200, 100))
+    queue.tear(torn)
+    assert queue.reopen() == list(range(0, 1200 - 100 * torn, 100))
+    assert queue.names == [base for base in (0, SIZE, 2 * SIZE) if base < (12 - torn) * UNIT_SIZE]
+    assert queue.queue.max_physical_offset == 1200 - 100 * torn
+
+
+@pytest.mark.parametrize("hole", [0, 3, 4, 5, 9, 10, 11])
+@pytest.mark.parametrize(
+    "content",
+    [bytes(UNIT_SIZE), unit(-1), unit(5, 0), unit(5, -3)],
+    ids=["zeros", "place -1", "size 0", "size -3"],
+)
+def test_a_start_ends_at_the_first_unit_that_holds_nothing(
+    queue: Queue, hole: int, content: bytes
+) -> None:
+    queue.put(*range(0, 1200, 100))
+    queue.overwrite(hole, content)
+    assert queue.reopen() == list(range(0, 100 * hole, 100))
+
+
+def test_a_reader_leaves_files_without_units_alone(queue: Queue) -> None:
+    queue.put(*range(0, 1200, 100))
+    queue.tear(3)
+    assert queue.reopen(read_only=True) == list(range(0, 900, 100))
+    assert queue.names == [0, SIZE, 2 * SIZE]
+
+
+def test_a_queue_of_pre_blank_units_has_no_last_record(queue: Queue) -> None:
+    queue.queue.put(700, 100, 0, 3)
+    queue.tear(1)
+    assert queue.reopen() == []
+    assert (queue.queue.max_offset, queue.queue.max_physical_offset) == (3, 0)
+
+
+def test_what_a_start_found_counts_as_durable(queue: Queue) -> None:
+    queue.put(0, 100, 200)
+    queue.reopen()
+    assert queue.queue.dirty_files() == []
+    queue.put(300)
+    assert [file.base for file in queue.queue.dirty_files()] == [0]
+
+
+def test_a_queue_with_a_missing_or_foreign_file_is_refused(queue: Queue) -> None:
+    queue.put(*range(0, 1200, 100))
+    (queue.directory / f"{SIZE:020d}").rename(queue.directory / "notes")
+    with pytest.raises(StoreGap):
+        queue.reopen()
+    (queue.directory / f"{2 * SIZE:020d}").unlink()
+    with pytest.raises(NotAStore, match="notes"):
+        queue.reopen()
+
+
+# -- cutting, syncing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4, 5, 6, 10, 11, 12])
+@pytest.mark.parametrize("first", [0, 13])
+def test_a_cut_leaves_the_files_as_they_were_then(tmp_path: Path, first: int, kept: int) -> None:
+    entries = Records(queue_offset=first).take(12)
+    queue = Queue(tmp_path / "cut")
+    queue.queue.put_all(entries)
+    queue.queue.truncate(100 * kept - 50)
+    assert queue.queue.max_offset == first + kept
+    queue.close()
+    then = written(tmp_path / "then", lambda queue: queue.put_all(entries[:kept]))
+    assert (files_below(tmp_path / "cut"), queue.queue.max_physical_offset) == then
+
+
+@pytest.mark.parametrize("first", [0, 3, 13])
+@pytest.mark.parametrize("place", [-1, 0])
+def test_a_queue_that_loses_all_its_messages_has_no_file(
+    tmp_path: Path, first: int, place: int
+) -> None:
+    queue = Queue(tmp_path / "cut")
+    queue.queue.put_all(Records(queue_offset=first).take(12))
+    queue.queue.truncate(place)
+    assert (queue.names, queue.queue.max_offset, queue.queue.max_physical_offset) == ([], 0, 0)
+
+
+def test_a_cut_behind_the_end_changes_nothing(queue: Queue) -> None:
+    queue.put(*range(0, 700, 100))
+    queue.disk.calls.clear()
+    queue.queue.truncate(601)
+    assert queue.places == list(range(0, 700, 100))
+    assert not queue.disk.calls["write_at"]
+
+
+def test_a_cut_queue_goes_on(queue: Queue) -> None:
+    queue.put(*range(0, 1200, 100))
+    queue.queue.truncate(350)
+    queue.put(5000, 5100)
+    assert queue.reopen() == [0, 100, 200, 300, 5000, 5100]
+
+
+@pytest.mark.parametrize("place", [-1, 0, 1, 99, 100, 101, 550, 1100, 1101, 5000])
+@pytest.mark.parametrize("first", [0, 3, 13])
+def test_where_a_cut_would_leave_the_queue_is_known_before(
+    queue: Queue, first: int, place: int
+) -> None:
+    queue.queue.put_all(Records(queue_offset=first).take(12))
+    told = queue.queue.end_below(place)
+    queue.queue.truncate(place)
+    assert queue.queue.max_physical_offset == told
+
+
+def test_units_are_dirty_until_flushed_whatever_was_cut(queue: Queue) -> None:
+    queue.put(*range(0, 1200, 100))
+    assert [file.base for file in queue.queue.dirty_files()] == [0, SIZE, 2 * SIZE]
+    queue.queue.flushed = queue.queue.files.max_offset
+    assert queue.queue.dirty_files() == []
+    queue.queue.truncate(650)
+    queue.put(5000)
+    assert [file.base for file in queue.queue.dirty_files()] == [SIZE]

@@ -1,0 +1,335 @@
+"""All queues of a store: each record goes to its queue; the files are RocketMQ's to the byte."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.consume_unit import UNIT_SIZE
+from broker.log.consume_queue_table import ConsumeQueueTable
+from broker.model.errors import DiskFull, IllegalTopic, WrongFileSize
+from broker.model.message import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    DispatchEntry,
+)
+from broker.model.offsets import QueueKey
+from tests.fakes.golden_log import files_below, golden_entries
+from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.fakes.records import Records, batches, entry, store_time
+from tests.golden_stores import GoldenStores
+
+SIZE = 5 * UNIT_SIZE
+
+
+class Queues:
+    """The queues of a store in a directory of its own, with files of five units.
+
+    queues.apply(entry(0), entry(100, topic="U")); assert queues.reopen() == {("T", 0): [0], …}
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = QuickDisk()
+        self.table = ConsumeQueueTable(self.disk, directory, SIZE)
+
+    def apply(self, *entries: DispatchEntry) -> None:
+        self.table.apply(entries)
+
+    def reopen(self, *, read_only: bool = False) -> dict[QueueKey, list[int]]:
+        self.table.close()
+        self.table = ConsumeQueueTable(self.disk, self.directory, SIZE)
+        self.table.load(read_only=read_only)
+        return self.places
+
+    @property
+    def places(self) -> dict[QueueKey, list[int]]:
+        """Where the units of each queue lead to."""
+        found = {}
+        for key, queue in self.table.queues.items():
+            units = [queue.unit(queue_offset) for queue_offset in range(queue.max_offset)]
+            found[key] = [unit[0] for unit in units if unit is not None]
+        return found
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> Iterator[Queues]:
+    made = Queues(tmp_path / "consumequeue")
+    yield made
+    made.table.close()
+
+
+def two_topics(count: int) -> list[DispatchEntry]:
+    """Records of three queues in turn."""
+    keys = [("T", 0), ("T", 1), ("U", 0)]
+    return [
+        entry(
+            100 * number,
+            topic=keys[number % 3][0],
+            queue_id=keys[number % 3][1],
+            queue_offset=number // 3,
+        )
+        for number in range(count)
+    ]
+
+
+def places_of(count: int) -> dict[QueueKey, list[int]]:
+    places: dict[QueueKey, list[int]] = {}
+    for found in two_topics(count):
+        places.setdefault((found[4], found[5]), []).append(found[0])
+    return places
+
+
+# -- applying --------------------------------------------------------------------------------------
+
+
+def test_each_record_goes_to_its_queue(queues: Queues) -> None:
+    queues.apply(*two_topics(20))
+    assert queues.places == places_of(20)
+    assert sorted(files_below(queues.directory)) == [
+        f"{topic}/{queue_id}/{base:020d}"
+        for topic, queue_id in [("T", 0), ("T", 1), ("U", 0)]
+        for base in (0, SIZE)
+    ]
+
+
+def test_queues_come_into_being_with_their_first_record(queues: Queues) -> None:
+    assert queues.table.find("T", 0) is None
+    queues.apply(entry(0))
+    found = queues.table.find("T", 0)
+    assert found is not None
+    assert (found.topic, found.queue_id, found.max_offset) == ("T", 0, 1)
+    assert queues.table.find("T", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("transaction", "has_unit"),
+    [(TRANSACTION_COMMIT, True), (TRANSACTION_PREPARED, False), (TRANSACTION_ROLLBACK, False)],
+)
+def test_prepared_and_rolled_back_records_have_no_unit(
+    queues: Queues, transaction: int, has_unit: bool
+) -> None:
+    queues.apply(entry(0, transaction=transaction))
+    assert queues.places == ({("T", 0): [0]} if has_unit else {})
+
+
+def test_records_applied_again_change_nothing(queues: Queues) -> None:
+    entries = two_topics(20)
+    queues.apply(*entries)
+    before = files_below(queues.directory)
+    queues.apply(*entries)
+    queues.apply(*entries[7:9])
+    queues.apply()
+    assert files_below(queues.directory) == before
+
+
+def test_the_mark_is_the_end_of_the_last_record_with_a_unit(queues: Queues) -> None:
+    assert queues.table.durable_offset == 0
+    queues.apply(entry(0, 100), entry(100, 120, topic="U"))
+    queues.apply(entry(220, 100, topic="V", transaction=TRANSACTION_PREPARED))
+    assert queues.table.durable_offset == 220
+
+
+def test_a_topic_that_would_lead_elsewhere_is_refused(queues: Queues, tmp_path: Path) -> None:
+    with pytest.raises(IllegalTopic):
+        queues.apply(entry(0, topic="../T"))
+    assert files_below(tmp_path) == {}
+
+
+@pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
+@pytest.mark.parametrize("skip", range(6))
+def test_a_full_disk_loses_nothing_when_applying_goes_on(
+    queues: Queues, tmp_path: Path, call: str, skip: int
+) -> None:
+    entries = two_topics(20)
+    queues.disk.fail(call, full_disk(), skip=skip)
+    with pytest.raises(DiskFull):
+        queues.apply(*entries)
+    queues.apply()
+    whole = Queues(tmp_path / "whole")
+    whole.apply(*entries)
+    assert queues.places == places_of(20)
+    assert files_below(queues.directory) == files_below(whole.directory)
+    assert queues.table.durable_offset == 2000
+    whole.table.close()
+
+
+def test_what_a_full_disk_held_back_goes_before_what_comes_next(queues: Queues) -> None:
+    entries = two_topics(20)
+    queues.disk.fail("make_sparse_file", full_disk(), skip=1)
+    with pytest.raises(DiskFull):
+        queues.apply(*entries[:12])
+    queues.apply(*entries[12:])
+    assert queues.places == places_of(20)
+
+
+def test_what_was_held_back_is_forgotten_by_a_cut(queues: Queues) -> None:
+    queues.apply(*two_topics(3))
+    queues.disk.fail("make_sparse_file", full_disk())
+    with pytest.raises(DiskFull):
+        queues.apply(entry(300, topic="V"))
+    queues.table.truncate(300, store_time)
+    queues.apply()
+    assert queues.places == places_of(3)
+
+
+# -- starting again --------------------------------------------------------------------------------
+
+
+def test_a_start_finds_every_queue(queues: Queues) -> None:
+    queues.apply(*two_topics(20))
+    assert queues.reopen() == places_of(20)
+    assert queues.table.durable_offset == 2000
+    assert queues.reopen(read_only=True) == places_of(20)
+
+
+def test_a_start_without_queues_is_fine(queues: Queues) -> None:
+    assert queues.reopen() == {}
+    assert queues.table.durable_offset == 0
+
+
+def test_names_that_are_no_topic_or_queue_id_are_passed_over(queues: Queues) -> None:
+    queues.apply(*two_topics(3))
+    for name in ("lost+found", "no.topic", "T/x", "T/-1", "T/1.5", "empty", "U/7"):
+        (queues.directory / name).mkdir()
+    assert queues.reopen() == places_of(3)
+
+
+def test_files_that_lie_where_directories_do_are_passed_over(queues: Queues) -> None:
+    queues.apply(*two_topics(3))
+    (queues.directory / "README").write_text("not a topic")
+    (queues.directory / "T" / "77").write_text("not a queue")
+    assert queues.reopen() == places_of(3)
+    queues.apply(entry(300, topic="U", queue_offset=1))
+    assert queues.table.durable_offset == 400
+
+
+def test_a_file_of_another_length_is_refused(queues: Queues) -> None:
+    queues.apply(*two_topics(20))
+    path = queues.directory / "T" / "1" / f"{0:020d}"
+    path.write_bytes(path.read_bytes() + b"\0" * UNIT_SIZE)
+    with pytest.raises(WrongFileSize, match="mappedFileSizeConsumeQueue"):
+        queues.reopen()
+
+
+def test_a_queue_that_misses_a_file_in_the_middle_is_named_and_built_again(queues: Queues) -> None:
+    entries = two_topics(60)
+    queues.apply(*entries)
+    before = files_below(queues.directory)
+    (queues.directory / "T" / "1" / f"{SIZE:020d}").unlink()
+    queues.reopen()
+    assert queues.table.damaged == {("T", 1)}
+    queues.table.remove(queues.table.damaged)
+    assert not any(name.startswith("T/1/") for name in files_below(queues.directory))
+    queues.apply(*entries)
+    assert queues.reopen() == places_of(60)
+    assert files_below(queues.directory) == before
+
+
+def test_a_removed_queue_leaves_no_file_and_the_others_alone(queues: Queues) -> None:
+    queues.apply(*two_topics(20))
+    queues.table.remove({("T", 0), ("unknown", 3)})
+    assert set(queues.places) == {("T", 1), ("U", 0)}
+    assert not any(name.startswith("T/0/") for name in files_below(queues.directory))
+
+
+# -- cutting, syncing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 10, 16, 20])
+def test_a_cut_leaves_what_there_was_then(queues: Queues, tmp_path: Path, kept: int) -> None:
+    queues.apply(*two_topics(20))
+    queues.table.truncate(100 * kept, store_time)
+    then = Queues(tmp_path / "then")
+    then.apply(*two_topics(kept))
+    assert files_below(queues.directory) == files_below(then.directory)
+    assert queues.places == places_of(kept)
+    assert queues.table.durable_offset == 100 * kept
+    then.table.close()
+
+
+@pytest.mark.parametrize("place", [0, 1, 100, 101, 950, 1000, 1999, 5000])
+def test_where_a_cut_would_leave_the_mark_is_known_before(queues: Queues, place: int) -> None:
+    queues.apply(*two_topics(20))
+    told = queues.table.durable_below(place)
+    queues.table.truncate(place, store_time)
+    assert queues.table.durable_offset == told
+
+
+def test_every_queue_learns_what_the_log_still_holds(queues: Queues) -> None:
+    queues.apply(*two_topics(20))
+    queues.table.correct_min(900)
+    minima = {key: queue.min_offset for key, queue in queues.table.queues.items()}
+    assert minima == {("T", 0): 3, ("T", 1): 3, ("U", 0): 3}
+    queues.table.correct_min(1000)
+    assert queues.table.queues["T", 0].min_offset == 4
+
+
+def test_a_flush_syncs_what_changed_since_the_last_one(queues: Queues) -> None:
+    def syncs() -> int:
+        queues.disk.calls.clear()
+        queues.table.flush()
+        return len(queues.disk.calls["sync"])
+
+    queues.apply(*two_topics(20))
+    assert syncs() == 6
+    assert syncs() == 0
+    queues.apply(entry(2000, topic="U", queue_offset=6))
+    assert syncs() == 1
+
+
+def test_the_number_of_files_is_told(queues: Queues) -> None:
+    queues.apply(*two_topics(20))
+    (gauge,) = queues.table.stats
+    assert gauge.read() == 6
+
+
+# -- what a real broker wrote ----------------------------------------------------------------------
+
+
+def built(directory: Path, unit_count: int, parts: Iterable[list[DispatchEntry]]) -> Path:
+    table = ConsumeQueueTable(QuickDisk(), directory, unit_count * UNIT_SIZE)
+    for part in parts:
+        table.apply(part)
+    table.close()
+    return directory
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 4096])
+@pytest.mark.parametrize("name", ["basic", "semantics", "propcrc", "rebuild-base", "v533"])
+def test_queues_built_from_a_real_log_are_the_real_ones(
+    golden: GoldenStores, tmp_path: Path, name: str, size: int
+) -> None:
+    unit_count = golden.manifest(name)["params"]["mappedFileSizeConsumeQueue"] // UNIT_SIZE
+    entries = list(golden_entries(golden, name))
+    built(tmp_path / "built", unit_count, batches(entries, size))
+    assert files_below(tmp_path / "built") == files_below(golden.store(name) / "consumequeue")
+
+
+@pytest.mark.parametrize("name", ["basic", "semantics", "v533"])
+def test_real_queues_are_found_as_their_broker_tells(golden: GoldenStores, name: str) -> None:
+    manifest = golden.manifest(name)
+    size = manifest["params"]["mappedFileSizeConsumeQueue"]
+    table = ConsumeQueueTable(Disk(), golden.store(name) / "consumequeue", size)
+    table.load(read_only=True)
+    table.correct_min(0)
+    told = {
+        (row["topic"], row["queueId"]): (row["minOffset"], row["maxOffset"], row["maxPhysicOffset"])
+        for row in manifest["queues"]
+    }
+    found = {
+        key: (queue.min_offset, queue.max_offset, queue.max_physical_offset)
+        for key, queue in table.queues.items()
+    }
+    assert found == told
+    table.close()
+
+
+def test_a_file_size_that_is_no_whole_number_of_units_is_rounded_up(tmp_path: Path) -> None:
+    table = ConsumeQueueTable(QuickDisk(), tmp_path / "q", SIZE - 3)
+    table.apply(Records().take(6))
+    names = [path.name for path in sorted((tmp_path / "q" / "T" / "0").iterdir())]
+    assert names == [f"{0:020d}", f"{SIZE:020d}"]
+    table.close()

@@ -1,0 +1,581 @@
+"""The hash index: what is indexed, where files end, what a cut or a doubt takes, what is found."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.index_layout import (
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    STYLE_5_3,
+    STYLE_5_5,
+    IndexGeometry,
+)
+from broker.format.java_hash import java_hash
+from broker.log.hash_index import HashIndex
+from broker.model.errors import DiskFull, WrongFileSize
+from broker.model.message import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    DispatchEntry,
+)
+from broker.model.stats import Counter
+from tests.fakes.golden_log import files_below, golden_entries, index_contents
+from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.fakes.records import TIME_MS, Records, batches, entry, store_time
+from tests.golden_stores import GoldenStores
+
+GEOMETRY = IndexGeometry(4, 6)
+"""Four slots; a file takes five entries."""
+FOREVER_MS = 2**62
+
+
+class Index:
+    """The index of a store in a directory of its own.
+
+    index.apply(entry(0, keys="a b")); assert index.find("a") == [0]
+    """
+
+    def __init__(
+        self, directory: Path, geometry: IndexGeometry = GEOMETRY, *, style: str = STYLE_5_5
+    ) -> None:
+        self.directory = directory / "index"
+        self.geometry = geometry
+        self.style = style
+        self.disk = QuickDisk()
+        self.index = self.anew()
+
+    def anew(self) -> HashIndex:
+        return HashIndex(self.disk, self.directory, self.geometry, style=self.style, zone=UTC)
+
+    def apply(self, *entries: DispatchEntry) -> None:
+        self.index.apply(entries)
+
+    def find(
+        self,
+        key: str,
+        topic: str = "T",
+        *,
+        index_type: str = "",
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[int]:
+        """The places where a key may be, newest first."""
+        steps = self.index.candidates(
+            topic, key, begin_ms=begin_ms, end_ms=end_ms, index_type=index_type
+        )
+        return [step.physical_offset for step in steps if step.is_match]
+
+    def reopen(self, *, read_only: bool = False) -> HashIndex:
+        self.index.close()
+        self.index = self.anew()
+        self.index.load(read_only=read_only)
+        return self.index
+
+    def overwrite(self, number: int, position: int, content: bytes) -> None:
+        """Damage the file of a number, then open the index anew."""
+        path = self.directory / self.names[number]
+        held = bytearray(path.read_bytes())
+        held[position : position + len(content)] = content
+        path.write_bytes(held)
+        self.reopen()
+
+    @property
+    def names(self) -> list[str]:
+        return self.disk.names(self.directory)
+
+    @property
+    def contents(self) -> list[bytes]:
+        return list(files_below(self.directory).values())
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    made = Index(tmp_path)
+    yield made
+    made.index.close()
+
+
+def contents_of(directory: Path, entries: list[DispatchEntry]) -> list[bytes]:
+    """The files of an index to which these records were applied in one go."""
+    made = Index(directory)
+    made.apply(*entries)
+    made.index.close()
+    return made.contents
+
+
+def many_keys(count: int) -> list[DispatchEntry]:
+    """Records of 100 bytes with 1, 2, 3, 4, 1, 2, … keys, a second apart."""
+    return [
+        entry(
+            100 * number,
+            keys=" ".join(f"k{number}-{key}" for key in range(number % 4 + 1)),
+            time_ms=store_time(100 * number),
+        )
+        for number in range(count)
+    ]
+
+
+# -- what is indexed -------------------------------------------------------------------------------
+
+
+def test_a_record_is_found_by_unique_key_keys_and_tag(index: Index) -> None:
+    index.apply(entry(500, unique_key="U1", keys="a  b", tag="red"))
+    assert [index.find(key) for key in ("U1", "a", "b", "", "red")] == [[500], [500], [500], [], []]
+    assert index.find("red", index_type="T") == [500]
+    assert index.find("a", topic="X") == []
+
+
+def test_the_older_style_has_no_tags(tmp_path: Path) -> None:
+    index = Index(tmp_path, style=STYLE_5_3)
+    index.apply(entry(500, unique_key="U1", keys="a", tag="red"), entry(600, tag="red"))
+    assert index.find("a") == [500]
+    assert index.find("red", index_type="T") == []
+    assert index.index.entries_put.value == 2
+    index.index.close()
+
+
+def test_a_record_without_keys_makes_no_file(index: Index) -> None:
+    index.apply(entry(0), entry(100))
+    assert index.names == []
+    assert index.index.durable_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("transaction", "is_found"),
+    [(TRANSACTION_PREPARED, True), (TRANSACTION_COMMIT, True), (TRANSACTION_ROLLBACK, False)],
+)
+def test_rolled_back_records_are_not_indexed(
+    index: Index, transaction: int, is_found: bool
+) -> None:
+    index.apply(entry(500, keys="a", transaction=transaction))
+    assert bool(index.find("a")) is is_found
+
+
+def test_records_before_the_last_indexed_one_are_skipped(index: Index) -> None:
+    index.apply(entry(0, keys="a"), entry(100, keys="b"))
+    before = index.contents
+    index.apply(entry(0, keys="a"), entry(50, keys="new"))
+    assert index.contents == before
+    assert index.index.durable_offset == 101, "records that start before it need not come again"
+
+
+def test_keys_of_any_script_are_found(index: Index) -> None:
+    index.apply(entry(0, keys="ключ 中文 😀"))
+    assert [index.find(key) for key in ("ключ", "中文", "😀")] == [[0], [0], [0]]
+
+
+def test_a_key_whose_hash_has_no_absolute_value_is_found(index: Index) -> None:
+    assert java_hash("T#cuikacpk") == -(2**31)
+    index.apply(entry(100, keys="cuikacpk"))
+    assert index.find("cuikacpk") == [100]
+    assert index.index.files[0].entry(1)[0] == 0
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_one_records_keys_may_lie_in_several_files(index: Index) -> None:
+    index.apply(entry(0, keys="a b c"), entry(100, keys="d e f g h i j k l m n o"))
+    assert [file.entry_count for file in index.index.files] == [5, 5, 5]
+    assert [index.find(key) for key in "cdefghijklmno"] == [[0]] + [[100]] * 12
+    assert index.index.files[0].header.end_physical_offset == 100
+    assert index.index.files[1].header.begin_physical_offset == 100
+    assert index.index.durable_offset == 101
+
+
+def test_a_full_file_is_followed_when_the_next_entry_comes(index: Index) -> None:
+    index.apply(*Records().take(5))
+    assert len(index.names) == 1
+    index.apply(*Records().take(6)[5:])
+    assert len(index.names) == 2
+
+
+def test_the_next_file_counts_from_the_end_of_the_full_one(index: Index) -> None:
+    index.apply(*Records().take(5), entry(500, keys="late", time_ms=store_time(400) + 7000))
+    assert [file.entry(1)[2] for file in index.index.files] == [0, 7]
+
+
+def test_files_are_named_by_the_local_time_of_their_first_record(tmp_path: Path) -> None:
+    zone = timezone(timedelta(hours=5, minutes=30))
+    index = HashIndex(QuickDisk(), tmp_path, GEOMETRY, style=STYLE_5_5, zone=zone)
+    index.apply([entry(0, keys="a", time_ms=1795221315660)])
+    assert [path.name for path in tmp_path.iterdir()] == ["20261121060515660"]
+    index.close()
+
+
+def test_names_rise_when_the_clock_goes_back_or_stands_still(index: Index) -> None:
+    times = [TIME_MS, TIME_MS, TIME_MS - 3_600_000, TIME_MS + 5]
+    for number, time_ms in enumerate(times):
+        keys = [entry(100 * number, keys="a b c d e", time_ms=time_ms)]
+        index.apply(*keys)
+    names = [file.path.name for file in index.index.files]
+    assert names == [f"20261118110640{ms:03d}" for ms in (0, 1, 2, 5)]
+    assert [file.path.name for file in index.reopen().files] == names
+    assert index.find("a") == [300, 200, 100, 0]
+
+
+@pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
+@pytest.mark.parametrize("skip", range(6))
+def test_a_full_disk_loses_nothing_when_applying_goes_on(
+    tmp_path: Path, call: str, skip: int
+) -> None:
+    index, entries = Index(tmp_path / "full"), many_keys(12)
+    index.disk.fail(call, full_disk(), skip=skip)
+    with pytest.raises(DiskFull):
+        index.apply(*entries)
+    index.disk.fail(call, full_disk())
+    with pytest.raises(DiskFull):
+        index.apply()
+    index.apply()
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+    assert index.index.entries_put.value == sum(len(found[8].split()) for found in entries)
+
+
+def test_what_a_full_disk_held_back_goes_before_what_comes_next(tmp_path: Path) -> None:
+    index, entries = Index(tmp_path / "full"), many_keys(12)
+    index.disk.fail("make_sparse_file", full_disk(), skip=2)
+    with pytest.raises(DiskFull):
+        index.apply(*entries[:8])
+    index.apply(*entries[8:])
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+
+
+@pytest.mark.parametrize("forget", ["truncate", "remove_all"])
+def test_what_was_held_back_is_forgotten_by_a_cut(index: Index, forget: str) -> None:
+    index.disk.fail("make_sparse_file", full_disk())
+    with pytest.raises(DiskFull):
+        index.apply(*many_keys(3))
+    if forget == "truncate":
+        index.index.truncate(0, store_time)
+    else:
+        index.index.remove_all()
+    index.apply()
+    assert index.names == []
+
+
+# -- starting again --------------------------------------------------------------------------------
+
+
+def test_a_start_finds_every_file_and_goes_on(tmp_path: Path) -> None:
+    index, entries = Index(tmp_path / "some"), many_keys(12)
+    index.apply(*entries[:7])
+    index.reopen()
+    assert index.index.durable_offset == 601
+    index.apply(*entries[7:])
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+
+
+def test_a_start_without_an_index_is_fine(index: Index) -> None:
+    assert index.reopen().files == []
+    assert index.index.durable_offset == 0
+
+
+def test_names_that_are_no_index_files_are_passed_over(index: Index) -> None:
+    index.apply(*many_keys(3))
+    for name in ("notes.txt", "2026112100351566", "202611210035156600"):
+        (index.directory / name).write_text("foreign")
+    assert len(index.reopen(read_only=True).files) == 2
+
+
+def test_a_file_of_another_length_is_refused(index: Index) -> None:
+    index.apply(*many_keys(1))
+    path = index.directory / index.names[0]
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(WrongFileSize, match="maxHashSlotNum and maxIndexNum"):
+        index.reopen()
+
+
+def test_an_empty_newest_file_does_not_lower_the_mark(index: Index) -> None:
+    index.apply(*Records().take(5))
+    index.disk.fail("allocate", full_disk(), skip=1)
+    with pytest.raises(DiskFull):
+        index.apply(*Records().take(6)[5:])
+    assert [file.entry_count for file in index.index.files] == [5, 0]
+    assert index.index.durable_offset == 401
+    assert index.reopen().durable_offset == 401
+    index.apply(*Records().take(6)[4:])
+    assert index.find("k5") == [500]
+
+
+# -- cutting, and what is in doubt -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", range(13))
+def test_a_cut_leaves_the_files_as_they_were_then(tmp_path: Path, kept: int) -> None:
+    index, entries = Index(tmp_path / "cut"), many_keys(12)
+    index.apply(*entries)
+    index.index.truncate(100 * kept - 50, store_time)
+    assert index.contents == contents_of(tmp_path / "then", entries[:kept])
+    index.apply(*entries[kept:])
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+
+
+def test_removing_all_leaves_no_file(index: Index) -> None:
+    index.apply(*many_keys(12))
+    index.index.remove_all()
+    assert (index.names, index.index.files, index.index.durable_offset) == ([], [], 0)
+
+
+def test_sound_files_are_believed(index: Index) -> None:
+    index.apply(*many_keys(12))
+    before = index.contents
+    index.index.drop_doubtful(store_time, None)
+    assert index.contents == before
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(
+    ("position", "content"),
+    [(0, bytes(HEADER_SIZE)), (GEOMETRY.entries_position + 5 * ENTRY_SIZE, bytes(ENTRY_SIZE))],
+    ids=["header zeroed", "last entry torn"],
+)
+def test_a_damaged_file_goes_with_all_behind_it_and_the_last_record_before(
+    tmp_path: Path, number: int, position: int, content: bytes
+) -> None:
+    index, entries = Index(tmp_path / "damaged"), many_keys(12)
+    index.apply(*entries)
+    index.overwrite(number, position, content)
+    index.index.drop_doubtful(store_time, None)
+    mark = index.index.durable_offset
+    assert len(index.names) <= number
+    index.apply(*[found for found in entries if found[0] >= mark])
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+
+
+def test_a_doubtful_file_behind_one_that_holds_a_single_record(tmp_path: Path) -> None:
+    index = Index(tmp_path / "damaged")
+    entries = [entry(0, keys="a b c"), entry(100, keys="d e f g h i j k l m n o")]
+    index.apply(*entries)
+    index.overwrite(2, 0, bytes(HEADER_SIZE))
+    index.index.drop_doubtful(store_time, None)
+    mark = index.index.durable_offset
+    index.apply(*[found for found in entries if found[0] >= mark])
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+
+
+@pytest.mark.parametrize("sealed", range(1, 7))
+def test_after_another_brokers_crash_files_that_end_later_go(tmp_path: Path, sealed: int) -> None:
+    index, entries = Index(tmp_path / "crashed"), many_keys(12)
+    index.apply(*entries)
+    sealed_time = index.index.files[sealed - 1].header.end_timestamp
+    index.index.drop_doubtful(store_time, sealed_time)
+    assert len(index.names) <= sealed
+    assert all(file.header.end_timestamp <= sealed_time for file in index.index.files)
+    mark = index.index.durable_offset
+    index.apply(*[found for found in entries if found[0] >= mark])
+    index.index.close()
+    assert index.contents == contents_of(tmp_path / "whole", entries)
+
+
+def test_after_another_brokers_crash_without_a_sealed_file_all_go(index: Index) -> None:
+    index.apply(*many_keys(12))
+    index.index.drop_doubtful(store_time, 0)
+    assert index.names == []
+
+
+@pytest.mark.parametrize("place", [0, 50, 101, 500, 5000])
+@pytest.mark.parametrize("damaged", [None, 0, 2, 5])
+@pytest.mark.parametrize("sealed_time", [None, store_time(500)])
+def test_where_doubts_and_a_cut_would_leave_the_mark_is_known_before(
+    index: Index, place: int, damaged: int | None, sealed_time: int | None
+) -> None:
+    index.apply(*many_keys(12))
+    if damaged is not None:
+        index.overwrite(damaged, 0, bytes(HEADER_SIZE))
+    told = index.index.durable_below(place, sealed_time)
+    index.index.drop_doubtful(store_time, sealed_time)
+    index.index.truncate(place, store_time)
+    assert index.index.durable_offset == told
+
+
+# -- syncing, numbers ------------------------------------------------------------------------------
+
+
+def test_a_flush_syncs_what_changed_and_remembers_the_last_full_file(index: Index) -> None:
+    def syncs() -> int:
+        index.disk.calls.clear()
+        index.index.flush()
+        return len(index.disk.calls["sync"])
+
+    index.apply(*Records().take(4))
+    assert (syncs(), index.index.sealed_time) == (1, 0)
+    index.apply(*Records().take(12)[4:])
+    assert (syncs(), index.index.sealed_time) == (3, store_time(900))
+    assert syncs() == 0
+
+
+def test_the_index_tells_how_full_it_is(index: Index) -> None:
+    assert [stat.name for stat in index.index.stats] == [
+        "pocketmq_index_entries_total",
+        "pocketmq_index_files",
+        "pocketmq_index_fill_ratio",
+    ]
+    index.apply(*Records().take(7))
+    values = [
+        stat.value if isinstance(stat, Counter) else stat.read() for stat in index.index.stats
+    ]
+    assert values == [7, 2, 2 / 5]
+
+
+# -- finding ---------------------------------------------------------------------------------------
+
+
+def test_candidates_come_newest_first_across_files(index: Index) -> None:
+    index.apply(*[entry(100 * number, keys="hot", time_ms=TIME_MS) for number in range(13)])
+    assert index.find("hot") == list(range(1200, -1, -100))
+
+
+def test_other_keys_of_a_chain_are_steps_but_no_matches(tmp_path: Path) -> None:
+    index = Index(tmp_path, IndexGeometry(1, 100))
+    index.apply(entry(0, keys="a b"), entry(100, keys="a"))
+    steps = list(index.index.candidates("T", "a", begin_ms=0, end_ms=FOREVER_MS))
+    assert [(step.number, step.physical_offset, step.is_match) for step in steps] == [
+        (3, 100, True),
+        (2, 0, False),
+        (1, 0, True),
+    ]
+    index.index.close()
+
+
+@pytest.mark.parametrize("length", [0, 300, 2500])
+def test_a_search_by_time_misses_nothing_and_looks_little_further(
+    index: Index, length: int
+) -> None:
+    """Entries keep whole seconds from their file's begin, so both ends look a second further."""
+    times = {100 * number: TIME_MS + 777 * number for number in range(16)}
+    index.apply(*[entry(place, keys="hot", time_ms=time) for place, time in times.items()])
+    for lower in range(TIME_MS - 1000, TIME_MS + 14_000, 100):
+        upper = lower + length
+        found = index.find("hot", begin_ms=lower, end_ms=upper)
+        assert found == sorted(found, reverse=True)
+        assert {place for place, time in times.items() if lower <= time <= upper} <= set(found)
+        assert all(lower - 1000 <= times[place] <= upper + 2000 for place in found)
+
+
+def test_files_of_another_time_are_not_walked(index: Index) -> None:
+    index.apply(*Records().take(15))
+    steps = index.index.candidates("T", "k7", begin_ms=store_time(650), end_ms=store_time(750))
+    assert {step.file_name for step in steps} == {index.names[1]}
+
+
+def test_a_search_goes_on_behind_any_step(tmp_path: Path) -> None:
+    index = Index(tmp_path, IndexGeometry(2, 6))
+    index.apply(*[entry(100 * number, keys=f"hot k{number}") for number in range(12)])
+    steps = list(index.index.candidates("T", "hot", begin_ms=0, end_ms=FOREVER_MS))
+    assert len({step.file_name for step in steps}) == 5
+    for number, step in enumerate(steps):
+        rest = index.index.candidates(
+            "T", "hot", begin_ms=0, end_ms=FOREVER_MS, after=(step.file_name, step.number)
+        )
+        assert list(rest) == steps[number + 1 :]
+    index.index.close()
+
+
+def test_a_search_goes_on_though_the_file_it_stopped_in_is_gone(index: Index) -> None:
+    index.apply(*[entry(100 * number, keys="hot") for number in range(12)])
+    stopped = (index.names[1], 3)
+    index.index.close()
+    (index.directory / stopped[0]).unlink()
+    index.reopen()
+    rest = index.index.candidates("T", "hot", begin_ms=0, end_ms=FOREVER_MS, after=stopped)
+    assert [step.physical_offset for step in rest] == [400, 300, 200, 100, 0]
+
+
+# -- what a real broker wrote ----------------------------------------------------------------------
+
+STYLES = {
+    "basic": STYLE_5_5,
+    "semantics": STYLE_5_5,
+    "propcrc": STYLE_5_5,
+    "rebuild-base": STYLE_5_5,
+    "cqext": STYLE_5_5,
+    "v533": STYLE_5_3,
+}
+
+
+def golden_geometry(golden: GoldenStores, name: str) -> IndexGeometry:
+    params = golden.manifest(name)["params"]
+    return IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"])
+
+
+def built(
+    golden: GoldenStores, directory: Path, name: str, parts: Iterable[list[DispatchEntry]]
+) -> Index:
+    index = Index(directory, golden_geometry(golden, name), style=STYLES[name])
+    for part in parts:
+        index.apply(*part)
+    return index
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 4096])
+@pytest.mark.parametrize("name", STYLES)
+def test_an_index_built_from_a_real_log_is_the_real_one(
+    golden: GoldenStores, tmp_path: Path, name: str, size: int
+) -> None:
+    entries = list(golden_entries(golden, name))
+    index = built(golden, tmp_path, name, batches(entries, size))
+    index.index.close()
+    assert index.contents == index_contents(golden.store(name))
+
+
+@pytest.mark.parametrize("name", ["basic", "v533"])
+def test_a_real_index_cut_anywhere_is_the_one_of_that_time(
+    golden: GoldenStores, tmp_path: Path, name: str
+) -> None:
+    entries = list(golden_entries(golden, name))
+    times = {found[0]: found[3] for found in entries}
+    whole = built(golden, tmp_path / "whole", name, [entries])
+    for number in range(len(entries) - 1, 0, -len(entries) // 12):
+        whole.index.truncate(entries[number][0], times.__getitem__)
+        then = built(golden, tmp_path / str(number), name, [entries[:number]])
+        then.index.close()
+        assert whole.contents == then.contents
+    whole.index.close()
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_real_files_are_sound_and_tell_what_their_broker_tells(
+    golden: GoldenStores, name: str
+) -> None:
+    index = HashIndex(
+        Disk(), golden.store(name) / "index", golden_geometry(golden, name), style="", zone=UTC
+    )
+    index.load(read_only=True)
+    assert all(file.is_sound() for file in index.files)
+    fields = ["beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset"]
+    fields += ["hashSlotCount", "indexCount"]
+    told = [tuple(row[field] for field in fields) for row in golden.manifest(name)["indexFiles"]]
+    assert [tuple(file.header) for file in index.files] == told
+    index.close()
+
+
+@pytest.mark.parametrize("name", ["basic", "semantics", "v533"])
+def test_what_a_real_broker_finds_is_among_the_candidates(golden: GoldenStores, name: str) -> None:
+    index = HashIndex(
+        Disk(), golden.store(name) / "index", golden_geometry(golden, name), style="", zone=UTC
+    )
+    index.load(read_only=True)
+    end = golden.manifest(name)["lastRecordEnd"]
+    for query in golden.manifest(name)["queries"]:
+        steps = index.candidates(
+            query["topic"],
+            query["key"],
+            begin_ms=query["begin"],
+            end_ms=min(query["end"], FOREVER_MS),
+            index_type=query["indexType"] or "",
+        )
+        found = {step.physical_offset for step in steps if step.is_match}
+        told = {place for place in query["offsets"] if place < end}
+        assert told <= found, query
+    index.close()

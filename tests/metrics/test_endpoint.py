@@ -1,0 +1,117 @@
+"""The HTTP port answers its five pages, on any free port, without touching signals."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.applications import Starlette
+
+from broker.metrics.endpoint import HttpServer, application
+from broker.metrics.exposition import Exposition
+from broker.metrics.health import Health
+from broker.model.errors import IllegalConfig
+from broker.model.stats import Counter
+
+
+class Page:
+    """One answer of the port under test."""
+
+    def __init__(self, raw: bytes) -> None:
+        head, _, self.body = raw.partition(b"\r\n\r\n")
+        self.head = head.decode().lower()
+        self.status = int(self.head.split(" ")[1])
+
+
+class Port:
+    """Asks a port for pages; `state` is what its store is in."""
+
+    def __init__(self) -> None:
+        self.state = "running"
+        self.address = ""
+
+    async def ask(self, path: str, *headers: str) -> Page:
+        host, _, port = self.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close", *headers, "", ""]
+        writer.write("\r\n".join(lines).encode())
+        page = Page(await reader.read())
+        writer.close()
+        await writer.wait_closed()
+        return page
+
+
+@asynccontextmanager
+async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[Port]:
+    port = Port()
+    counter = Counter("pocketmq_things_total", "Things.")
+    exposition = Exposition(lambda: [counter], cluster="c1", broker="b1")
+    app = application(exposition, Health(lambda: port.state), {"version": "0.1.0"})
+    server = HttpServer(app, address)
+    port.address = server.address
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.run())
+        try:
+            yield port
+        finally:
+            server.end()
+
+
+async def test_metrics_are_shown_in_the_format_asked_for() -> None:
+    async with serving() as port:
+        plain = await port.ask("/metrics")
+        open_metrics = await port.ask("/metrics", "Accept: application/openmetrics-text")
+    assert plain.status == 200
+    assert b"pocketmq_things_total 0.0\n" in plain.body
+    assert "content-type: text/plain" in plain.head
+    assert "content-type: application/openmetrics-text" in open_metrics.head
+    assert open_metrics.body.endswith(b"# EOF\n")
+
+
+async def test_probes_follow_the_store() -> None:
+    async with serving() as port:
+        statuses = {}
+        for port.state in ("recovering", "running", "failed"):
+            pages = [await port.ask(path) for path in ("/livez", "/startupz", "/readyz")]
+            statuses[port.state] = [page.status for page in pages]
+        state = json.loads(pages[0].body)
+    assert statuses == {
+        "recovering": [200, 200, 503],
+        "running": [200, 200, 200],
+        "failed": [503, 503, 503],
+    }
+    assert state == {"state": "failed"}
+
+
+async def test_the_version_names_python_too() -> None:
+    async with serving() as port:
+        version = json.loads((await port.ask("/version")).body)
+    assert version["version"] == "0.1.0"
+    assert version["python"].startswith("3.")
+
+
+async def test_another_page_is_not_found() -> None:
+    async with serving() as port:
+        assert (await port.ask("/console")).status == 404
+
+
+async def test_an_ipv6_address_is_shown_in_brackets() -> None:
+    async with serving("[::1]:0") as port:
+        assert port.address.startswith("[::1]:")
+        assert (await port.ask("/livez")).status == 200
+
+
+async def test_signals_are_left_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    async with serving():
+        await asyncio.sleep(0)
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+async def test_an_address_in_use_is_an_error_that_names_it() -> None:
+    async with serving() as port:
+        app = Starlette()
+        with pytest.raises(IllegalConfig, match=port.address):
+            HttpServer(app, port.address)

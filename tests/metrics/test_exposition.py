@@ -1,0 +1,124 @@
+"""Stats become metrics with the names, labels and types that dashboards expect."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.metrics.exposition import Exposition, Stat, build_info
+from broker.model.stats import Counter, Gauge, Histogram
+
+BASE = {"cluster": "c1", "node_type": "broker", "node_id": "b1", "broker": "b1"}
+
+
+def page(*stats: Stat, accept: str = "") -> str:
+    text, _ = Exposition(lambda: stats, cluster="c1", broker="b1").page(accept)
+    return text.decode()
+
+
+def samples(*stats: Stat) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = text_string_to_metric_families(page(*stats))
+    return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
+
+
+def labelled(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+def test_a_counter_without_labels_is_one_series() -> None:
+    counter = Counter("pocketmq_things_total", "Things.")
+    counter.value = 3
+    assert samples(counter)[labelled("pocketmq_things_total")] == 3
+    assert "# TYPE pocketmq_things_total counter" in page(counter)
+    assert "# HELP pocketmq_things_total Things." in page(counter)
+
+
+def test_a_native_counter_carries_the_labels_of_its_broker() -> None:
+    counter = Counter("rocketmq_messages_in_total", "Messages.", ("topic", "is_system"))
+    counter.add(("T", "false"), 2)
+    counter.add(("%RETRY%G", "false"))
+    found = samples(counter)
+    name = "rocketmq_messages_in_total"
+    assert found[labelled(name, **BASE, topic="T", is_system="false")] == 2
+    assert found[labelled(name, **BASE, topic="%RETRY%G", is_system="false")] == 1
+
+
+def test_a_storage_metric_says_where_it_stores() -> None:
+    gauge = Gauge("rocketmq_storage_flush_behind_bytes", "Bytes.", lambda: 42.0)
+    name = "rocketmq_storage_flush_behind_bytes"
+    key = labelled(name, **BASE, storage_type="local", storage_medium="disk")
+    assert samples(gauge)[key] == 42
+
+
+def test_a_gauge_is_asked_at_each_scrape() -> None:
+    numbers = iter([1.0, 2.0])
+    gauge = Gauge("pocketmq_now", "Now.", lambda: next(numbers))
+    exposition = Exposition(lambda: [gauge], cluster="c1", broker="b1")
+    assert b"pocketmq_now 1.0\n" in exposition.page()[0]
+    assert b"pocketmq_now 2.0\n" in exposition.page()[0]
+
+
+def test_stats_may_come_later() -> None:
+    stats: list[Stat] = []
+    exposition = Exposition(lambda: stats, cluster="c1", broker="b1")
+    assert b"pocketmq_things_total" not in exposition.page()[0]
+    stats.append(Counter("pocketmq_things_total", "Things."))
+    assert b"pocketmq_things_total 0.0" in exposition.page()[0]
+
+
+def test_a_gauge_may_have_many_series() -> None:
+    gauge = Gauge("pocketmq_state", "State.", lambda: {("a",): 0.0, ("b",): 1.0}, ("state",))
+    found = samples(gauge)
+    assert found[labelled("pocketmq_state", state="a")] == 0
+    assert found[labelled("pocketmq_state", state="b")] == 1
+
+
+def test_a_histogram_counts_cumulatively() -> None:
+    histogram = Histogram("pocketmq_flush_seconds", "Flush.", (0.5, 1.0), {"file": "commitlog"})
+    for amount in (0.25, 0.75, 5.0):
+        histogram.observe(amount)
+    found = samples(histogram)
+    name = "pocketmq_flush_seconds"
+    assert found[labelled(f"{name}_bucket", file="commitlog", le="0.5")] == 1
+    assert found[labelled(f"{name}_bucket", file="commitlog", le="1.0")] == 2
+    assert found[labelled(f"{name}_bucket", file="commitlog", le="+Inf")] == 3
+    assert found[labelled(f"{name}_count", file="commitlog")] == 3
+    assert found[labelled(f"{name}_sum", file="commitlog")] == 6.0
+
+
+def test_bounds_read_as_java_prints_them() -> None:
+    histogram = Histogram("rocketmq_message_size", "Sizes.", (1024, 1_048_576))
+    assert 'le="1048576.0"' in page(histogram)
+
+
+def test_histograms_of_one_name_are_series_of_one_metric() -> None:
+    parts = [Histogram("pocketmq_x", "X.", (1.0,), {"result": r}) for r in ("ok", "failed")]
+    parts[1].observe(0.5)
+    found = samples(*parts)
+    assert found[labelled("pocketmq_x_count", result="ok")] == 0
+    assert found[labelled("pocketmq_x_count", result="failed")] == 1
+    assert page(*parts).count("# TYPE pocketmq_x histogram") == 1
+
+
+def test_nothing_tells_when_it_was_created() -> None:
+    assert "_created" not in page(Counter("pocketmq_things_total", "Things."))
+
+
+def test_the_process_and_python_are_shown() -> None:
+    text = page()
+    assert "process_open_fds" in text
+    assert "python_info" in text
+    assert "python_gc_collections_total" in text
+
+
+def test_the_build_is_told_by_labels() -> None:
+    (line,) = [x for x in page(build_info("0.1.0", 1)).split("\n") if x.startswith("pocketmq_b")]
+    assert 'version="0.1.0"' in line
+    assert 'store_version="1"' in line
+    assert line.endswith(" 1.0")
+
+
+@pytest.mark.parametrize("accept", ["", "text/plain", "application/openmetrics-text"])
+def test_the_scraper_chooses_the_format(accept: str) -> None:
+    stats = [Counter("pocketmq_things_total", "Things.")]
+    text, content_type = Exposition(lambda: stats, cluster="c1", broker="b1").page(accept)
+    assert content_type.startswith(accept or "text/plain")
+    assert (text.endswith(b"# EOF\n")) is ("openmetrics" in accept)

@@ -1,0 +1,67 @@
+"""Counters, gauges and histograms count, and nothing more."""
+
+import pytest
+
+from broker.model.stats import COUNT_BUCKETS, SECONDS_BUCKETS, Counter, Gauge, Histogram
+
+
+def test_a_counter_starts_at_zero_and_is_moved_by_hand() -> None:
+    counter = Counter("puts", "Messages put.")
+    counter.value += 3
+    assert counter.value == 3
+    assert counter.values == {}
+    assert counter.label_names == ()
+
+
+def test_a_counter_keeps_one_number_per_combination_of_labels() -> None:
+    counter = Counter("puts", "Messages put.", ("topic", "status"))
+    counter.add(("a", "ok"))
+    counter.add(("a", "ok"), 4)
+    counter.add(("b", "ok"), 0)
+    assert counter.values == {("a", "ok"): 5, ("b", "ok"): 0}
+
+
+def test_a_gauge_is_read_when_somebody_looks() -> None:
+    queue: list[str] = []
+    gauge = Gauge("waiting", "Waiting requests.", lambda: float(len(queue)))
+    before = gauge.read()
+    queue.append("one")
+    assert (before, gauge.read()) == (0.0, 1.0)
+
+
+def test_a_gauge_may_tell_several_numbers() -> None:
+    gauge = Gauge("lag", "Lag.", lambda: {("q0",): 2.0}, ("queue",))
+    assert gauge.read() == {("q0",): 2.0}
+    assert gauge.label_names == ("queue",)
+
+
+@pytest.mark.parametrize(
+    ("amount", "bucket"), [(0.0, 0), (1.0, 0), (1.5, 1), (2.0, 1), (2.1, 2), (99.0, 2)]
+)
+def test_an_amount_falls_into_the_first_bucket_that_reaches_it(amount: float, bucket: int) -> None:
+    histogram = Histogram("sizes", "Batch sizes.", (1.0, 2.0))
+    histogram.observe(amount)
+    assert histogram.counts == [int(number == bucket) for number in range(3)]
+
+
+def test_a_histogram_sums_what_it_counted() -> None:
+    histogram = Histogram("seconds", "Time.", labels={"method": "send"})
+    for amount in (0.25, 0.5, 64.0):
+        histogram.observe(amount)
+    assert histogram.sum == 64.75
+    assert sum(histogram.counts) == 3
+    assert histogram.counts[-1] == 1
+    assert histogram.labels == {"method": "send"}
+
+
+def test_two_histograms_share_nothing() -> None:
+    first, second = Histogram("a", "A."), Histogram("b", "B.")
+    first.observe(1.0)
+    first.labels["x"] = "y"
+    assert sum(second.counts) == 0
+    assert second.labels == {}
+
+
+@pytest.mark.parametrize("buckets", [SECONDS_BUCKETS, COUNT_BUCKETS])
+def test_buckets_rise(buckets: tuple[float, ...]) -> None:
+    assert list(buckets) == sorted(set(buckets))

@@ -1,0 +1,93 @@
+"""Method tables, reading requests, and admission."""
+
+import pytest
+
+from broker.model.errors import Draining, TooManyRequests
+from broker.rpc.call import Call
+from broker.rpc.messaging import DESCRIPTOR
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import (
+    DEFAULT_LIMITS,
+    SMALL_REQUEST_MAX,
+    Admission,
+    CallClass,
+    MalformedRequest,
+    Method,
+    method,
+)
+
+
+def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
+    return pb.QueryByIdResponse()
+
+
+@pytest.fixture
+def row() -> Method:
+    return method(DESCRIPTOR, "QueryById", answer, CallClass.QUERY)
+
+
+def test_a_row_has_the_messages_of_the_proto(row: Method) -> None:
+    assert row.request is pb.QueryByIdRequest
+    assert row.response is row.answer_type is pb.QueryByIdResponse
+
+
+def test_a_request_is_read_and_an_answer_written(row: Method) -> None:
+    request = pb.QueryByIdRequest(topic="orders", id="x")
+    assert row.reader()(request.SerializeToString()) == request
+    assert row.writer()(pb.QueryByIdResponse()) == b""
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\xff\xff\xff", "not a QueryByIdRequest message"),
+        (b"\x0a\x02\xff\xfe", "not a QueryByIdRequest message"),  # a string that is no UTF-8
+        (bytes(SMALL_REQUEST_MAX + 1), "the method takes"),
+    ],
+)
+def test_what_cannot_be_read_is_the_clients_mistake(row: Method, raw: bytes, why: str) -> None:
+    with pytest.raises(MalformedRequest, match=why):
+        row.reader()(raw)
+
+
+def test_a_method_may_read_and_write_bytes_itself() -> None:
+    row = Method(
+        "X",
+        pb.QueryByIdRequest,
+        pb.QueryByIdResponse,
+        answer,
+        CallClass.SEND,
+        parse=len,
+        serialize=bytes.upper,
+        answer=bytes,
+    )
+    assert row.reader()(b"four") == 4
+    assert row.writer()(b"a") == b"A"
+    assert row.answer_type is bytes
+
+
+def test_a_gate_refuses_what_is_too_much() -> None:
+    gate = Admission({**DEFAULT_LIMITS, CallClass.POLL: 1}).gate(CallClass.POLL)
+    assert gate.refusal() is None
+    gate.count += 1
+    refusal = gate.refusal()
+    assert isinstance(refusal, TooManyRequests)
+    assert (refusal.field, refusal.limit) == ("poll", 1)
+
+
+def test_only_sends_are_refused_when_the_broker_drains() -> None:
+    admission = Admission()
+    admission.close_sends()
+    assert isinstance(admission.gate(CallClass.SEND).refusal(), Draining)
+    assert admission.gate(CallClass.POLL).refusal() is None
+
+
+def test_calls_under_way_are_shown_by_method() -> None:
+    admission = Admission()
+    admission.flight("a/B").count += 2
+    admission.flight("a/C")
+    inflight = admission.stats[0]
+    assert inflight.name == "pocketmq_inflight_requests"
+    assert inflight.read() == {("a/B",): 2, ("a/C",): 0}  # type: ignore[union-attr]
+    admission.gate(CallClass.SEND).count += 3
+    assert admission.inflight_count() == 3

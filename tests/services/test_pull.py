@@ -1,0 +1,229 @@
+"""Pulling and parking, against a store in memory."""
+
+import asyncio
+
+import pytest
+
+from broker.filter.tag import EVERYTHING, parse
+from broker.format.java_hash import tags_code
+from broker.format.record import decode_record
+from broker.model.results import PullResult, PullStatus
+from broker.services.pull import (
+    OTHER_GROUP,
+    SERIES_MAX,
+    WAITERS_KEPT_MAX,
+    Pull,
+    PullRequest,
+)
+from tests.fakes.memory_store import MemoryStore, turns
+
+LONG_MS = 60_000
+
+
+def request(queue_offset: int = 0, *, wait_ms: int = 0, tags: str = "", **rest: str) -> PullRequest:
+    wanted = parse(tags, tags_code) if tags else EVERYTHING
+    return PullRequest("orders", 0, queue_offset, 32, 1 << 20, wanted, wait_ms, **rest)
+
+
+def bodies(result: PullResult) -> list[bytes]:
+    return [decode_record(record).body for record in result.records]
+
+
+class Desk:
+    """A store, its pull service, and pulls that wait in tasks."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.pull = Pull(self.store)
+
+    async def ask(self, asked: PullRequest, *, joined: bool = False) -> PullResult:
+        result = self.pull.pull_now(asked, joined=joined)
+        if self.pull.should_wait(asked, result):
+            return await self.pull.wait(asked, result, joined=joined)
+        return result
+
+    async def parked(self, asked: PullRequest) -> asyncio.Task[PullResult]:
+        task = asyncio.create_task(self.ask(asked))
+        await turns()
+        assert not task.done()
+        assert self.pull.waiter_count == 1
+        return task
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_messages_that_are_there_are_returned_at_once(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b")
+    result = await desk.ask(request(wait_ms=LONG_MS))
+    assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 2)
+    assert bodies(result) == [b"a", b"b"]
+
+
+async def test_joined_records_come_as_one_piece(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b")
+    result = await desk.ask(request(), joined=True)
+    assert (len(result.records), result.record_count) == (1, 2)
+
+
+async def test_a_pull_at_the_end_is_woken_by_the_next_message(desk: Desk) -> None:
+    desk.store.add("orders", b"a")
+    task = await desk.parked(request(1, wait_ms=LONG_MS))
+    desk.store.add("orders", b"b")
+    assert bodies(await task) == [b"b"]
+    assert desk.pull.waiter_count == 0
+
+
+async def test_a_pull_of_an_empty_queue_waits_too(desk: Desk) -> None:
+    task = await desk.parked(request(wait_ms=LONG_MS))
+    desk.store.add("orders", b"a", queue_id=1)
+    await turns()
+    assert not task.done(), "another queue's message is no reason to wake"
+    desk.store.add("orders", b"b")
+    assert bodies(await task) == [b"b"]
+
+
+async def test_running_out_of_time_is_an_empty_answer(desk: Desk) -> None:
+    desk.store.add("orders", b"a")
+    result = await desk.ask(request(1, wait_ms=1))
+    assert result.status is PullStatus.OFFSET_OVERFLOW_ONE
+    assert (result.next_begin_offset, result.min_offset, result.max_offset) == (1, 0, 1)
+    assert desk.pull.waiter_count == 0
+
+
+@pytest.mark.parametrize(
+    ("queue_offset", "status", "following"),
+    [(0, PullStatus.OFFSET_TOO_SMALL, 1), (3, PullStatus.OFFSET_OVERFLOW_BADLY, 2)],
+)
+async def test_offsets_outside_the_queue_are_answered_at_once(
+    desk: Desk, queue_offset: int, status: PullStatus, following: int
+) -> None:
+    desk.store.add("orders", b"a", b"b")
+    desk.store.min_offsets["orders", 0] = 1
+    result = await desk.ask(request(queue_offset, wait_ms=LONG_MS))
+    assert (result.status, result.next_begin_offset) == (status, following)
+    assert (result.min_offset, result.max_offset) == (1, 2)
+
+
+async def test_without_a_wait_nothing_parks(desk: Desk) -> None:
+    result = await desk.ask(request())
+    assert result.status is PullStatus.NO_NEW_MESSAGE
+
+
+async def test_a_cancelled_pull_leaves_nothing_behind(desk: Desk) -> None:
+    task = await desk.parked(request(wait_ms=LONG_MS))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert desk.pull.waiter_count == 0
+    desk.store.add("orders", b"a")  # finds a waiter that is gone
+
+
+async def test_a_silent_queue_forgets_those_who_gave_up(desk: Desk) -> None:
+    for _ in range(3 * WAITERS_KEPT_MAX):
+        task = await desk.parked(request(wait_ms=LONG_MS))
+        task.cancel()
+        await asyncio.wait([task])
+    assert desk.store.arrivals("orders", 0).waiter_count <= WAITERS_KEPT_MAX
+
+
+async def test_a_drain_answers_parked_pulls_and_parks_none(desk: Desk) -> None:
+    task = await desk.parked(request(wait_ms=LONG_MS))
+    desk.pull.drain()
+    assert (await task).records == []
+    late = await desk.ask(request(wait_ms=LONG_MS))
+    assert late.records == []
+    assert desk.pull.waiter_count == 0
+
+
+async def test_a_store_that_sends_waiters_away_ends_the_wait(desk: Desk) -> None:
+    task = await desk.parked(request(wait_ms=LONG_MS))
+    desk.store.arrivals("orders", 0).release()
+    assert (await task).records == []
+
+
+async def test_a_mark_ahead_of_the_queue_does_not_hold_the_loop(desk: Desk) -> None:
+    desk.store.arrivals("orders", 0).advance(5)
+    task = asyncio.create_task(desk.ask(request(wait_ms=LONG_MS)))
+    await turns()
+    desk.store.add("orders", b"a")
+    assert bodies(await task) == [b"a"]
+
+
+async def test_tags_choose(desk: Desk) -> None:
+    desk.store.add("orders", b"a", TAGS="A")
+    desk.store.add("orders", b"b", TAGS="B")
+    desk.store.add("orders", b"none")
+    result = await desk.ask(request(tags="A || C"))
+    assert bodies(result) == [b"a"]
+    assert result.next_begin_offset == 3
+
+
+async def test_a_hash_that_lies_is_found_out(desk: Desk) -> None:
+    desk.store.add("orders", b"aa", TAGS="Aa")
+    desk.store.add("orders", b"bb", TAGS="BB")
+    result = await desk.ask(request(tags="Aa"))
+    assert (bodies(result), result.record_count) == ([b"aa"], 1)
+    other = await desk.ask(request(1, tags="Aa"))
+    assert (other.status, other.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 2)
+
+
+async def test_one_scan_without_a_match_says_where_to_go_on(desk: Desk) -> None:
+    desk.store.add("orders", *[b"x"] * 10, TAGS="B")
+    result = await desk.ask(request(tags="A"))
+    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 4)
+
+
+async def test_a_waiting_scan_goes_on_to_the_match(desk: Desk) -> None:
+    desk.store.add("orders", *[b"x"] * 10, TAGS="B")
+    desk.store.add("orders", b"a", TAGS="A")
+    result = await desk.ask(request(tags="A", wait_ms=LONG_MS))
+    assert (bodies(result), result.next_begin_offset) == ([b"a"], 11)
+
+
+async def test_what_does_not_match_parks_the_pull_again(desk: Desk) -> None:
+    task = await desk.parked(request(tags="A", wait_ms=LONG_MS))
+    desk.store.add("orders", b"x", TAGS="B")
+    await turns()
+    assert not task.done()
+    desk.store.add("orders", b"a", TAGS="A")
+    assert bodies(await task) == [b"a"]
+
+
+async def test_a_wait_without_a_match_ends_where_it_has_looked(desk: Desk) -> None:
+    desk.store.add("orders", *[b"x"] * 10, TAGS="B")
+    result = await desk.ask(request(tags="A", wait_ms=50))
+    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 10)
+
+
+async def test_messages_and_bytes_out_are_counted(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b", TAGS="A")
+    desk.pull.pull_now(request(group="g"))
+    desk.pull.pull_now(request(group="g"), joined=True)
+    desk.pull.pull_now(request(group="CID_RMQ_SYS_x"))
+    assert desk.pull.messages_out.values == {
+        ("orders", "g", "false"): 4,
+        ("orders", "CID_RMQ_SYS_x", "true"): 2,
+    }
+    size = sum(len(stored.record) for stored in desk.store.queues["orders", 0])
+    assert desk.pull.bytes_out.values["orders", "g", "false"] == 2 * size
+
+
+async def test_group_names_from_clients_do_not_become_endless_series(desk: Desk) -> None:
+    desk.store.add("orders", b"a")
+    for number in range(SERIES_MAX + 5):
+        desk.pull.pull_now(request(group=f"g{number}"))
+    values = desk.pull.messages_out.values
+    assert len(values) == SERIES_MAX + 1
+    assert values["orders", OTHER_GROUP, "false"] == 5
+
+
+async def test_the_gauge_shows_who_is_parked(desk: Desk) -> None:
+    (gauge,) = [stat for stat in desk.pull.stats if stat.name == "pocketmq_long_poll_waiters"]
+    task = await desk.parked(request(wait_ms=LONG_MS))
+    assert gauge.read() == 1  # type: ignore[union-attr]
+    desk.pull.drain()
+    await task
+    assert gauge.read() == 0  # type: ignore[union-attr]

@@ -1,0 +1,243 @@
+"""The send pipeline: which requests are refused, and what the others store."""
+
+from random import Random
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.format.message_id import UniqueKeyMaker
+from broker.format.record import decode_record
+from broker.model import errors
+from broker.model.message import StoredMessage
+from broker.services.send import MESSAGES_MAX, Draft, Send, SendRules, Sent
+from broker.store.message_store import MessageStore
+from tests.fakes.memory_store import BORN_HOST, STORE_HOST, MemoryStore
+
+
+class Clock:
+    """A clock that stands."""
+
+    now_ms = 1_700_000_000_000
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+class Sender:
+    """A send pipeline over a store in memory, spoken to in messages."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.store = MemoryStore()
+        self.store.topics.add("orders", 4)
+        self.send_service = Send(
+            cast(MessageStore, self.store),
+            SendRules(STORE_HOST, "ClusterA", **rules),
+            Clock(),
+            key_maker=UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=7, random_bytes=b"abcd"),
+            random=Random(5),
+        )
+
+    async def send(self, *drafts: Draft, wait: bool = True) -> Sent:
+        return await self.send_service.send(list(drafts), wait=wait)
+
+    def stored(self) -> list[StoredMessage]:
+        return [decode_record(record) for record in self.store.places.values()]
+
+
+@pytest.fixture
+def sender() -> Sender:
+    return Sender()
+
+
+def draft(
+    topic: str = "orders",
+    body: bytes = b"x",
+    *,
+    tag: str = "",
+    keys: tuple[str, ...] = (),
+    message_id: str = "",
+    queue_id: int = -1,
+    group: str = "",
+    born_ms: int = 0,
+    flag: int = 0,
+    properties: dict[str, str] | None = None,
+    **more: str,
+) -> Draft:
+    """Return a message as a client sends it; `more` are properties too."""
+    return (
+        topic, body, tag, keys, message_id, queue_id, group, born_ms, BORN_HOST, flag,
+        {**(properties or {}), **more},
+    )  # fmt: skip
+
+
+async def test_what_is_stored_stands_in_the_settled_order(sender: Sender) -> None:
+    await sender.send(
+        draft(tag="TagA", keys=("k1", "k2"), message_id="ID1", group="g", colour="red"), wait=False
+    )
+    (message,) = sender.stored()
+    assert list(message.properties.items()) == [
+        ("UNIQ_KEY", "ID1"),
+        ("WAIT", "false"),
+        ("KEYS", "k1 k2"),
+        ("TAGS", "TagA"),
+        ("__SHARDINGKEY", "g"),
+        ("colour", "red"),
+        ("CLUSTER", "ClusterA"),
+        ("MSG_REGION", "DefaultRegion"),
+        ("TRACE_ON", "true"),
+    ]
+
+
+async def test_times_hosts_and_flag_are_kept_or_made(sender: Sender) -> None:
+    await sender.send(draft(born_ms=123, flag=-9), draft())
+    first, second = sender.stored()
+    assert (first.born_timestamp_ms, first.flag) == (123, -9)
+    assert (second.born_timestamp_ms, second.flag) == (Clock.now_ms, 0)
+    assert (second.born_host, second.store_host) == (BORN_HOST, STORE_HOST)
+
+
+async def test_results_name_ids_and_places_in_order(sender: Sender) -> None:
+    sent = await sender.send(draft(body=b"a", queue_id=2), draft(body=b"b", queue_id=2))
+    first, second = sender.stored()
+    assert (sent.topic, sent.queue_id, sent.queue_offset) == ("orders", 2, 0)
+    assert sent.message_ids == [first.unique_key, second.unique_key]
+    assert sent.physical_offsets == [first.physical_offset, second.physical_offset]
+
+
+async def test_an_id_is_kept_and_a_missing_one_is_made(sender: Sender) -> None:
+    sent = await sender.send(draft(message_id="mine"), draft(), draft())
+    assert sent.message_ids[0] == "mine"
+    assert len({*sent.message_ids}) == 3
+    assert all(len(made) == 32 for made in sent.message_ids[1:])
+
+
+async def test_a_group_always_goes_to_the_same_queue(sender: Sender) -> None:
+    queues = {(await sender.send(draft(group="customer-1"))).queue_id for _ in range(5)}
+    assert len(queues) == 1
+
+
+async def test_without_a_queue_all_queues_are_used(sender: Sender) -> None:
+    queues = {(await sender.send(draft())).queue_id for _ in range(60)}
+    assert queues == {0, 1, 2, 3}
+
+
+async def test_an_unknown_topic_is_made_like_the_default(sender: Sender) -> None:
+    await sender.send(draft("fresh"))
+    made = sender.store.topics.find("fresh")
+    assert made is not None
+    assert (made.write_queue_count, made.permission) == (8, 6)
+
+
+async def test_the_default_topic_limits_what_is_made(sender: Sender) -> None:
+    sender.store.topics.add("TBW102", 3, permission=7)
+    await sender.send(draft("fresh"))
+    made = sender.store.topics.find("fresh")
+    assert made is not None
+    assert (made.write_queue_count, made.permission) == (3, 6)
+
+
+async def test_a_default_topic_that_is_not_inherited_makes_none(sender: Sender) -> None:
+    sender.store.topics.add("TBW102", 3, permission=6)
+    with pytest.raises(errors.TopicNotFound):
+        await sender.send(draft("fresh"))
+
+
+REFUSED: list[tuple[type[errors.BrokerError], list[Draft]]] = [
+    (errors.NoMessages, []),
+    (errors.TooManyMessages, [draft()] * (MESSAGES_MAX + 1)),
+    (errors.IllegalTopic, [draft("a/b")]),
+    (errors.IllegalTopic, [draft("")]),
+    (errors.IllegalTopic, [draft("t" * 128)]),
+    (errors.SystemTopic, [draft("SCHEDULE_TOPIC_XXXX")]),
+    (errors.SystemTopic, [draft("rmq_sys_wheel_timer")]),
+    (errors.SystemTopic, [draft("%RETRY%group")]),
+    (errors.SystemTopic, [draft("%DLQ%group")]),
+    (errors.QueueOutOfRange, [draft(queue_id=4)]),
+    (errors.QueueOutOfRange, [draft(queue_id=-2)]),
+    (errors.MixedTopics, [draft(), draft("other")]),
+    (errors.MixedQueues, [draft(queue_id=1), draft(queue_id=2)]),
+    (errors.MixedQueues, [draft(group="a"), draft(group="b")]),
+    (errors.BodyEmpty, [draft(), draft(body=b"")]),
+    (errors.BodyTooLarge, [draft(body=b"x" * 3_000_000), draft(body=b"x" * 1_200_000)]),
+    (errors.IllegalTag, [draft(tag="a|b")]),
+    (errors.IllegalTag, [draft(tag=" ")]),
+    (errors.IllegalTag, [draft(tag="a\nb")]),
+    (errors.IllegalKey, [draft(keys=("a b",))]),
+    (errors.IllegalKey, [draft(keys=("a", ""))]),
+    (errors.IllegalKey, [draft(keys=("a", "b\x02"))]),
+    (errors.IllegalMessageId, [draft(message_id=" ")]),
+    (errors.IllegalMessageId, [draft(message_id="a\x01")]),
+    (errors.IllegalMessageId, [draft(message_id="a" * 256)]),
+    (errors.IllegalMessageGroup, [draft(group="g" * 64)]),
+    (errors.IllegalProperty, [draft(empty="")]),
+    (errors.IllegalProperty, [draft(REAL_TOPIC="elsewhere")]),
+    (errors.IllegalProperty, [draft(TIMER_DELIVER_MS="1")]),
+    (errors.IllegalProperty, [draft(colour="a\x01b")]),
+    (errors.PropertiesTooLarge, [draft(colour="x" * 32_700)]),
+    (errors.PropertiesTooLarge, [draft(keys=("k" * 40_000,))]),
+    (errors.TooManyProperties, [draft(properties={f"p{number}": "v" for number in range(129)})]),
+]
+
+
+@pytest.mark.parametrize(("error", "drafts"), REFUSED)
+async def test_one_bad_message_refuses_the_request_and_stores_nothing(
+    sender: Sender, error: type[errors.BrokerError], drafts: list[Draft]
+) -> None:
+    with pytest.raises(error):
+        await sender.send(*drafts)
+    assert sender.stored() == []
+
+
+async def test_a_topic_without_write_permission_is_refused(sender: Sender) -> None:
+    sender.store.topics.add("readonly", permission=4)
+    with pytest.raises(errors.TopicNotWritable):
+        await sender.send(draft("readonly"))
+
+
+async def test_without_automatic_creation_an_unknown_topic_is_refused() -> None:
+    sender = Sender(auto_create_topics=False)
+    with pytest.raises(errors.TopicNotFound):
+        await sender.send(draft("fresh"))
+    assert sender.store.topics.find("fresh") is None
+
+
+async def test_sends_before_the_accepted_time_are_refused() -> None:
+    sender = Sender(accept_from_ms=Clock.now_ms + 1)
+    with pytest.raises(errors.NotAccepting):
+        await sender.send(draft())
+
+
+async def test_a_broker_that_may_not_be_written_refuses_sends() -> None:
+    sender = Sender(permission=4)
+    with pytest.raises(errors.BrokerReadOnly):
+        await sender.send(draft())
+
+
+async def test_messages_are_counted_by_topic_and_kind(sender: Sender) -> None:
+    await sender.send(draft(body=b"abc"), draft(body=b"de"))
+    await sender.send(draft(group="g"))
+    assert sender.send_service.messages_in.values == {
+        ("orders", "normal", "false"): 2,
+        ("orders", "fifo", "false"): 1,
+    }
+    assert sender.send_service.throughput_in.values["orders", "normal", "false"] == 5
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+@given(keys=st.lists(TEXT, max_size=3), tag=st.one_of(st.just(""), TEXT))
+async def test_what_is_accepted_can_be_read_back(keys: list[str], tag: str) -> None:
+    sender = Sender()
+    try:
+        await sender.send(draft(keys=tuple(keys), tag=tag))
+    except (errors.IllegalKey, errors.IllegalTag):
+        assert sender.stored() == []
+        return
+    (message,) = sender.stored()
+    assert (message.keys, message.tag or "") == (keys, tag)

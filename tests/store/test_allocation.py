@@ -1,0 +1,153 @@
+"""Allocation: the next file is there in time, and a full disk is tried again by itself."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from broker.log.commit_log import DRAFT_NAME, CommitLog
+from broker.model.errors import AllocationFailed, DiskFull, StoreFailed
+from broker.store.allocation import RETRY_INTERVAL_MS, Allocation
+from tests.fakes.clock import FakeClock
+from tests.fakes.quick_disk import full_disk
+from tests.fakes.records import record
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import until
+
+SIZE = 8192
+
+
+class Stock:
+    """A log and the one who keeps its next file in stock."""
+
+    def __init__(self, directory: Path) -> None:
+        self.own = directory / "pocketmq"
+        self.own.mkdir(parents=True)
+        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.log = CommitLog(self.disk, directory / "commitlog", SIZE)
+        self.failures: list[StoreFailed] = []
+        self.allocation = Allocation(self.log, self.own, self.clock, self.failures.append)
+
+    def fill(self) -> None:
+        """Put one record that leaves no room for another."""
+        place = self.log.place(SIZE - 8)
+        self.log.write(place, record(place, size=SIZE - 8))
+
+    @property
+    def names(self) -> list[str]:
+        return self.disk.names(self.log.files.directory)
+
+
+@pytest.fixture
+async def stock(tmp_path: Path) -> AsyncIterator[Stock]:
+    made = Stock(tmp_path)
+    yield made
+    await made.allocation.close()
+    made.log.close()
+
+
+async def test_the_next_file_is_made_before_it_is_needed(stock: Stock) -> None:
+    stock.allocation.request()
+    await until(lambda: stock.log.has_room(1))
+    assert stock.names == [f"{0:020d}"]
+    stock.fill()
+    stock.allocation.request()
+    await until(lambda: stock.log.has_room(1))
+    assert stock.names == [f"{0:020d}", f"{SIZE:020d}"]
+
+
+async def test_a_file_has_all_its_blocks_before_it_has_its_name(stock: Stock) -> None:
+    await stock.allocation.room()
+    ((_, begin, size, path),) = stock.disk.calls["allocate"]
+    assert (begin, size, path) == (0, SIZE, stock.own / DRAFT_NAME)
+    assert stock.disk.synced == [path]
+    assert stock.disk.names(stock.own) == []
+    assert stock.names == [f"{0:020d}"]
+
+
+async def test_one_file_is_in_stock_whoever_asks_how_often(stock: Stock) -> None:
+    stock.allocation.request()
+    stock.allocation.request()
+    await asyncio.gather(stock.allocation.room(), stock.allocation.room())
+    stock.allocation.request()
+    await stock.allocation.room()
+    assert len(stock.disk.calls["make_sparse_file"]) == 1
+
+
+async def test_a_full_disk_is_told_at_once_and_tried_again_every_second(stock: Stock) -> None:
+    stock.disk.full_below = stock.log.files.directory
+    with pytest.raises(DiskFull) as caught:
+        await stock.allocation.room()
+    assert caught.value.path == str(stock.log.files.directory / f"{0:020d}")
+    stock.disk.full_below = None
+    stock.clock.advance(RETRY_INTERVAL_MS - 1)
+    with pytest.raises(DiskFull):
+        await stock.allocation.room()
+    assert not stock.log.has_room(1)
+    stock.clock.advance(1)
+    await stock.allocation.room()
+    assert stock.log.has_room(1)
+    assert stock.allocation.full is None
+    assert not stock.failures
+
+
+async def test_a_disk_that_stays_full_is_logged_once(
+    stock: Stock, caplog: pytest.LogCaptureFixture
+) -> None:
+    stock.disk.full_below = stock.log.files.directory
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                await stock.allocation.room()
+            stock.clock.advance(RETRY_INTERVAL_MS)
+    assert [entry.message for entry in caplog.records] == ["disk.full"]
+
+
+async def test_a_half_made_file_leaves_nothing(stock: Stock) -> None:
+    stock.disk.fail("allocate", full_disk())
+    with pytest.raises(DiskFull):
+        await stock.allocation.room()
+    assert stock.names == []
+    assert stock.disk.names(stock.own) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (AllocationFailed(why="it is gone"), AllocationFailed),
+        (PermissionError("not yours"), StoreFailed),
+    ],
+)
+async def test_any_other_failure_ends_the_store(
+    stock: Stock, error: Exception, expected: type[StoreFailed]
+) -> None:
+    stock.disk.fail("make_sparse_file", error)
+    await stock.allocation.room()
+    assert [type(failure) for failure in stock.failures] == [expected]
+    assert str(error) in str(stock.failures[0])
+
+
+async def test_closing_waits_for_the_file_in_the_making(stock: Stock) -> None:
+    with stock.disk.held():
+        stock.allocation.request()
+        await until(lambda: bool(stock.disk.synced))
+        closing = asyncio.create_task(stock.allocation.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+    await closing
+    assert stock.names == [f"{0:020d}"]
+    stock.log.close()
+    assert stock.names == []
+
+
+async def test_a_caller_may_give_up_waiting_for_room(stock: Stock) -> None:
+    with stock.disk.held():
+        waiting = asyncio.create_task(stock.allocation.room())
+        await until(lambda: bool(stock.disk.synced))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    await stock.allocation.room()
+    assert stock.log.has_room(1)

@@ -1,0 +1,113 @@
+"""Consumer offsets: durable when committed, in the file a real broker reads."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from broker.format.table_json import decode_table
+from broker.store.consumer_offsets import ConsumerOffsets
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_golden import config_of
+from tests.golden_stores import GoldenStores
+
+
+class Offsets:
+    """The offsets of a store directory; `reopened` is what a start would find."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.disk = directory, StoreDisk()
+        self.pool = ThreadPoolExecutor(1)
+        self.table = ConsumerOffsets(self.disk, directory, FakeClock(), self.pool)
+        self.table.load()
+
+    @property
+    def path(self) -> Path:
+        return self.directory / "config" / "consumerOffset.json"
+
+    def reopened(self) -> ConsumerOffsets:
+        self.pool.shutdown()
+        return Offsets(self.directory).table
+
+
+@pytest.fixture
+def offsets(tmp_path: Path) -> Iterator[Offsets]:
+    made = Offsets(tmp_path)
+    yield made
+    made.pool.shutdown()
+
+
+async def test_an_offset_is_durable_when_it_is_committed(offsets: Offsets) -> None:
+    assert offsets.table.find("readers", "orders", 0) is None
+    await offsets.table.commit("readers", "orders", 0, 17)
+    await offsets.table.commit("readers", "orders", 3, 4)
+    again = offsets.reopened()
+    assert again.find("readers", "orders", 0) == 17
+    assert again.find("readers", "orders", 3) == 4
+    assert again.find("readers", "orders", 1) is None
+    assert again.find("others", "orders", 0) is None
+
+
+async def test_an_offset_may_go_back(offsets: Offsets) -> None:
+    await offsets.table.commit("readers", "orders", 0, 17)
+    await offsets.table.commit("readers", "orders", 0, 3)
+    assert offsets.reopened().find("readers", "orders", 0) == 3
+
+
+async def test_a_thousand_commits_share_a_few_writes(offsets: Offsets) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(1_000):
+            tasks.create_task(offsets.table.commit("readers", "orders", number % 8, number))
+    assert len(offsets.disk.calls["write_file"]) <= 3
+    again = offsets.reopened()
+    assert [again.find("readers", "orders", q) for q in range(8)] == list(range(992, 1_000))
+
+
+async def test_the_file_is_written_as_a_real_broker_writes_it(offsets: Offsets) -> None:
+    await offsets.table.commit("readers", "orders", 0, 250)
+    await offsets.table.commit("readers", "orders", 1, 7)
+    assert offsets.path.read_text() == (
+        '{\n\t"dataVersion":{\n\t\t"counter":2,\n\t\t"stateVersion":0,\n'
+        f'\t\t"timestamp":{START_MS}\n\t}},\n'
+        '\t"offsetTable":{\n\t\t"orders@readers":{\n\t\t\t0:250,\n\t\t\t1:7\n\t\t}\n\t}\n}'
+    )
+
+
+async def test_offsets_of_a_real_broker_are_read_and_the_rest_is_kept(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = config_of(golden, "semantics", tmp_path / "semantics")
+    offsets = Offsets(directory)
+    before = decode_table(offsets.path.read_bytes())
+    assert all(type(key) is int for row in before["offsetTable"].values() for key in row)
+    for name, row in before["offsetTable"].items():
+        topic, _, group = name.partition("@")
+        assert {q: offsets.table.find(group, topic, int(q)) for q in row} == row
+    await offsets.table.commit("new", "orders", 2, 9)
+    after = decode_table(offsets.path.read_bytes())
+    assert after["offsetTable"].pop("orders@new") == {2: 9}
+    assert after.pop("dataVersion")["counter"] == before.pop("dataVersion")["counter"] + 1
+    assert after == before
+    offsets.pool.shutdown()
+
+
+@pytest.mark.parametrize("row", ["{0:250,1:7}", '{"0":250,"1":7}', '{ "0" : 250 , 1 : 7 }'])
+async def test_keys_may_stand_with_and_without_quotes(tmp_path: Path, row: str) -> None:
+    (tmp_path / "config").mkdir()
+    path = tmp_path / "config" / "consumerOffset.json"
+    path.write_text('{"offsetTable":{"orders@readers":' + row + "}}")
+    table = Offsets(tmp_path).table
+    assert [table.find("readers", "orders", number) for number in (0, 1)] == [250, 7]
+
+
+async def test_a_damaged_file_gives_way_to_the_one_before(offsets: Offsets) -> None:
+    await offsets.table.commit("readers", "orders", 0, 1)
+    await offsets.table.commit("readers", "orders", 0, 2)
+    offsets.path.write_text(offsets.path.read_text()[:20])
+    assert offsets.reopened().find("readers", "orders", 0) == 1
+    offsets.path.with_name("consumerOffset.json.bak").write_bytes(b"\0\0")
+    with pytest.raises(ValueError):
+        Offsets(offsets.directory)

@@ -1,0 +1,269 @@
+"""Durability: who shares a flush, what the timer does, and that a failed flush is the last."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.log.commit_log import CommitLog
+from broker.log.flushed_mark import FlushedMark
+from broker.model.errors import FsyncFailed, StoreFailed
+from broker.store.durability import PAGE_SIZE, SWEEP_INTERVAL_MS, Durability
+from tests.fakes.clock import FakeClock
+from tests.fakes.records import TIME_MS, record
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import small_settings, until
+
+SIZE = 64 * 1024
+
+
+class Flushing:
+    """A log that is written to, and the one who makes it durable."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        (directory / "pocketmq").mkdir(parents=True)
+        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.log = CommitLog(self.disk, directory / "commitlog", SIZE)
+        self.mark = FlushedMark(self.disk, directory / "pocketmq")
+        self.mark.open()
+        self.failures: list[StoreFailed] = []
+        self.durability = Durability(
+            self.log,
+            self.mark,
+            small_settings(directory, commit_log_file_size_bytes=SIZE, **settings),
+            self.clock,
+            self.failures.append,
+        )
+        self._make_room()
+        self.disk.synced.clear()
+
+    def _make_room(self) -> None:
+        base = self.log.spare_base
+        assert base is not None
+        self.log.offer_spare(self.log.make_spare(self.mark_directory, base))
+
+    @property
+    def mark_directory(self) -> Path:
+        return self.log.files.directory.parent / "pocketmq"
+
+    def append(self, size: int = 200) -> int:
+        """Put one record; returns where it ends."""
+        if not self.log.has_room(size):
+            self._make_room()
+            self.disk.synced.clear()
+        place = self.log.place(size)
+        self.log.write(place, record(place, size=size))
+        self.durability.last_time = TIME_MS + place
+        return self.log.appended
+
+    @property
+    def synced(self) -> list[int]:
+        """Bases of the log files whose sync was asked for, in order."""
+        return [int(path.name) for path in self.disk.synced]
+
+    async def flushed(self, end: int) -> None:
+        await until(lambda: self.log.flushed >= end)
+
+    def close(self) -> None:
+        self.durability.close()
+        self.log.close()
+        self.mark.close()
+
+
+Make = Callable[..., Flushing]
+
+
+@pytest.fixture
+def flushing(tmp_path: Path) -> Coroutine[None, None, None] | Any:
+    made: list[Flushing] = []
+
+    def make(**settings: Any) -> Flushing:
+        made.append(Flushing(tmp_path / str(len(made)), **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+# -- group commit ----------------------------------------------------------------------------------
+
+
+async def test_a_put_is_durable_when_the_disk_says_so(flushing: Make) -> None:
+    flush = flushing()
+    with flush.disk.held():
+        end = flush.append()
+        waiting = flush.durability.reached(end)
+        await until(lambda: bool(flush.disk.synced))
+        assert not waiting.done()
+        assert (flush.log.flushed, flush.durability.flushed.value) == (0, 0)
+        assert flush.mark.flushed_upto == 0
+    assert await waiting is True
+    assert flush.log.flushed == flush.durability.flushed.value == end
+
+
+async def test_puts_that_come_during_a_flush_share_the_next_one(flushing: Make) -> None:
+    flush = flushing()
+    with flush.disk.held():
+        waiting = [flush.durability.reached(flush.append())]
+        await until(lambda: bool(flush.disk.synced))
+        waiting += [flush.durability.reached(flush.append()) for _ in range(5)]
+        assert flush.synced == [0]
+    await asyncio.gather(*waiting)
+    assert flush.synced == [0, 0]
+    assert flush.durability.group_messages.sum == 6
+    assert sum(flush.durability.group_messages.counts) == 2
+    assert sum(flush.durability.flush_seconds.counts) == 2
+
+
+async def test_what_is_durable_already_asks_for_nothing(flushing: Make) -> None:
+    flush = flushing()
+    end = flush.append()
+    await flush.durability.reached(end)
+    assert await flush.durability.reached(end) is True
+    flush.durability.request()
+    assert flush.synced == [0]
+
+
+async def test_files_are_synced_oldest_first_and_only_dirty_ones(flushing: Make) -> None:
+    flush = flushing()
+    await flush.durability.reached(flush.append(SIZE - 8))
+    for size in (SIZE - 8, SIZE - 8, 200):
+        flush.append(size)
+    flush.disk.synced.clear()
+    await flush.durability.reached(flush.log.appended)
+    assert flush.synced == [0, SIZE, 2 * SIZE, 3 * SIZE]  # In the first one, the BLANK.
+    await flush.durability.reached(flush.append())
+    assert flush.synced[4:] == [3 * SIZE]
+
+
+async def test_the_mark_follows_the_disk_with_a_copy_of_the_checkpoint(flushing: Make) -> None:
+    flush = flushing()
+    flush.durability.checkpoint_bytes = b"c" * 48
+    end = flush.append()
+    await flush.durability.reached(end)
+    assert flush.mark.valid_upto(b"c" * 48) == end
+    assert flush.mark.valid_upto(b"d" * 48) is None
+    assert flush.durability.flushed_time == TIME_MS
+
+
+async def test_a_put_that_waits_too_long_is_told_and_stays_stored(flushing: Make) -> None:
+    flush = flushing(sync_flush_timeout_ms=5_000)
+    with flush.disk.held():
+        early = flush.durability.reached(flush.append())
+        flush.clock.advance(1)
+        late = flush.durability.reached(flush.append())
+        flush.durability.step(flush.clock.monotonic + 4_998)
+        assert not early.done()
+        flush.durability.step(flush.clock.monotonic + 4_999)
+        assert await early is False
+        assert not late.done()
+    assert await late is True
+    assert flush.log.flushed == flush.log.appended
+
+
+async def test_in_sync_mode_the_timer_flushes_what_nobody_waits_for(flushing: Make) -> None:
+    flush = flushing()
+    assert flush.durability.step(7_000) == 7_000 + SWEEP_INTERVAL_MS
+    assert flush.synced == []
+    end = flush.append()
+    flush.durability.step(7_100)
+    await flush.flushed(end)
+    assert flush.synced == [0]
+    assert sum(flush.durability.group_messages.counts) == 0
+
+
+# -- by timer --------------------------------------------------------------------------------------
+
+
+async def test_the_timer_flushes_4_dirty_pages(flushing: Make) -> None:
+    flush = flushing(flush="async")
+    assert flush.durability.step(1_000) == 1_500  # The first pass of all is a thorough one.
+    flush.append(4 * PAGE_SIZE - 1)
+    assert flush.durability.step(1_500) == 2_000
+    assert flush.synced == []
+    flush.append(200)
+    assert flush.durability.step(2_000) == 2_500
+    await flush.flushed(4 * PAGE_SIZE + 199)
+    assert flush.synced == [0]
+
+
+async def test_every_10_s_the_timer_flushes_whatever_there_is(flushing: Make) -> None:
+    flush = flushing(flush="async")
+    flush.durability.step(1_000)
+    end = flush.append()
+    for now_ms in range(1_500, 11_000, 500):
+        flush.durability.step(now_ms)
+    assert flush.synced == []
+    flush.durability.step(11_000)
+    await flush.flushed(end)
+    flush.append()
+    flush.durability.step(20_999)
+    assert flush.synced == [0]
+    flush.durability.step(21_000)
+    await flush.flushed(flush.log.appended)
+
+
+# -- failing ---------------------------------------------------------------------------------------
+
+
+async def test_a_failed_flush_reaches_everyone_who_waits(flushing: Make) -> None:
+    flush = flushing()
+    flush.disk.sync_error = FsyncFailed(why="EIO")
+    with flush.disk.held():
+        waiting = [flush.durability.reached(flush.append()) for _ in range(3)]
+    for waiter in waiting:
+        with pytest.raises(FsyncFailed, match="EIO"):
+            await waiter
+    assert flush.failures == [flush.disk.sync_error]
+    assert (flush.log.flushed, flush.mark.flushed_upto) == (0, 0)
+
+
+async def test_after_a_failed_flush_none_is_tried_again(flushing: Make) -> None:
+    # The kernel reports a loss once: a second sync would say yes over lost pages.
+    flush = flushing()
+    flush.disk.sync_error = FsyncFailed(why="EIO")
+    with pytest.raises(FsyncFailed):
+        await flush.durability.reached(flush.append())
+    flush.disk.sync_error = None
+    flush.append()
+    flush.durability.step(50_000)
+    flush.durability.request()
+    await flush.durability.drain()
+    assert flush.synced == [0]
+    assert (flush.log.flushed, flush.durability.flushed.value) == (0, 0)
+
+
+async def test_any_other_error_of_a_flush_is_as_final(flushing: Make) -> None:
+    flush = flushing()
+    flush.disk.fail("sync", OSError("bad descriptor"))
+    with pytest.raises(StoreFailed, match="bad descriptor"):
+        await flush.durability.reached(flush.append())
+    assert [type(failure) for failure in flush.failures] == [StoreFailed]
+
+
+# -- draining --------------------------------------------------------------------------------------
+
+
+async def test_draining_returns_when_all_is_durable(flushing: Make) -> None:
+    flush = flushing(flush="async")
+    with flush.disk.held():
+        flush.append()
+        draining = asyncio.create_task(flush.durability.drain())
+        await until(lambda: bool(flush.disk.synced))
+        end = flush.append()  # It came during the flush and is part of what has to be durable.
+    await draining
+    assert flush.log.flushed == end
+    await flush.durability.drain()
+    assert flush.synced == [0, 0]
+
+
+async def test_draining_ends_when_the_disk_fails(flushing: Make) -> None:
+    flush = flushing()
+    flush.append()
+    flush.disk.sync_error = FsyncFailed(why="EIO")
+    await flush.durability.drain()
+    assert flush.failures == [flush.disk.sync_error]
+    assert flush.log.flushed == 0

@@ -1,0 +1,552 @@
+"""The store as a whole: what a put promises, who sees what when, and how it ends."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.format.record import decode_record
+from broker.model.errors import (
+    AllocationFailed,
+    BrokerReadOnly,
+    DiskFull,
+    Draining,
+    FsyncFailed,
+    RecordTooLarge,
+    StoreBusy,
+    StoreFailed,
+    StoreLocked,
+)
+from broker.model.message import TRANSACTION_PREPARED, PutAddress
+from broker.model.results import Bound, PullStatus, PutStatus
+from broker.store import dispatcher as dispatcher_module
+from broker.store.message_store import MessageStore
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.golden_log import files_below, index_contents
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_golden import golden_copy, golden_sizes
+from tests.fakes.store_language import (
+    STORE_HOST,
+    TalkingStore,
+    put_row,
+    queue_bodies,
+    rebuilt_views,
+    small_settings,
+    store_at,
+    until,
+    view_files,
+)
+from tests.golden_stores import GoldenStores
+
+HALF_FILE = "x" * 2_000
+NEARLY_A_FILE = "x" * 3_900
+
+# -- the life of a message -------------------------------------------------------------------------
+
+
+async def test_a_message_is_pulled_queried_and_found_again_after_a_restart(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with store_at(tmp_path / "s", clock=clock) as store:
+        assert store.store.state == "running"
+        for number in range(30):
+            await store.send("T", f"{number}", key=f"k{number % 3}", unique_key=f"id{number}")
+            clock.advance(1_000)
+        await store.send("T", "elsewhere", queue_id=2)
+        whole = await store.pulled("T")
+        assert whole == [str(number) for number in range(30)]
+    async with store_at(tmp_path / "s", clock=clock) as store:
+        assert await store.pulled("T") == whole
+        assert await store.pulled("T", 2) == ["elsewhere"]
+        assert await store.found("T", "k1") == [str(number) for number in range(28, 0, -3)]
+        assert (await store.send("T", "next")).queue_offset == 30
+        assert await store.pulled("T") == [*whole, "next"]
+
+
+async def test_one_message_is_a_batch_of_one(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        address = PutAddress("T", 0, STORE_HOST)
+        first = await store.store.put(address, put_row("a"))
+        second = await store.store.put_batch(address, [put_row("b")])
+        assert second == first._replace(
+            physical_offsets=[first.end], queue_offset=1, end=2 * first.end
+        )
+        assert await store.pulled("T") == ["a", "b"]
+
+
+async def test_numbers_of_a_store(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        end = (await store.send("T", "a", "b")).end
+        await store.settled()
+        facade = store.store
+        assert facade.appended == facade.flushed == facade.dispatched == end
+        assert (facade.min_offset, facade.behind_count) == (0, 0)
+        assert facade.queue_range("T", 0) == (0, 2)
+        assert facade.queue_range("T", 1) == facade.queue_range("nowhere", 0) == (0, 0)
+
+
+async def test_questions_about_one_message(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        first = (await store.send("T", "a", unique_key="id1")).physical_offsets[0]
+        store.clock.advance(500)
+        second = (await store.send("T", "b", key="id1", unique_key="id2")).physical_offsets[0]
+        await store.settled()
+        facade = store.store
+        message = facade.message_by_unique_key("T", "id1")
+        assert message is not None
+        assert message.physical_offset == first
+        assert facade.message_by_unique_key("T", "id3") is None
+        assert facade.message_by_unique_key("U", "id1") is None
+        found = facade.message_at(second)
+        assert found is not None
+        assert found.body == b"b"
+        for place in (-1, 1, second - 1, facade.appended, 1 << 40):
+            assert facade.message_at(place) is None
+        assert facade.store_timestamp_at("T", 0, 1) == START_MS + 500
+        assert facade.store_timestamp_at("T", 0, 2) is None
+        assert facade.store_timestamp_at("T", 9, 0) is None
+        assert facade.queue_offset_by_time("T", 0, START_MS + 1, Bound.LOWER) == 1
+        assert facade.queue_offset_by_time("T", 0, START_MS + 1, Bound.UPPER) == 0
+        assert facade.queue_offset_by_time("T", 9, START_MS, Bound.LOWER) == 0
+
+
+async def test_a_unique_key_is_found_behind_many_that_only_hash_alike(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "wanted", unique_key="Aa")
+        for number in range(40):
+            await store.send("T", f"{number}", key="Aa", unique_key="BB")
+        await store.settled()
+        message = store.store.message_by_unique_key("T", "Aa")
+        assert message is not None
+        assert message.body == b"wanted"
+
+
+async def test_records_pulled_joined_are_the_same(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a", "b", "c")
+        await store.settled()
+        apart = store.pull("T", 0)
+        joined = store.store.pull_joined("T", 0, 0, max_messages=7, max_bytes=1 << 20)
+        assert joined == apart._replace(records=[b"".join(apart.records)])
+
+
+async def test_records_with_property_crc_are_pulled(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", property_crc=True) as store:
+        await store.send("T", "a", "b", key="k")
+        assert await store.pulled("T") == ["a", "b"]
+        assert len(decode_record(store.pull("T", 0).records[0]).properties["__CRC32#"]) == 10
+
+
+async def test_every_component_shows_its_numbers(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        names = [stat.name for stat in store.store.stats]
+    assert len(set(names)) == len(names)
+    assert {
+        "pocketmq_store_state",
+        "pocketmq_consume_queue_files",
+        "pocketmq_index_entries_total",
+        "pocketmq_query_key_seconds",
+        "pocketmq_put_lock_wait_seconds",
+        "pocketmq_append_seconds",
+        "pocketmq_flush_seconds",
+        "pocketmq_group_commit_messages",
+        "pocketmq_reput_seconds",
+    } <= set(names)
+
+
+async def test_queues_without_a_topic_make_one(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.store.topics.create("T", queue_count=1)
+        await store.send("T", "a", queue_id=3)
+        await store.send("U", "a", queue_id=3)
+    async with store_at(tmp_path / "s") as store:
+        counts = {name: store.store.topics.find(name) for name in ("T", "U")}
+        assert {n: t.write_queue_count for n, t in counts.items() if t} == {"T": 1, "U": 4}
+
+
+# -- who sees what when ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+async def test_consumers_see_what_the_flush_mode_promises(tmp_path: Path, flush: str) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk, flush=flush) as store:
+        with disk.held():
+            arrived = store.store.arrivals("T", 0).reached(1)
+            put = asyncio.create_task(store.send("T", "a", unique_key="id"))
+            await until(lambda: bool(store.store.appended))
+            if flush == "async":
+                await arrived
+                assert (await put).status is PutStatus.OK
+                assert store.store.flushed == 0
+            else:
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert not put.done()
+                assert store.pull("T", 0).status is PullStatus.NO_NEW_MESSAGE
+                assert store.store.message_at(0) is None
+                assert store.store.message_by_unique_key("T", "id") is None
+        await put
+        assert await arrived is True
+        assert await store.pulled("T") == ["a"]
+
+
+async def test_a_put_that_does_not_wait_is_flushed_by_the_next_that_does(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a", wait=False)
+        assert store.store.flushed == 0
+        await store.send("T", "b")
+        assert await store.pulled("T") == ["a", "b"]
+
+
+async def test_in_async_mode_the_timer_flushes(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", flush="async", flush_interval_ms=1) as store:
+        await store.send("T", "a")
+        store.clock.advance(10_000)
+        await until(lambda: store.store.flushed == store.store.appended)
+
+
+async def test_waiters_hear_of_every_message(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        waiting = [store.store.arrivals("T", 0).reached(number) for number in (1, 2, 3)]
+        elsewhere = store.store.arrivals("T", 1).reached(1)
+        await store.send("T", "a", "b")
+        assert [await waiter for waiter in waiting[:2]] == [True, True]
+        assert not waiting[2].done()
+        assert not elsewhere.done()
+        store.store.drain()
+        assert [await waiting[2], await elsewhere] == [False, False]
+
+
+# -- what a put promises ---------------------------------------------------------------------------
+
+
+async def test_queue_offsets_are_dense_whoever_puts_at_once(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        async with asyncio.TaskGroup() as tasks:
+            puts = [
+                tasks.create_task(store.send("T", *["x"] * (1 + n % 3), queue_id=n % 4))
+                for n in range(120)
+            ]
+        for queue_id in range(4):
+            results = sorted(put.result().queue_offset for put in puts[queue_id::4])
+            assert results[0] == 0
+            assert len(await store.pulled("T", queue_id)) == sum(
+                1 + n % 3 for n in range(queue_id, 120, 4)
+            )
+
+
+async def test_store_times_do_not_go_back_with_the_clock_over_a_restart(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", clock=FakeClock(START_MS + 9_000)) as store:
+        before = (await store.send("T", "a")).store_timestamp_ms
+    async with store_at(tmp_path / "s", clock=FakeClock(START_MS)) as store:
+        assert (await store.send("T", "b")).store_timestamp_ms == before == START_MS + 9_000
+
+
+async def test_prepared_messages_take_no_place_in_a_queue(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a")
+        await store.send("T", "half", system_flag=TRANSACTION_PREPARED, key="k")
+        await store.send("T", "b")
+        assert await store.pulled("T") == ["a", "b"]
+        assert await store.found("T", "k") == ["half"]
+
+
+async def test_a_batch_that_does_not_fit_moves_whole(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", HALF_FILE)
+        result = await store.send("T", "y" * 950, "z" * 950)
+        assert result.physical_offsets[0] == 4096
+        assert await store.pulled("T") == [HALF_FILE, "y" * 950, "z" * 950]
+
+
+async def test_what_no_file_can_hold_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a")
+        log = store.directory / "commitlog"
+        before = files_below(log)
+        for bodies in (["x" * 4_000], [HALF_FILE, HALF_FILE]):
+            with pytest.raises(RecordTooLarge) as caught:
+                await store.send("T", *bodies)
+            assert caught.value.limit_bytes == 4096 - 8
+        assert files_below(log) == before
+        assert (await store.send("T", "b")).queue_offset == 1
+
+
+async def test_a_put_whose_caller_gives_up_is_stored(tmp_path: Path) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        with disk.held():
+            puts = [asyncio.create_task(store.send("T", f"{n}", key="k")) for n in range(5)]
+            await until(lambda: store.store.appended > 450)
+            for put in puts[:3]:
+                put.cancel()
+        results = await asyncio.gather(*puts, return_exceptions=True)
+        assert [isinstance(result, asyncio.CancelledError) for result in results] == [True] * 3 + [
+            False
+        ] * 2
+        assert await store.pulled("T") == ["0", "1", "2", "3", "4"]
+        assert (await store.send("T", "5")).queue_offset == 5
+    assert view_files(tmp_path / "s") == await rebuilt_views(tmp_path / "s", tmp_path / "anew")
+
+
+async def test_a_put_that_waits_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        with disk.held():
+            put = asyncio.create_task(store.send("T", "a"))
+            await until(lambda: store.store.appended > 0)
+            store.clock.advance(5_000)
+            assert (await put).status is PutStatus.FLUSH_DISK_TIMEOUT
+        await until(lambda: store.store.flushed == store.store.appended)
+        assert await store.pulled("T") == ["a"]
+
+
+async def test_a_busy_store_refuses(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", busy_timeout_ms=0) as store:
+        await store.send("T", "a")
+        with store.store._writer.lock, pytest.raises(StoreBusy):
+            await store.send("T", "b")
+        await store.send("T", "c")
+        assert await store.pulled("T") == ["a", "c"]
+
+
+async def test_a_store_about_to_stop_refuses(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a")
+        store.store.drain()
+        assert store.store.state == "draining"
+        with pytest.raises(Draining):
+            await store.send("T", "b")
+        assert await store.pulled("T") == ["a"]
+
+
+# -- a disk without room ---------------------------------------------------------------------------
+
+
+async def test_a_full_disk_refuses_what_needs_a_new_file_until_there_is_room(
+    tmp_path: Path,
+) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await store.send("T", HALF_FILE)
+        await until(lambda: store.store.structures.log.spare_base is None)
+        disk.full_below = store.directory / "commitlog"
+        await store.send("T", HALF_FILE)  # The spare file takes it.
+        with pytest.raises(DiskFull):
+            await store.send("T", NEARLY_A_FILE)
+        await store.send("T", "fits")
+        disk.full_below = None
+        store.clock.advance(1_000)
+        assert (await store.send("T", NEARLY_A_FILE)).queue_offset == 3
+        assert await store.pulled("T") == [HALF_FILE, HALF_FILE, "fits", NEARLY_A_FILE]
+        assert store.store.state == "running"
+    assert not (tmp_path / "s" / "abort").exists()
+
+
+async def test_a_view_without_room_makes_the_store_read_only_until_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "RETRY_INTERVAL_MS", 0)
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await store.send("T", "a")
+        await store.pulled("T")
+        disk.full_below = store.directory / "consumequeue"
+        await store.send("U", "b", key="k")
+        await until(lambda: store.store._dispatcher.failure is not None)
+        with pytest.raises(BrokerReadOnly, match="could not be written"):
+            await store.send("T", "c")
+        assert queue_bodies(store.store, "T") == ["a"]
+        disk.full_below = None
+        assert await store.pulled("U") == ["b"]
+        await store.send("T", "c")
+        assert await store.pulled("T") == ["a", "c"]
+    assert view_files(tmp_path / "s") == await rebuilt_views(tmp_path / "s", tmp_path / "anew")
+
+
+async def test_a_store_closed_without_its_views_complete_says_so_to_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "RETRY_INTERVAL_MS", 0)
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        disk.full_below = store.directory / "consumequeue"
+        await store.send("T", "a", key="k")
+    assert (tmp_path / "s" / "abort").exists()
+    async with store_at(tmp_path / "s") as store:
+        assert await store.pulled("T") == ["a"]
+        assert await store.found("T", "k") == ["a"]
+
+
+# -- a disk that fails -----------------------------------------------------------------------------
+
+
+async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await store.send("T", "kept")
+        await store.settled()
+        flushed = store.store.flushed
+        disk.sync_error = FsyncFailed(why="EIO")
+        puts = [asyncio.create_task(store.send("T", f"{n}")) for n in range(5)]
+        results = await asyncio.gather(*puts, return_exceptions=True)
+        assert {type(result) for result in results} <= {FsyncFailed, StoreFailed}
+        assert store.store.failure.done()
+        assert store.store.failure.exception() is disk.sync_error
+        assert store.store.state == "failed"
+        disk.sync_error, asked = None, len(disk.synced)
+        with pytest.raises(StoreFailed):
+            await store.send("T", "later")
+        store.clock.advance(60_000)
+        await until(lambda: all(task.done() for task in store.store._tasks[1:]))
+        assert len(disk.synced) == asked  # The kernel reports a loss once: none is asked for again.
+        assert store.store.flushed == flushed
+        assert queue_bodies(store.store, "T") == ["kept"]
+        assert await store.store.arrivals("T", 0).reached(9) is False
+    assert "store.failed" in [entry.message for entry in caplog.records]
+    assert (tmp_path / "s" / "abort").exists()
+    async with store_at(tmp_path / "s") as store:
+        assert (await store.pulled("T"))[0] == "kept"
+
+
+async def test_a_sync_that_fails_while_closing_still_closes(tmp_path: Path) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await store.send("T", "a")
+        await store.send("T", "b", wait=False)
+        disk.sync_error = FsyncFailed(why="EIO")
+    assert store.store.failure.exception() is disk.sync_error
+    assert (tmp_path / "s" / "abort").exists()
+    async with store_at(tmp_path / "s") as store:
+        assert (await store.pulled("T"))[0] == "a"
+
+
+async def test_views_that_cannot_be_synced_while_closing_leave_the_abort_mark(
+    tmp_path: Path,
+) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await store.send("T", "a")
+        disk.sync_error = FsyncFailed(why="EIO")
+        disk.sync_error_below = store.directory / "consumequeue"
+    assert store.store.failure.exception() is disk.sync_error
+    assert (tmp_path / "s" / "abort").exists()
+
+
+async def test_a_part_that_ends_ends_the_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        disk.broken_below = store.directory / "consumequeue"
+        await store.send("T", "a")
+        await until(store.store.failure.done)
+        assert "broken" in str(store.store.failure.exception())
+        with pytest.raises(StoreFailed):
+            await store.send("T", "b")
+    assert "store.task_failed" in [entry.message for entry in caplog.records]
+
+
+async def test_an_allocation_that_fails_ends_the_store(tmp_path: Path) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        disk.broken_below = store.directory
+        with pytest.raises(StoreFailed):
+            for _ in range(3):
+                await store.send("T", NEARLY_A_FILE)
+        assert isinstance(store.store.failure.exception(), AllocationFailed)
+
+
+# -- opening and closing ---------------------------------------------------------------------------
+
+
+async def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a")
+    topics = tmp_path / "s" / "config" / "topics.json"
+    topics.parent.mkdir()
+    topics.write_bytes(b"{")
+    with pytest.raises(ValueError):
+        async with store_at(tmp_path / "s"):
+            pass
+    topics.unlink()
+    async with store_at(tmp_path / "s") as store:
+        assert await store.pulled("T") == ["a"]
+
+
+async def test_a_locked_store_is_not_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreLocked(path="s")
+
+    monkeypatch.setattr("broker.files.directory_lock.DirectoryLock.acquire", refuse)
+    store = MessageStore(small_settings(tmp_path / "s"), FakeClock(), StoreDisk())
+    with pytest.raises(StoreLocked):
+        await store.open()
+    assert store.state == "starting"
+
+
+async def test_opening_is_logged_with_the_plan(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        async with store_at(tmp_path / "s"):
+            pass
+    (opened,) = [entry for entry in caplog.records if entry.message == "store.opened"]
+    assert vars(opened)["plan"] == "@no_log"
+
+
+async def test_the_abort_mark_stands_while_the_store_is_open(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        assert (store.directory / "abort").read_text().isdecimal()
+    assert not (tmp_path / "s" / "abort").exists()
+    assert sorted(path.name for path in (tmp_path / "s" / "commitlog").iterdir()) == []
+
+
+# -- going on in a store of a real broker ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes_are_given", [True, False])
+async def test_sending_into_a_real_store_leaves_all_old_bytes(
+    golden: GoldenStores, tmp_path: Path, sizes_are_given: bool
+) -> None:
+    copy = golden_copy(golden, "basic", tmp_path / "basic")
+    sizes: dict[str, Any] = golden_sizes(golden, "basic") if sizes_are_given else {}
+    old = files_below(copy / "commitlog"), files_below(copy / "consumequeue"), index_contents(copy)
+    end = golden.manifest("basic")["lastRecordEnd"]
+    clock = FakeClock(1_795_300_000_000)
+    async with store_at(copy, clock=clock, **sizes) as store:
+        before = store.store.queue_range("orders", 0)[1]
+        result = await store.send("orders", "new", key="fresh")
+        assert (result.physical_offsets, result.queue_offset) == ([end], before)
+        for number in range(400):
+            await store.send("orders", f"{number}", key=f"n{number}", queue_id=number % 3)
+    check_grown(old[0], files_below(copy / "commitlog"))
+    check_grown(old[1], files_below(copy / "consumequeue"))
+    contents = index_contents(copy)
+    assert contents[: len(old[2]) - 1] == old[2][:-1]
+    assert len(contents) >= len(old[2])
+    async with store_at(copy) as store:
+        assert len(await pulled_bodies(store, "orders", 0)) == before + 1 + 134
+        assert await store.found("orders", "fresh") == ["new"]
+        assert (await pulled_bodies(store, "orders", 0))[before] == b"new"
+
+
+def check_grown(old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    """Every old file still begins with what it held, up to the zeros at its end."""
+    assert old.keys() <= new.keys()
+    for name, content in old.items():
+        held = content.rstrip(b"\0")
+        assert new[name][: len(held)] == held
+
+
+async def pulled_bodies(store: TalkingStore, topic: str, queue_id: int) -> list[bytes]:
+    await store.settled()
+    bodies: list[bytes] = []
+    while len(bodies) < store.store.queue_range(topic, queue_id)[1]:
+        result = store.pull(topic, len(bodies), queue_id=queue_id)
+        bodies += [decode_record(record).body for record in result.records]
+    return bodies

@@ -1,0 +1,238 @@
+"""Topics and groups: RocketMQ's files, read as they are and written so that it could read them."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.format.table_json import decode_table
+from broker.model.errors import DiskFull, IllegalGroup, IllegalNumber, IllegalTopic, TopicExists
+from broker.store.metadata import GroupTable, TopicTable
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_golden import config_of
+from tests.golden_stores import GoldenStores
+
+
+class Tables:
+    """The tables of a store directory; `reopened` is what a start would find."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.pool = ThreadPoolExecutor(1)
+        self.topics = TopicTable(self.disk, directory, self.clock, self.pool)
+        self.groups = GroupTable(self.disk, directory, self.clock, self.pool)
+        self.topics.load()
+        self.groups.load()
+
+    def reopened(self) -> "Tables":
+        self.pool.shutdown()
+        return Tables(self.directory)
+
+    def text(self, name: str) -> str:
+        return (self.directory / "config" / name).read_text()
+
+    def row(self, topic: str) -> dict[str, Any]:
+        """Return the topic's row as it stands on disk."""
+        row: dict[str, Any] = decode_table(self.text("topics.json").encode())["topicConfigTable"][
+            topic
+        ]
+        return row
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[Tables]:
+    made = Tables(tmp_path)
+    yield made
+    made.pool.shutdown()
+
+
+@pytest.fixture
+def real(golden: GoldenStores, tmp_path: Path) -> Iterator[Tables]:
+    """The tables a real broker wrote."""
+    made = Tables(config_of(golden, "semantics", tmp_path / "semantics"))
+    yield made
+    made.pool.shutdown()
+
+
+# -- topics ----------------------------------------------------------------------------------------
+
+
+async def test_a_topic_is_durable_when_it_is_created(tables: Tables) -> None:
+    config = await tables.topics.create("orders", queue_count=4, attributes={"a": "b"})
+    assert (config.read_queue_count, config.write_queue_count, config.permission) == (4, 4, 6)
+    found = tables.reopened().topics.find("orders")
+    assert found is not None
+    assert (found.name, found.write_queue_count, found.attributes) == ("orders", 4, {"a": "b"})
+    assert found.is_readable
+    assert found.is_writable
+    assert not found.order
+
+
+async def test_names_are_sorted_and_the_unknown_is_none(tables: Tables) -> None:
+    for name in ("b", "a", "c"):
+        await tables.topics.create(name, queue_count=1)
+    assert tables.topics.names() == ["a", "b", "c"]
+    assert tables.topics.find("d") is None
+
+
+async def test_the_same_topic_again_changes_nothing(tables: Tables) -> None:
+    first = await tables.topics.create("orders", queue_count=4)
+    assert await tables.topics.create("orders", queue_count=4) is first
+    assert len(tables.disk.calls["write_file"]) == 1
+    for count, attributes in ((5, {}), (4, {"a": "b"})):
+        with pytest.raises(TopicExists) as caught:
+            await tables.topics.create("orders", queue_count=count, attributes=attributes)
+        assert caught.value.queue_count == 4
+
+
+@pytest.mark.parametrize("queue_count", [0, -1, 1025])
+async def test_queue_counts_have_bounds(tables: Tables, queue_count: int) -> None:
+    with pytest.raises(IllegalNumber):
+        await tables.topics.create("orders", queue_count=queue_count)
+    assert tables.topics.names() == []
+
+
+async def test_a_topic_needs_a_name_that_can_be_a_directory(tables: Tables) -> None:
+    with pytest.raises(IllegalTopic):
+        await tables.topics.create("../orders", queue_count=1)
+
+
+async def test_a_topic_that_could_not_be_written_is_written_when_created_again(
+    tables: Tables,
+) -> None:
+    tables.disk.full_below = tables.directory
+    with pytest.raises(DiskFull):
+        await tables.topics.create("orders", queue_count=1)
+    tables.disk.full_below = None
+    await tables.topics.create("orders", queue_count=1)
+    assert tables.reopened().topics.names() == ["orders"]
+
+
+async def test_who_creates_a_topic_second_waits_for_the_first(tables: Tables) -> None:
+    with tables.disk.held():
+        first = asyncio.create_task(tables.topics.create("orders", queue_count=1))
+        second = asyncio.create_task(tables.topics.create("orders", queue_count=1))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not second.done()
+    assert await first is await second
+
+
+async def test_permissions_tell_what_clients_may_do(tables: Tables) -> None:
+    readable = await tables.topics.create("r", queue_count=1, permission=4)
+    writable = await tables.topics.create("w", queue_count=1, permission=2)
+    assert (readable.is_readable, readable.is_writable) == (True, False)
+    assert (writable.is_readable, writable.is_writable) == (False, True)
+
+
+async def test_queues_without_a_row_make_a_topic(tables: Tables) -> None:
+    tables.topics.adopt("found", 3)
+    config = tables.topics.find("found")
+    assert config is not None
+    assert config.write_queue_count == 3
+    assert not (tables.directory / "config").exists()
+    await tables.topics.create("orders", queue_count=1)
+    assert tables.row("found")["readQueueNums"] == 3
+    tables.topics.adopt("orders", 7)
+    assert (await tables.topics.create("orders", queue_count=1)).read_queue_count == 1
+
+
+async def test_a_row_has_every_field_a_real_broker_writes(tables: Tables, real: Tables) -> None:
+    await tables.topics.create("orders", queue_count=4)
+    (any_real, *_) = real.topics.names()
+    assert tables.row("orders").keys() == real.row(any_real).keys()
+    assert {k: type(v) for k, v in tables.row("orders").items()} == {
+        k: type(v) for k, v in real.row(any_real).items()
+    }
+
+
+# -- files of a real broker ------------------------------------------------------------------------
+
+
+async def test_what_we_do_not_know_of_a_real_table_is_kept(real: Tables) -> None:
+    path = real.directory / "config" / "topics.json"
+    before = decode_table(path.read_bytes())
+    before["somethingNew"] = {"a": [1, 2]}
+    before["topicConfigTable"]["OrderT"]["alsoNew"] = 5
+    path.write_text(json.dumps(before))
+    again = real.reopened()
+    await again.topics.create("orders", queue_count=2)
+    after = decode_table(path.read_bytes())
+    del after["topicConfigTable"]["orders"]
+    assert after.pop("dataVersion") == {
+        "counter": before["dataVersion"]["counter"] + 1,
+        "stateVersion": before["dataVersion"]["stateVersion"],
+        "timestamp": START_MS,
+    }
+    assert after == {name: value for name, value in before.items() if name != "dataVersion"}
+
+
+async def test_real_topics_and_groups_are_read(real: Tables) -> None:
+    assert {"OrderT", "%RETRY%retry-group", "SCHEDULE_TOPIC_XXXX"} <= set(real.topics.names())
+    delayed = real.topics.find("GDelay")
+    assert delayed is not None
+    assert (delayed.write_queue_count, delayed.attributes) == (2, {"message.type": "DELAY"})
+    assert {"order-group", "pop-group", "retry-group"} <= set(real.groups.names())
+    template = real.topics.find("TBW102")
+    assert template is not None
+    assert template.permission & 1
+
+
+async def test_a_written_table_looks_as_fastjson_would_print_it(tables: Tables) -> None:
+    await tables.topics.create("orders", queue_count=4)
+    lines = tables.text("topics.json").splitlines()
+    assert lines[0] == "{"
+    assert lines[1].startswith('\t"dataVersion":{')
+    assert all(re.fullmatch(r'\t*("[^"]+":.*|[\]}],?|\{)', line) for line in lines)
+    assert json.loads(tables.text("topics.json"))["topicConfigTable"]["orders"]["perm"] == 6
+
+
+async def test_a_damaged_table_gives_way_to_the_one_before(tables: Tables) -> None:
+    await tables.topics.create("a", queue_count=1)
+    await tables.topics.create("b", queue_count=1)
+    (tables.directory / "config" / "topics.json").write_bytes(b"")
+    assert tables.reopened().topics.names() == ["a"]
+    (tables.directory / "config" / "topics.json.bak").write_bytes(b"{")
+    with pytest.raises(ValueError):
+        Tables(tables.directory)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+async def test_a_group_is_made_once_with_the_defaults_of_a_real_one(
+    tables: Tables, real: Tables
+) -> None:
+    await tables.groups.ensure("readers")
+    await tables.groups.ensure("readers")
+    assert len(tables.disk.calls["write_file"]) == 1
+    assert tables.reopened().groups.names() == ["readers"]
+    own = decode_table(tables.text("subscriptionGroup.json").encode())["subscriptionGroupTable"]
+    theirs = decode_table(real.text("subscriptionGroup.json").encode())["subscriptionGroupTable"]
+    fields = set(own["readers"]) - {"groupName"}
+    assert own["readers"]["groupName"] == "readers"
+    plain = theirs["CID_ONSAPI_OWNER"]
+    assert {name: own["readers"][name] for name in fields & set(plain)} == {
+        name: plain[name] for name in fields & set(plain)
+    }
+
+
+async def test_a_group_needs_a_legal_name(tables: Tables) -> None:
+    with pytest.raises(IllegalGroup):
+        await tables.groups.ensure("two words")
+
+
+async def test_a_group_that_could_not_be_written_is_written_the_next_time(tables: Tables) -> None:
+    tables.disk.full_below = tables.directory
+    with pytest.raises(DiskFull):
+        await tables.groups.ensure("readers")
+    tables.disk.full_below = None
+    await tables.groups.ensure("readers")
+    assert tables.reopened().groups.names() == ["readers"]

@@ -1,0 +1,272 @@
+"""Structures of a store: opened together, or refused together with nothing changed."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from broker.format.checkpoint_layout import encode_checkpoint
+from broker.format.index_layout import STYLE_5_3, STYLE_5_5
+from broker.log.store_manifest import FORMAT_VERSION
+from broker.model.errors import (
+    IllegalConfig,
+    NotAStore,
+    StorageError,
+    StoreGap,
+    StoreLocked,
+    StoreTooNew,
+    WrongFileSize,
+)
+from broker.store.structures import Structures, zone_from_name
+from tests.fakes.golden_log import files_below
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_golden import golden_parts, recovered
+from tests.fakes.store_language import small_settings, store_at
+from tests.golden_stores import GoldenStores
+
+# -- time zones ------------------------------------------------------------------------------------
+
+
+def test_zones_have_the_names_of_the_tz_database() -> None:
+    moment = datetime(2026, 11, 21, tzinfo=UTC)
+    assert zone_from_name("Asia/Shanghai").utcoffset(moment) == timedelta(hours=8)
+    assert zone_from_name("").utcoffset(moment) == moment.astimezone().utcoffset()
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "../etc/passwd"])
+def test_another_name_is_a_wrong_setting(name: str) -> None:
+    with pytest.raises(IllegalConfig, match="no time zone"):
+        zone_from_name(name)
+
+
+# -- opening ---------------------------------------------------------------------------------------
+
+
+def test_a_new_store_gets_its_directories_lock_and_manifest(tmp_path: Path) -> None:
+    with recovered(tmp_path / "s", index_slot_count=77, time_zone="UTC") as parts:
+        assert parts.recovery.plan.label == "@no_log"
+        assert not parts.was_aborted
+        assert parts.own_directory == tmp_path / "s" / "pocketmq"
+    names = {str(path.relative_to(tmp_path / "s")) for path in (tmp_path / "s").rglob("*")}
+    assert names == {"commitlog", "checkpoint", "lock", "pocketmq"} | {
+        f"pocketmq/{name}" for name in ("store.json", "watermark")
+    }
+    manifest = json.loads((tmp_path / "s/pocketmq/store.json").read_bytes())
+    assert manifest["index_slot_count"] == 77
+    assert manifest["format_version"] == FORMAT_VERSION
+    assert manifest["closed"] is None
+
+
+async def test_sizes_stay_what_they_were_when_the_store_was_made(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", index_slot_count=5) as store:
+        await store.send("T", "a", key="k")
+    async with store_at(tmp_path / "s", index_slot_count=6, consume_queue_file_size_bytes=100) as s:
+        assert s.store.settings.index_slot_count == 5
+        assert s.store.settings.consume_queue_file_size_bytes == 200
+        assert await s.found("T", "k") == ["a"]
+
+
+async def test_what_is_held_at_the_end_is_listed(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(20):
+            await store.send("T", "a", key=f"k{number}", queue_id=number % 2)
+        await store.send("U", "b")
+        end = store.store.appended
+    closed = json.loads((tmp_path / "s/pocketmq/store.json").read_bytes())["closed"]
+    assert closed["queues"] == {"T": {"0": [0, 10], "1": [0, 10]}, "U": {"0": [0, 1]}}
+    assert closed["index_files"] == sorted(p.name for p in (tmp_path / "s/index").iterdir())
+    assert closed["log_end"] == end
+    assert closed["checkpoint"] == (tmp_path / "s/checkpoint").read_bytes()[:48].hex()
+    async with store_at(tmp_path / "s"):
+        running = json.loads((tmp_path / "s/pocketmq/store.json").read_bytes())
+    assert running["closed"] is None
+
+
+async def test_recovery_writes_down_how_far_it_came(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a", key="k")
+        place = (await store.send("T", "b", key="k")).physical_offsets[0]
+        time_ms, end = store.clock.wall, store.store.appended
+        image = store.killed(tmp_path / "image")
+    with recovered(image) as parts:
+        assert parts.was_aborted
+        values = parts.checkpoint.values
+        assert (values.logics_physical_offset, values.confirm_physical_offset) == (place, place)
+        assert values.physic_msg_timestamp == values.logics_msg_timestamp == time_ms
+        assert parts.mark.valid_upto(encode_checkpoint(values)) == end
+
+
+async def test_a_mark_is_void_when_another_broker_wrote_since(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a" * 300)
+        second = (await store.send("T", "b" * 300)).physical_offsets[0]
+    checkpoint = bytearray((tmp_path / "s/checkpoint").read_bytes())
+    checkpoint[7] ^= 1
+    (tmp_path / "s/checkpoint").write_bytes(checkpoint)
+    log = tmp_path / "s/commitlog" / f"{0:020d}"
+    log.write_bytes(log.read_bytes()[:second].ljust(4096, b"\0"))
+    async with store_at(tmp_path / "s") as store:
+        assert await store.pulled("T") == ["a" * 300]
+
+
+def test_the_style_goes_on_as_it_was(golden: GoldenStores, tmp_path: Path) -> None:
+    with golden_parts(golden, "v533", tmp_path) as parts:
+        assert parts.settings.index_style == parts.index.style == STYLE_5_3
+    with recovered(tmp_path / "v533", index_style=STYLE_5_5) as parts:
+        assert parts.settings.index_style == parts.index.style == STYLE_5_3
+
+
+async def test_delay_levels_are_those_of_the_settings(tmp_path: Path) -> None:
+    with recovered(tmp_path / "a") as parts:
+        assert parts.levels.level_max == 18
+    with recovered(tmp_path / "b", delay_levels="1s 2s") as parts:
+        assert parts.levels.level_max == 2
+
+
+def test_closing_gives_the_lock_back(tmp_path: Path) -> None:
+    for _ in range(2):
+        with recovered(tmp_path / "s"):
+            pass
+
+
+# -- refusing --------------------------------------------------------------------------------------
+
+
+async def own_store(directory: Path) -> Path:
+    """A store of some files that was closed in order."""
+    async with store_at(directory) as store:
+        for number in range(60):
+            await store.send("T", "x" * 300, key=f"k{number}")
+    return directory
+
+
+def refusal(directory: Path) -> StorageError:
+    """Open a store that must refuse; returns why, after comparing that nothing changed."""
+    before = files_below(directory), sorted(directory.rglob("*"))
+    with pytest.raises(StorageError) as caught, recovered_small(directory):
+        pass
+    assert (files_below(directory), sorted(directory.rglob("*"))) == before
+    return caught.value
+
+
+@contextmanager
+def recovered_small(directory: Path) -> Iterator[Structures]:
+    parts = Structures(small_settings(directory), StoreDisk())
+    try:
+        for _ in parts.recover():
+            pass
+        yield parts
+    finally:
+        parts.close()
+
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another_process(path: Path) -> Iterator[None]:
+    """Let another process hold a lock file."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        yield
+        other.communicate()
+
+
+async def test_a_store_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
+    directory = await own_store(tmp_path / "s")
+    with held_by_another_process(directory / "lock"):
+        error = refusal(directory)
+    assert isinstance(error, StoreLocked)
+    assert error.path == str(directory)
+    with recovered_small(directory):
+        pass
+
+
+def test_a_directory_of_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"meow")
+    error = refusal(tmp_path / "photos")
+    assert isinstance(error, NotAStore)
+    assert "cat.jpg" in error.why
+
+
+async def test_a_foreign_file_in_the_log_is_refused(tmp_path: Path) -> None:
+    directory = await own_store(tmp_path / "s")
+    (directory / "commitlog" / "notes.txt").write_text("mine")
+    assert isinstance(refusal(directory), NotAStore)
+
+
+async def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    directory = await own_store(tmp_path / "s")
+    path = directory / "pocketmq" / "store.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "format_version": 2}))
+    error = refusal(directory)
+    assert isinstance(error, StoreTooNew)
+    assert (error.found, error.known, error.path) == (2, FORMAT_VERSION, str(path))
+
+
+async def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
+    directory = await own_store(tmp_path / "s")
+    gone = sorted((directory / "commitlog").iterdir())[2]
+    gone.unlink()
+    error = refusal(directory)
+    assert isinstance(error, StoreGap)
+    assert (error.expected, error.found) == (8192, 12288)
+
+
+def cut_log_file(directory: Path) -> Path:
+    return sorted((directory / "commitlog").iterdir())[1]
+
+
+def cut_queue_file(directory: Path) -> Path:
+    return sorted((directory / "consumequeue" / "T" / "0").iterdir())[1]
+
+
+def cut_index_file(directory: Path) -> Path:
+    return sorted((directory / "index").iterdir())[1]
+
+
+@pytest.mark.parametrize(
+    ("choose", "keys"),
+    [
+        (cut_log_file, "mappedFileSizeCommitLog"),
+        (cut_queue_file, "mappedFileSizeConsumeQueue"),
+        (cut_index_file, "maxHashSlotNum and maxIndexNum"),
+    ],
+)
+async def test_a_file_of_another_size_is_refused(
+    tmp_path: Path, choose: Callable[[Path], Path], keys: str
+) -> None:
+    directory = await own_store(tmp_path / "s")
+    path = choose(directory)
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-1])
+    error = refusal(directory)
+    assert isinstance(error, WrongFileSize)
+    assert (error.path, error.key_names) == (str(path), keys)
+    assert (error.expected_bytes, error.found_bytes) == (size, size - 1)
+
+
+async def test_a_refused_store_opens_when_it_is_mended(tmp_path: Path) -> None:
+    directory = await own_store(tmp_path / "s")
+    gone = sorted((directory / "commitlog").iterdir())[2]
+    shutil.move(gone, tmp_path / "kept")
+    refusal(directory)
+    shutil.move(tmp_path / "kept", gone)
+    with recovered_small(directory) as parts:
+        assert parts.queues.queues["T", 0].max_offset == 60

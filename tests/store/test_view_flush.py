@@ -1,0 +1,222 @@
+"""Flushing of views: small passes, thorough passes, and a checkpoint that is never ahead."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.model.errors import FsyncFailed, StoreFailed
+from broker.store.dispatcher import DispatchPoint
+from broker.store.durability import PAGE_SIZE, Durability
+from broker.store.structures import Structures
+from broker.store.view_flush import ViewFlush
+from tests.fakes.clock import FakeClock
+from tests.fakes.records import TIME_MS, Records
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import small_settings, until
+
+SECOND_MS = 1_000
+THOROUGH_MS = 10_000
+UNITS_OF_2_PAGES = -(-2 * PAGE_SIZE // 20)
+
+
+class Views:
+    """The views of a store that take records, and the one who makes them durable."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.settings = small_settings(
+            directory, consume_queue_file_size_bytes=12_000, index_entry_count_max=300, **settings
+        )
+        self.parts = Structures(self.settings, self.disk)
+        for _ in self.parts.recover():
+            pass
+        self.failures: list[StoreFailed] = []
+        self.durability = Durability(
+            self.parts.log, self.parts.mark, self.parts.settings, self.clock, self.failures.append
+        )
+        self.durability.checkpoint_bytes = self.parts.mark.checkpoint
+        self.point = DispatchPoint()
+        self.flush = ViewFlush(
+            self.parts, self.durability, lambda: self.point, self.failures.append
+        )
+        self._records = Records()
+        self.disk.synced.clear()
+
+    def dispatch(self, count: int) -> None:
+        """Give the views so many records more."""
+        entries = self._records.take(count)
+        self.parts.queues.apply(entries)
+        self.parts.index.apply(entries)
+        self.point = DispatchPoint(entries[-1][0], entries[-1][3])
+        self.durability.flushed_time = entries[-1][3]
+
+    async def idle(self) -> None:
+        await until(lambda: self.flush._job is None)
+
+    @property
+    def synced(self) -> list[str]:
+        """Directories and files synced so far, relative to the store."""
+        paths = [path.relative_to(self.directory) for path in self.disk.synced]
+        return [str(path if path.parts[0] in ("checkpoint", "pocketmq") else path.parts[0])
+                for path in paths]  # fmt: skip
+
+    @property
+    def checkpoint(self) -> CheckpointValues:
+        """What the file holds."""
+        return decode_checkpoint((self.directory / "checkpoint").read_bytes())
+
+    def close(self) -> None:
+        self.durability.close()
+        self.parts.close()
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Iterator[Views]:
+    made = Views(tmp_path / "store")
+    yield made
+    made.close()
+
+
+async def test_every_second_a_queue_with_2_dirty_pages_is_synced(views: Views) -> None:
+    views.dispatch(UNITS_OF_2_PAGES - 1)
+    assert views.flush.step(0) == SECOND_MS
+    await views.idle()
+    assert views.synced == []
+    views.dispatch(1)
+    assert views.flush.step(SECOND_MS) == 2 * SECOND_MS
+    await views.idle()
+    assert views.synced == ["consumequeue"]
+    views.flush.step(2 * SECOND_MS)
+    await views.idle()
+    assert views.synced == ["consumequeue"]
+    assert views.checkpoint == CheckpointValues()
+
+
+async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    for now_ms in range(SECOND_MS, THOROUGH_MS, SECOND_MS):
+        views.flush.step(now_ms)
+    assert views.synced == []
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    mark = f"pocketmq/{MARK_FILE}"
+    assert views.synced == [mark, "consumequeue", "index", "checkpoint", mark]
+    assert views.checkpoint == CheckpointValues(
+        physic_msg_timestamp=TIME_MS + 4_000,
+        logics_msg_timestamp=TIME_MS + 4_000,
+        logics_physical_offset=400,
+    )
+
+
+async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    with views.disk.held():
+        views.flush.step(THOROUGH_MS)
+        await until(lambda: bool(views.disk.synced))
+        views.dispatch(5)
+    await views.idle()
+    assert views.checkpoint.logics_physical_offset == 400
+    views.flush.step(2 * THOROUGH_MS)
+    await views.idle()
+    assert views.checkpoint.logics_physical_offset == 900
+
+
+async def test_one_pass_is_in_progress_at_a_time(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    with views.disk.held():
+        views.flush.step(THOROUGH_MS)
+        await until(lambda: bool(views.disk.synced))
+        for now_ms in range(11_000, 30_000, 1_000):
+            views.flush.step(now_ms)
+        await asyncio.sleep(0)
+        assert len(views.disk.synced) == 1
+    await views.idle()
+
+
+async def test_a_full_index_file_is_written_down_as_sealed(views: Views) -> None:
+    views.dispatch(299)
+    views.flush.step(0)
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    assert views.checkpoint.index_msg_timestamp == TIME_MS + 298_000
+    views.dispatch(50)
+    views.flush.step(2 * THOROUGH_MS)
+    await views.idle()
+    assert views.checkpoint.index_msg_timestamp == TIME_MS + 298_000
+
+
+async def test_the_checkpoint_never_goes_back(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    before = views.checkpoint
+    views.point, views.durability.flushed_time = DispatchPoint(100, TIME_MS), TIME_MS
+    views.flush.step(2 * THOROUGH_MS)
+    await views.idle()
+    assert views.checkpoint == before
+
+
+async def test_after_a_power_cut_the_mark_fits_the_checkpoint(views: Views, tmp_path: Path) -> None:
+    # A mark that fits no checkpoint is void, and damage could not be told from a torn tail.
+    for passes in (1, 2, 3):
+        views.dispatch(5)
+        views.flush.step((passes - 1) * THOROUGH_MS)
+        views.flush.step(passes * THOROUGH_MS)
+        await views.idle()
+        left = views.disk.power_cut(views.directory, tmp_path / str(passes))
+        mark = FlushedMark(StoreDisk(), left / "pocketmq")
+        mark.open()
+        values = decode_checkpoint((left / "checkpoint").read_bytes())
+        assert values.logics_physical_offset == 500 * passes - 100
+        assert mark.valid_upto(encode_checkpoint(values)) is not None
+        mark.close()
+
+
+async def test_a_view_that_cannot_be_synced_ends_the_store(views: Views) -> None:
+    views.dispatch(5)
+    views.disk.sync_error = FsyncFailed(why="EIO")
+    views.disk.sync_error_below = views.directory / "consumequeue"
+    views.flush.step(0)
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    assert views.failures == [views.disk.sync_error]
+    assert views.checkpoint == CheckpointValues()
+
+
+async def test_any_other_error_ends_it_too(views: Views) -> None:
+    views.dispatch(5)
+    views.disk.fail("sync", OSError("bad descriptor"))
+    views.flush.step(0)
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    assert [str(failure) for failure in views.failures] == ["the store has stopped: bad descriptor"]
+
+
+async def test_finishing_waits_for_a_pass_and_makes_another(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    with views.disk.held():
+        views.flush.step(THOROUGH_MS)
+        await until(lambda: bool(views.disk.synced))
+        views.dispatch(5)
+        finishing = asyncio.create_task(views.flush.finish())
+    await finishing
+    assert views.checkpoint.logics_physical_offset == 900
+    assert views.parts.mark.valid_upto(encode_checkpoint(views.checkpoint)) == 0
+
+
+async def test_a_failure_while_finishing_is_told_not_raised(views: Views) -> None:
+    views.dispatch(5)
+    views.disk.sync_error = FsyncFailed(why="EIO")
+    await views.flush.finish()
+    assert views.failures == [views.disk.sync_error]

@@ -1,0 +1,23 @@
+"""What tests of the offline tools share: golden stores with the sizes they were written with."""
+
+from pathlib import Path
+from typing import Any
+
+from broker.format.index_layout import IndexGeometry
+from broker.format.record_scan import RecordScan
+from broker.tools.store_access import Sizes
+
+
+def sizes_of(manifest: dict[str, Any]) -> Sizes:
+    """Return the sizes that a golden store's manifest tells."""
+    params = manifest["params"]
+    return Sizes(
+        params["mappedFileSizeCommitLog"],
+        params["mappedFileSizeConsumeQueue"],
+        IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),
+    )
+
+
+def record_positions(file: Path) -> list[tuple[int, int]]:
+    """Return (position, size) of every record of a commit-log file."""
+    return list(RecordScan(file.read_bytes(), int(file.name)))
