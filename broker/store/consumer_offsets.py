@@ -14,6 +14,7 @@ from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
 from broker.format.table_json import decode_table, encode_table
 from broker.model.clock import Clock
 from broker.store.durable_table import DurableTable
+from broker.store.metadata import GroupTable
 
 _OFFSETS: Final = "offsetTable"
 _SEPARATOR: Final = "@"
@@ -22,9 +23,17 @@ _SEPARATOR: Final = "@"
 class ConsumerOffsets:
     """Committed offsets by (group, topic, queue id)."""
 
-    __slots__ = ("_clock", "_durable", "_file", "_offsets", "_table")
+    __slots__ = ("_clock", "_durable", "_file", "_groups", "_offsets", "_table")
 
-    def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        clock: Clock,
+        pool: ThreadPoolExecutor,
+        groups: GroupTable,
+    ) -> None:
+        self._groups = groups
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE)
         self._durable = DurableTable(self._file, pool, self._encode)
         self._clock = clock
@@ -55,8 +64,11 @@ class ConsumerOffsets:
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Set a group's offset in a queue; durable when it returns.
 
-        Errors   DiskFull
+        Effects  a group that commits for the first time is made
+        Errors   IllegalGroup, DiskFull
+        Source   ConsumerOffsetManager.commitOffset, SubscriptionGroupManager.findSubscriptionGroup
         """
+        await self._groups.ensure(group)
         queues = self._offsets.setdefault(f"{topic}{_SEPARATOR}{group}", {})
         queues[queue_id] = queue_offset
         version = self._table.get("dataVersion") or {}

@@ -73,7 +73,7 @@ class MessageStore:
         self._point = DispatchPoint()
         self.topics = TopicTable(disk, settings.directory, clock, self._pool)
         self.groups = GroupTable(disk, settings.directory, clock, self._pool)
-        self.offsets = ConsumerOffsets(disk, settings.directory, clock, self._pool)
+        self.offsets = ConsumerOffsets(disk, settings.directory, clock, self._pool, self.groups)
         self.state = "starting"
         """starting, recovering, running, draining or failed."""
         self.stats: list[Counter | Gauge | Histogram] = []

@@ -9,6 +9,7 @@ import pytest
 
 from broker.format.table_json import decode_table
 from broker.store.consumer_offsets import ConsumerOffsets
+from broker.store.metadata import GroupTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import config_of
@@ -21,7 +22,10 @@ class Offsets:
     def __init__(self, directory: Path) -> None:
         self.directory, self.disk = directory, StoreDisk()
         self.pool = ThreadPoolExecutor(1)
-        self.table = ConsumerOffsets(self.disk, directory, FakeClock(), self.pool)
+        clock = FakeClock()
+        self.groups = GroupTable(self.disk, directory, clock, self.pool)
+        self.groups.load()
+        self.table = ConsumerOffsets(self.disk, directory, clock, self.pool, self.groups)
         self.table.load()
 
     @property
@@ -49,6 +53,11 @@ async def test_an_offset_is_durable_when_it_is_committed(offsets: Offsets) -> No
     assert again.find("readers", "orders", 3) == 4
     assert again.find("readers", "orders", 1) is None
     assert again.find("others", "orders", 0) is None
+
+
+async def test_a_group_that_commits_is_made(offsets: Offsets) -> None:
+    await offsets.table.commit("readers", "orders", 0, 17)
+    assert offsets.groups.names() == ["readers"]
 
 
 async def test_an_offset_may_go_back(offsets: Offsets) -> None:

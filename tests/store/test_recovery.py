@@ -355,16 +355,19 @@ async def test_what_recovery_wrote_down_is_durable(tmp_path: Path) -> None:
     # The checkpoint must not speak of views that a power cut right after the start takes away.
     async with store_at(tmp_path / "s") as store:
         for number in range(30):
-            await store.send("T", f"{number}", key="k")
-        image = store.killed(tmp_path / "killed")
-    shutil.rmtree(image / "consumequeue", ignore_errors=True)
-    shutil.rmtree(image / "index", ignore_errors=True)
+            await store.send("T", f"{number}", key="k", queue_id=number % 2)
+        await store.settled()
+        end, image = store.store.appended, store.killed(tmp_path / "killed")
+    shutil.rmtree(image / "consumequeue" / "T" / "1")
+    believe(image, 0, end)
     disk = StoreDisk()
     disk.trust(image)
     async with store_at(image, disk=disk) as store:
         left = powerless(store, tmp_path / "left")
     async with store_at(left) as store:
-        assert await store.pulled("T") == [str(number) for number in range(30)]
+        for queue_id in (0, 1):
+            expected = [str(number) for number in range(queue_id, 30, 2)]
+            assert await store.pulled("T", queue_id) == expected
         assert len(await store.found("T", "k")) == 30
     assert view_files(left) == await rebuilt_views(left, tmp_path / "rebuilt")
 
