@@ -9,6 +9,7 @@
 Files are real ones. A power cut keeps all names: losing one is beyond it.
 """
 
+import contextlib
 import os
 import shutil
 import threading
@@ -103,3 +104,12 @@ class StoreDisk(QuickDisk):
 
 def _is_below(path: Path, directory: Path) -> bool:
     return directory in (path, *path.parents)
+
+
+def open_files(directory: Path) -> list[Path]:
+    """Return the files below a directory that this process holds open."""
+    held = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # The one that lists them is gone.
+            held.append(descriptor.readlink())
+    return [path for path in held if _is_below(path, directory)]

@@ -124,6 +124,31 @@ def test_what_is_missing_in_a_real_store_is_built_anew(
     assert index_contents(copy) == index_contents(real)
 
 
+async def test_after_a_kill_a_queue_with_a_gap_is_built_anew(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(99):
+            await store.send("T", f"{number}", queue_id=number % 3, key=f"k{number}")
+        await store.settled()
+        image = store.killed(tmp_path / "killed")
+    middle_file_of_a_queue(image, QUEUE)
+    async with store_at(image) as store:
+        assert await store.pulled("T", 1) == [str(number) for number in range(1, 99, 3)]
+    assert view_files(image) == view_files(tmp_path / "s")
+
+
+async def test_the_list_of_an_earlier_stop_does_not_count(tmp_path: Path) -> None:
+    directory = await closed_store(tmp_path / "s")
+    earlier = (directory / "pocketmq" / "store.json").read_bytes()
+    async with store_at(directory) as store:
+        for number in range(20):
+            await store.send("T", f"{number}", queue_id=9)
+        await store.send("T", "last")
+    (directory / "pocketmq" / "store.json").write_bytes(earlier)
+    one_queue(directory, "consumequeue/T/9")
+    async with store_at(directory) as store:
+        assert await store.pulled("T", 9) == [str(number) for number in range(20)]
+
+
 async def test_what_is_whole_is_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -144,10 +144,14 @@ def test_a_full_file_shows_its_geometry_by_its_count(tmp_path: Path) -> None:
     assert found(tmp_path) == IndexGeometry(3, 4)
 
 
+def lone_entry(slot_count: int) -> DispatchEntry:
+    """A record whose key falls into slot 0: files of fewer slots would show the same."""
+    hashes = ((f"k{n}", key_hash(java_hash(f"T#k{n}"))) for n in count(1))
+    return entry(0, keys=next(key for key, hashed in hashes if hashed % slot_count == 0))
+
+
 def test_where_several_geometries_fit_both_keys_are_named(tmp_path: Path) -> None:
-    # A lone entry in slot 0: files of fewer slots show the same.
-    key = next(f"k{n}" for n in count(1) if key_hash(java_hash(f"T#k{n}")) % 100 == 0)
-    path = index_of(tmp_path, IndexGeometry(100, 400), [entry(0, keys=key)])
+    path = index_of(tmp_path, IndexGeometry(100, 400), [lone_entry(100)])
     with pytest.raises(UnknownGeometry) as caught:
         found(tmp_path)
     assert caught.value.path == str(path)
@@ -156,8 +160,10 @@ def test_where_several_geometries_fit_both_keys_are_named(tmp_path: Path) -> Non
 
 
 def test_settings_that_fit_are_taken_where_others_fit_too(tmp_path: Path) -> None:
-    index_of(tmp_path, IndexGeometry(8, 16), 1)
+    index_of(tmp_path, IndexGeometry(8, 16), [lone_entry(8)])
     assert found(tmp_path) == IndexGeometry(8, 16)
+    with pytest.raises(UnknownGeometry):
+        found(tmp_path, index_slot_count=9)
 
 
 def test_a_file_without_entries_shows_nothing(tmp_path: Path) -> None:

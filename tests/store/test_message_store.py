@@ -25,7 +25,7 @@ from broker.store import dispatcher as dispatcher_module
 from broker.store.message_store import MessageStore
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.fakes.store_language import (
     STORE_HOST,
@@ -471,9 +471,11 @@ async def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
     with pytest.raises(ValueError):
         async with store_at(tmp_path / "s"):
             pass
+    assert open_files(tmp_path / "s") == []
     topics.unlink()
     async with store_at(tmp_path / "s") as store:
         assert await store.pulled("T") == ["a"]
+    assert open_files(tmp_path / "s") == []
 
 
 async def test_a_locked_store_is_not_touched(

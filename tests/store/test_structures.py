@@ -25,7 +25,7 @@ from broker.model.errors import (
 )
 from broker.store.structures import Structures, zone_from_name
 from tests.fakes.golden_log import files_below
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_parts, recovered
 from tests.fakes.store_language import small_settings, store_at
 from tests.golden_stores import GoldenStores
@@ -152,6 +152,7 @@ def refusal(directory: Path) -> StorageError:
     with pytest.raises(StorageError) as caught, recovered_small(directory):
         pass
     assert (files_below(directory), sorted(directory.rglob("*"))) == before
+    assert open_files(directory) == []
     return caught.value
 
 
