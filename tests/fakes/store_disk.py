@@ -21,6 +21,10 @@ from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed
 from tests.fakes.quick_disk import QuickDisk
 
 
+DRAFTS = shutil.ignore_patterns("*.draft")
+"""Files in the making: they may be gone before they are copied, and nobody reads them."""
+
+
 class StoreDisk(QuickDisk):
     """The machine's file system without waiting for it; what was synced is remembered."""
 
@@ -93,7 +97,7 @@ class StoreDisk(QuickDisk):
 
     def power_cut(self, directory: Path, to: Path) -> Path:
         """Copy a directory as it is after a power cut; returns the copy."""
-        shutil.copytree(directory, to)
+        shutil.copytree(directory, to, ignore=DRAFTS)
         for path in to.rglob("*"):
             if path.is_file():
                 found = (directory / path.relative_to(to)).stat()

@@ -27,7 +27,7 @@ from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_disk import DRAFTS, StoreDisk
 
 STORE_HOST = host_from_text("127.0.0.1:10911")
 BORN_HOST = host_from_text("10.0.0.7:4711")
@@ -96,6 +96,10 @@ class TalkingStore:
         visible = self.store.flushed if is_sync else self.store.appended
         await until(lambda: self.store.dispatched >= visible)
 
+    async def stocked(self) -> None:
+        """Return when the next log file is made."""
+        await until(lambda: self.store.structures.log.spare_base is None)
+
     def pull(self, topic: str, queue_offset: int, *, queue_id: int = 0) -> PullResult:
         """Pull at most 7 messages from an offset on."""
         return self.store.pull(topic, queue_id, queue_offset, max_messages=7, max_bytes=1 << 20)
@@ -116,7 +120,7 @@ class TalkingStore:
 
     def killed(self, to: Path) -> Path:
         """Copy the directory as kill -9 would leave it now; returns the copy."""
-        shutil.copytree(self.directory, to)
+        shutil.copytree(self.directory, to, ignore=DRAFTS)
         return to
 
 
@@ -146,9 +150,10 @@ async def store_at(
     clock, disk = clock or FakeClock(), disk or StoreDisk()
     store = MessageStore(small_settings(directory, **settings), clock, disk)
     await store.open()
+    talking = TalkingStore(store, clock, disk)
     try:
-        await until(lambda: store.structures.log.spare_base is None)
-        yield TalkingStore(store, clock, disk)
+        await talking.stocked()
+        yield talking
     finally:
         await store.close()
 

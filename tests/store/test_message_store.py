@@ -264,6 +264,7 @@ async def test_a_batch_that_does_not_fit_moves_whole(tmp_path: Path) -> None:
 async def test_what_no_file_can_hold_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await store.send("T", "a")
+        await store.stocked()
         log = store.directory / "commitlog"
         before = files_below(log)
         for bodies in (["x" * 4_000], [HALF_FILE, HALF_FILE]):
@@ -331,7 +332,7 @@ async def test_a_full_disk_refuses_what_needs_a_new_file_until_there_is_room(
     disk = StoreDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", HALF_FILE)
-        await until(lambda: store.store.structures.log.spare_base is None)
+        await store.stocked()
         disk.full_below = store.directory / "commitlog"
         await store.send("T", HALF_FILE)  # The spare file takes it.
         with pytest.raises(DiskFull):
@@ -388,6 +389,7 @@ async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptur
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", "kept")
         await store.settled()
+        await store.stocked()
         flushed = store.store.flushed
         disk.sync_error = FsyncFailed(why="EIO")
         puts = [asyncio.create_task(store.send("T", f"{n}")) for n in range(5)]
@@ -452,7 +454,7 @@ async def test_a_part_that_ends_ends_the_store(
 async def test_an_allocation_that_fails_ends_the_store(tmp_path: Path) -> None:
     disk = StoreDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
-        disk.broken_below = store.directory
+        disk.broken_below = store.directory / "commitlog"
         with pytest.raises(StoreFailed):
             for _ in range(3):
                 await store.send("T", NEARLY_A_FILE)
