@@ -228,12 +228,25 @@ def hot_functions(rounds: int) -> list[Figure]:
         "draft_from_message": inside.draft_from_message_us,
         "encode_sent": inside.encode_sent_us,
         "pull_joined": inside.pull_joined_us,
+        "hash_texts": inside.hash_texts_us,
+        "link_entries": inside.link_entries_us,
     }
     figures = []
     for name, measure in measures.items():
         hot = [measure() for _ in range(rounds)]
         figures.append(Figure(name, f"{name}, per record or key", median(hot), "µs", "", hot))
     return figures
+
+
+def _in_file(name: str) -> Callable[[int], list[Figure]]:
+    """Return the figures of rebuilding by the name of their function."""
+
+    def measure(rounds: int) -> list[Figure]:
+        import bench_rebuild
+
+        return [Figure(*row) for row in getattr(bench_rebuild, name)(rounds)]
+
+    return measure
 
 
 FIGURES: dict[str, Callable[[int], list[Figure]]] = {
@@ -246,6 +259,9 @@ FIGURES: dict[str, Callable[[int], list[Figure]]] = {
     "memory_growth": memory_growth,
     "reput_lag": reput_lag,
     "hot_functions": hot_functions,
+    "rebuild": _in_file("rebuild_figures"),
+    "backfill": _in_file("backfill_figures"),
+    "reput": _in_file("reput_figures"),
 }
 
 

@@ -16,7 +16,8 @@ PLACES: Final = {
     "consume": Place("broker.cli.consume", "consume", "Print messages of a topic in order."),
     "msg": Place("broker.cli.message", "msg", "Look single messages up."),
     "topic": Place("broker.cli.topic", "topic", "Create, list and describe topics."),
-    "store": Place("broker.cli.store", "store", "Look at a store directory, without a broker."),
+    "backfill": Place("broker.cli.backfill", "backfill", "Build queues and index with Spark."),
+    "store": Place("broker.cli.store", "store", "Look at, check and mend a store directory."),
 }
 
 EPILOG: Final = """\b

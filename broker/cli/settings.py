@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from broker.cli.output import talk
+
 if TYPE_CHECKING:
     from broker.files.disk import Disk
+    from broker.log.store_manifest import StoreManifest
     from broker.tools.store_access import Sizes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -31,28 +34,56 @@ def set_option(command: Command) -> Command:
 def sizes_of(
     disk: "Disk", directory: Path, assignments: Sequence[str], *, with_index: bool
 ) -> "Sizes":
-    """Return the file sizes of a store: as set, else as it says itself, else as its files show.
+    """Return what tools must know of a store: as set, else as it says, else as its files show.
 
-    Errors   IllegalConfig, UnknownGeometry (only with the index)
+    with_index   False leaves geometry and style as set or said: no index file is looked at
+    Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
     """
     from broker.config.load import load
     from broker.format.index_layout import IndexGeometry
-    from broker.format.names import OWN_DIRECTORY
-    from broker.log.store_manifest import ManifestFile
     from broker.store.geometry import settle_sizes
     from broker.tools.store_access import Sizes
 
     config = load(assignments=assignments)
     for warning in config.warnings:
-        click.echo(f"Note: {warning}", err=True)
+        talk(f"Note: {warning}")
     settings = replace(config.store_settings(), directory=directory)
-    if not with_index:
-        # Else the geometry would be looked for in an index file, which takes a while.
+    manifest = _manifest(disk, directory)
+    is_style_known = manifest is not None or "index_style" in settings.explicit
+    if not with_index and manifest is None:
         settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
-    manifest = ManifestFile(disk, directory / OWN_DIRECTORY).read()
     settled = settle_sizes(settings, manifest, disk)
+    geometry = IndexGeometry(settled.index_slot_count, settled.index_entry_count_max)
+    style = None
+    if with_index and not is_style_known:
+        from broker.log.index_style import writer_style
+
+        style = writer_style(
+            disk,
+            directory,
+            log_file_bytes=settled.commit_log_file_size_bytes,
+            geometry=geometry,
+        )
     return Sizes(
         settled.commit_log_file_size_bytes,
         settled.consume_queue_file_size_bytes,
-        IndexGeometry(settled.index_slot_count, settled.index_entry_count_max),
+        geometry,
+        style or settled.index_style,
+        settled.time_zone,
+        settled.delay_levels,
+        settled.property_crc,
     )
+
+
+def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
+    """Return what a store says of itself; one that cannot be read says nothing."""
+    from broker.format.names import OWN_DIRECTORY
+    from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+
+    own_directory = directory / OWN_DIRECTORY
+    try:
+        return ManifestFile(disk, own_directory).read()
+    except ValueError as error:
+        path = own_directory / MANIFEST_FILE
+        talk(f"Note: {path} cannot be read ({error}); sizes are taken from the files")
+        return None

@@ -23,7 +23,7 @@ CONSUME_UNIT: Final = Layout(
 )
 UNIT: Final = CONSUME_UNIT.struct
 UNIT_SIZE: Final = CONSUME_UNIT.size
-_UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = UNIT.pack(0, PRE_BLANK_SIZE, 0)
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
@@ -47,7 +47,7 @@ def valid_unit_count(units: Buffer) -> int:
     A unit holds something iff its physical offset is >= 0 and its size > 0; the first one that
     does not ends the data of the file.
     """
-    columns = np.frombuffer(units, dtype=_UNIT_TYPE)
+    columns = np.frombuffer(units, dtype=UNIT_TYPE)
     ends = (columns["size"] <= 0) | (columns["physical_offset"] < 0)
     first = int(ends.argmax()) if len(ends) else 0
     return first if len(ends) and ends[first] else len(ends)

@@ -15,7 +15,9 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from broker.model.errors import IllegalConfig
 from broker.model.topic_names import check_topic
 
 COMMIT_LOG_DIRECTORY: Final = "commitlog"
@@ -61,6 +63,19 @@ def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
 def queue_id_from_name(name: str) -> int | None:
     """Return the queue id a directory name stands for, None when it is no number."""
     return int(name) if name.isdecimal() and name.isascii() else None
+
+
+def zone_from_name(name: str) -> tzinfo:
+    """Return the zone index files are named in; "" is the machine's.
+
+    Errors   IllegalConfig
+    """
+    if not name:
+        return datetime.now(UTC).astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise IllegalConfig(field="store.time_zone", why=f"{name!r} is no time zone") from error
 
 
 def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:

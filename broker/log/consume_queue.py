@@ -3,13 +3,14 @@
     byte 20 * n  →  unit n  →  record in the log
 
 Invariants
-    1. Unit n lies at byte 20 * n; units before the first message are pre-blank.
+    1. Unit n lies at byte 20 * n; units before the first message are pre-blank, and so are those of
+       messages that a repair took out of the log.
     2. Physical offsets rise with n.
     3. No file exists without a unit in it: an empty one would read as a unit (0, 0, 0).
 Source: ConsumeQueue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,11 @@ from broker.format.consume_unit import (
     first_file_position,
     valid_unit_count,
 )
+from broker.format.record import RECORD_SIZE_MIN
 from broker.model.message import DispatchEntry
 
+Gaps = Iterable[tuple[int, int]]
+"""Where records were taken out of the log, as [begin, end); iterated more than once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 _FILL_UNITS: Final = 4096
 """Pre-blank units written in one piece."""
@@ -36,7 +40,9 @@ _FILES_READ: Final = 3
 class ConsumeQueue:
     """The units of one queue."""
 
-    __slots__ = ("files", "flushed", "max_physical_offset", "min_offset", "queue_id", "topic")
+    __slots__ = (
+        "_front", "files", "flushed", "max_physical_offset", "min_offset", "queue_id", "topic",
+    )  # fmt: skip
 
     def __init__(
         self, disk: Disk, directory: Path, file_size_bytes: int, *, topic: str, queue_id: int
@@ -44,6 +50,8 @@ class ConsumeQueue:
         self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES)
         self.topic = topic
         self.queue_id = queue_id
+        self._front = 0
+        """Units below this one are pre-blank, as far as known; where searches begin."""
         self.min_offset = 0
         self.max_physical_offset = 0
         """End of the last record that has a unit here."""
@@ -56,8 +64,8 @@ class ConsumeQueue:
         return self.files.max_offset // UNIT_SIZE
 
     # -- writing -------------------------------------------------------------------------------
-    def put_all(self, entries: Sequence[DispatchEntry]) -> None:
-        """Take records of this queue in log order.
+    def put_all(self, entries: Sequence[DispatchEntry], gaps: Gaps = ()) -> None:
+        """Take records of this queue in log order; for `gaps` see `put`.
 
         Effects  records whose end is not beyond `max_physical_offset` change nothing
         Errors   DiskFull, AllocationFailed; putting the same records again goes on
@@ -76,11 +84,14 @@ class ConsumeQueue:
             self.max_physical_offset = last[0] + last[1]
             return
         for entry in entries:
-            self.put(entry[0], entry[1], entry[2], entry[6])
+            self.put(entry[0], entry[1], entry[2], entry[6], gaps)
 
-    def put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
-        """Take one record; the rules are RocketMQ's, also where a queue has a gap.
+    def put(
+        self, physical_offset: int, size: int, tags_code: int, queue_offset: int, gaps: Gaps = ()
+    ) -> None:
+        """Take one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
 
+        gaps     where the missing messages may have lain: pre-blank units then stand for them
         Source   ConsumeQueue.putMessagePositionInfo
         """
         if physical_offset + size <= self.max_physical_offset:
@@ -89,9 +100,18 @@ class ConsumeQueue:
             self._start(queue_offset)
         if queue_offset and queue_offset < self.max_offset:
             return
+        missing = queue_offset - self.max_offset
+        if 0 < missing <= self._room_in(gaps, physical_offset) // RECORD_SIZE_MIN:
+            for begin in range(0, missing, _FILL_UNITS):
+                self._append(PRE_BLANK * min(missing - begin, _FILL_UNITS))
         # A unit that would leave a gap is appended all the same (store-format.md 4.1, step 4).
         self._append(UNIT.pack(physical_offset, size, tags_code))
         self.max_physical_offset = physical_offset + size
+
+    def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
+        """Return the bytes taken out of the log between the last record here and a place."""
+        last = self.max_physical_offset
+        return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
 
     def _start(self, queue_offset: int) -> None:
         """Make the first file and fill it with pre-blank units up to the first message."""
@@ -108,7 +128,7 @@ class ConsumeQueue:
             end = min(begin + _FILL_UNITS * UNIT_SIZE, position)
             file.write(begin, PRE_BLANK * ((end - begin) // UNIT_SIZE))
         file.wrote = position
-        self.min_offset = queue_offset
+        self._front = self.min_offset = queue_offset
         self.flushed = base
 
     def _append(self, units: bytes) -> None:
@@ -162,6 +182,7 @@ class ConsumeQueue:
         Source   ConsumeQueue.recover
         """
         self.files.load(read_only=read_only)
+        self._front = 0
         self._find_end(read_only)
         self.flushed = self.files.max_offset
         self.max_physical_offset = self._last_end()
@@ -188,17 +209,16 @@ class ConsumeQueue:
             file.remove()
 
     def _last_end(self) -> int:
-        return self._end_of(self.max_offset - 1)
+        return self._end_before(self.max_offset)
 
-    def _end_of(self, queue_offset: int) -> int:
-        last = self.unit(queue_offset)
-        if last is None or last[1] == PRE_BLANK_SIZE:
-            return 0
-        return last[0] + last[1]
+    def _end_before(self, queue_offset: int) -> int:
+        """Return the end of the last record whose unit lies before a queue offset, else 0."""
+        last = self.unit(self._message_before(queue_offset))
+        return 0 if last is None else last[0] + last[1]
 
     def end_below(self, physical_offset: int) -> int:
         """Return the end of the last record that starts below an offset and has a unit, else 0."""
-        return self._end_of(self.first_at_or_behind(physical_offset) - 1)
+        return self._end_before(self.first_at_or_behind(physical_offset))
 
     def truncate(self, physical_offset: int) -> None:
         """Drop the units of records at or behind a physical offset, and zero them."""
@@ -208,26 +228,38 @@ class ConsumeQueue:
         self.files.cut(keep * UNIT_SIZE)
         if self.files.files and not self.files.files[-1].wrote:
             self.files.files.pop().remove()
-        if self.files.files and not self._holds_messages():
+        if self.files.files and self._message_before(self.max_offset) < 0:
             while self.files.files:
                 self.files.files.pop().remove()
         if self.files.files:
             last = self.files.files[-1].open()
             last.zero_from(last.wrote)
             last.sync()
+        self._front = min(self._front, self.max_offset)
         self.flushed = min(self.flushed, self.files.max_offset)
         self.max_physical_offset = self._last_end()
-
-    def _holds_messages(self) -> bool:
-        last = self.unit(self.max_offset - 1)
-        return last is not None and last[1] != PRE_BLANK_SIZE
 
     def first_at_or_behind(self, physical_offset: int) -> int:
         """Return the queue offset of the first unit whose record is not before an offset.
 
         Pre-blank units count as before everything. Returns max_offset when there is none.
+        Cost     some 20 looks; once after a start all pre-blank units at the front are read
         """
-        lower, upper = self.files.min_offset // UNIT_SIZE, self.max_offset
+        found = self._search(physical_offset, self.max_offset)
+        while True:
+            # Pre-blank units between messages may have led the search to their right.
+            before = self._message_before(found)
+            unit = self.unit(before)
+            if unit is None:
+                self._front = max(self._front, min(found, self.max_offset))
+                return found
+            if unit[0] < physical_offset:
+                return found
+            found = self._search(physical_offset, before)
+
+    def _search(self, physical_offset: int, upper: int) -> int:
+        """Return where units before an offset go over into others, looking below `upper`."""
+        lower = self._lowest
         while lower < upper:
             middle = (lower + upper) // 2
             found = self.unit(middle)
@@ -236,6 +268,25 @@ class ConsumeQueue:
             else:
                 lower = middle + 1
         return lower
+
+    @property
+    def _lowest(self) -> int:
+        """The first unit that may tell of a message."""
+        return max(self.files.min_offset // UNIT_SIZE, self._front)
+
+    def _message_before(self, queue_offset: int) -> int:
+        """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
+        end, count = queue_offset, 1
+        while end > self._lowest:
+            begin = max(self._lowest, end - count)
+            units = self.units(begin, end - begin)
+            if units != PRE_BLANK * (end - begin):
+                number = end - begin - 1
+                while units[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] == PRE_BLANK:
+                    number -= 1
+                return begin + number
+            end, count = begin, _FILL_UNITS
+        return -1
 
     def correct_min(self, min_physical_offset: int) -> None:
         """Set `min_offset` to the first unit whose record the log still holds.

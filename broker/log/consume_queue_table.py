@@ -2,7 +2,8 @@
 
     consumequeue/TOPIC/QUEUE/FILE
 
-Queues come into being with their first record. Prepared and rolled-back records have none.
+Queues come into being with their first record. Prepared and rolled-back records have none; those
+of the quarantine topic tell where a repair took messages out of the log.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
@@ -17,13 +18,16 @@ from broker.model.errors import IllegalTopic, StoreGap
 from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE, DispatchEntry
 from broker.model.offsets import QueueKey
 from broker.model.stats import Gauge
+from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.model.topic_names import check_topic
 
 
 class ConsumeQueueTable:
     """Queues by (topic, queue id)."""
 
-    __slots__ = ("_disk", "_file_size", "_held", "damaged", "directory", "name", "queues", "stats")
+    __slots__ = (
+        "_disk", "_file_size", "_gaps", "_held", "damaged", "directory", "name", "queues", "stats",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: Path, file_size_bytes: int) -> None:
         self._disk = disk
@@ -34,6 +38,8 @@ class ConsumeQueueTable:
         self.damaged: set[QueueKey] = set()
         """Queues that miss a file in the middle; found by `load`."""
         self._held: list[DispatchEntry] = []
+        self._gaps: dict[int, int] = {}
+        """Begin and end of the quarantine records that were applied."""
         self.stats: list[Gauge] = [
             Gauge(
                 "pocketmq_consume_queue_files",
@@ -91,6 +97,8 @@ class ConsumeQueueTable:
         groups: dict[QueueKey, list[DispatchEntry]] = {}
         for entry in entries:
             if entry[10] not in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+                if entry[4] == QUARANTINE_TOPIC:
+                    self._gaps[entry[0]] = entry[0] + entry[1]
                 continue
             key = (entry[4], entry[5])
             group = groups.get(key)
@@ -100,7 +108,7 @@ class ConsumeQueueTable:
                 group.append(entry)
         for key, group in groups.items():
             queue = self.queues.get(key) or self._open(*key)
-            queue.put_all(group)
+            queue.put_all(group, self._gaps.items())
         self._held = []
 
     def remove(self, keys: set[QueueKey]) -> None:

@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.buffers import is_zero
+from broker.format.index_chain import (
+    ENTRY_TYPE,
+    LINKED_MAX,
+    link_entries,
+    second_differences,
+)
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
     HEADER,
     HEADER_SIZE,
-    SECOND_DIFFERENCE_MAX,
     SLOT,
     SLOT_SIZE,
     IndexGeometry,
@@ -33,9 +38,6 @@ from broker.format.index_layout import (
 )
 
 ITEM_ALLOCATION_STEP: Final = 1024 * 1024
-_ENTRY_TYPE: Final = np.dtype(
-    [("hash", ">i4"), ("physical", ">i8"), ("second", ">i4"), ("previous", ">i4")]
-)
 _SMALL: Final = 40
 """Below this many entries plain Python is quicker than numpy."""
 
@@ -103,7 +105,7 @@ class IndexFile:
         )
         self._entries = np.frombuffer(
             view,
-            dtype=_ENTRY_TYPE,
+            dtype=ENTRY_TYPE,
             count=geometry.entry_count_max,
             offset=geometry.entries_position,
         )
@@ -187,34 +189,27 @@ class IndexFile:
             hashes, physical_offsets, times_ms = hashes[1:], physical_offsets[1:], times_ms[1:]
         assert self._slots is not None
         assert self._entries is not None
+        for begin in range(0, len(hashes), LINKED_MAX):
+            part = slice(begin, begin + LINKED_MAX)
+            self._put_linked(hashes[part], physical_offsets[part], times_ms[part])
+
+    def _put_linked(self, hashes: Numbers, physical_offsets: Numbers, times_ms: Numbers) -> None:
+        assert self._slots is not None
+        assert self._entries is not None
         header, number, count = self.header, self.header.index_count, len(hashes)
-        slots = hashes % self.geometry.slot_count
-        order = np.argsort(slots, kind="stable")
-        ordered = slots[order]
-        is_first = np.ones(count, dtype=bool)
-        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-        before = np.empty(count, dtype=np.int64)
-        before[1:] = number + order[:-1]
-        heads = self._slots[ordered[is_first]].astype(np.int64)
-        heads[(heads <= 0) | (heads > number)] = 0
-        before[is_first] = heads
-        previous = np.empty(count, dtype=np.int64)
-        previous[order] = before
-        is_last = np.ones(count, dtype=bool)
-        is_last[:-1] = is_first[1:]
+        previous, used = link_entries(hashes, self._slots, number)
         entries = self._entries[number : number + count]
         entries["hash"], entries["physical"], entries["previous"] = (
             hashes,
             physical_offsets,
             previous,
         )
-        entries["second"] = _second_differences(times_ms, header.begin_timestamp)
-        self._slots[ordered[is_last]] = number + order[is_last]
+        entries["second"] = second_differences(times_ms, header.begin_timestamp)
         self._write_header(
             header._replace(
                 end_timestamp=int(times_ms[-1]),
                 end_physical_offset=int(physical_offsets[-1]),
-                hash_slot_count=header.hash_slot_count + int(np.count_nonzero(heads == 0)),
+                hash_slot_count=header.hash_slot_count + used,
                 index_count=number + count,
             )
         )
@@ -314,10 +309,3 @@ class IndexFile:
         """Unmap the file and take its name away."""
         self.close()
         self._file.remove()
-
-
-def _second_differences(times_ms: Numbers, begin_timestamp_ms: int) -> Numbers:
-    if begin_timestamp_ms <= 0:
-        return np.zeros(len(times_ms), dtype=np.int64)
-    seconds: Numbers = np.maximum(times_ms - begin_timestamp_ms, 0) // 1000
-    return np.minimum(seconds, SECOND_DIFFERENCE_MAX)

@@ -10,6 +10,8 @@ from typing import Final
 DEFAULT_TOPIC: Final = "TBW102"
 """The template for topics that are created by a send (MixAll.AUTO_CREATE_TOPIC_KEY_TOPIC)."""
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
+"""Topic of records that stand in the place of damaged ones; they have no unit and no entry."""
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"

@@ -91,6 +91,7 @@ ROWS: Final[dict[type[BrokerError], Row]] = {
     errors.WrongFileSize: Row(code_pb2.FAILED_PRECONDITION),
     errors.UnknownGeometry: Row(code_pb2.FAILED_PRECONDITION),
     errors.IllegalConfig: Row(code_pb2.FAILED_PRECONDITION),
+    errors.SparkMissing: Row(code_pb2.INTERNAL),
     errors.ViewFailed: Row(code_pb2.INTERNAL),
     errors.StoreFailed: Row(code_pb2.INTERNAL),
     errors.FsyncFailed: Row(code_pb2.INTERNAL),

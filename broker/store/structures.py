@@ -7,9 +7,7 @@ agree. Closing is the mirror image.
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import encode_checkpoint
@@ -19,36 +17,24 @@ from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
+    zone_from_name,
 )
 from broker.log.checkpoint import Checkpoint
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.flushed_mark import FlushedMark
 from broker.log.hash_index import HashIndex
+from broker.log.index_style import writer_style
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
-from broker.model.errors import IllegalConfig
 from broker.model.offsets import QueueKey
 from broker.store.completeness import missing_from_list, missing_from_log
-from broker.store.geometry import settle_sizes, writer_style
+from broker.store.geometry import settle_sizes
 from broker.store.recovery import Recovery
 from broker.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
-
-
-def zone_from_name(name: str) -> tzinfo:
-    """Return the zone index files are named in; "" is the machine's.
-
-    Errors   IllegalConfig
-    """
-    if not name:
-        return datetime.now(UTC).astimezone().tzinfo or UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise IllegalConfig(field="store.time_zone", why=f"{name!r} is no time zone") from error
 
 
 class Structures:
@@ -125,9 +111,14 @@ class Structures:
     def _settle_style(self) -> None:
         """Go on in the style the index was written in, unless told otherwise."""
         if self.manifest is None and "index_style" not in self.settings.explicit:
-            style = writer_style(self.log, self.index, self.levels)
-            self.index.style = style
-            self.settings = replace(self.settings, index_style=style)
+            style = writer_style(
+                self._disk,
+                self.settings.directory,
+                log_file_bytes=self.log.file_size_bytes,
+                geometry=self.index.geometry,
+            )
+            self.index.style = style or self.index.style
+            self.settings = replace(self.settings, index_style=self.index.style)
 
     def _drop_incomplete(self, checkpoint_bytes: bytes) -> bool:
         """Remove views that lack something; returns whether queues are built from the log's min."""

@@ -9,18 +9,44 @@ from typing import NamedTuple
 
 from broker.files.directory_lock import is_locked
 from broker.files.disk import Disk
-from broker.format.index_layout import IndexGeometry
+from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.format.names import LOCK_FILE
 from broker.log.store_directory import StoreDirectory
+from broker.model.delay_levels import DEFAULT_DELAY_LEVELS
 from broker.model.errors import NotAStore, StoreLocked
+from broker.rebuild.log_files import ViewSettings
 
 
 class Sizes(NamedTuple):
-    """The file sizes of a store, in bytes, and the geometry of its index files."""
+    """What must be known of a store before its files are opened; sizes are in bytes.
+
+    geometry       of its index files
+    style          STYLE_5_5 or STYLE_5_3: whether tags are indexed
+    time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
+    delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
+    property_crc   records end with a CRC over all of them
+    """
 
     commit_log_file_bytes: int
     consume_queue_file_bytes: int
     geometry: IndexGeometry
+    style: str = STYLE_5_5
+    time_zone: str = ""
+    delay_levels: str = ""
+    property_crc: bool = False
+
+
+def view_settings(sizes: Sizes, *, check_crc: bool) -> ViewSettings:
+    """Return what a store's views are built with."""
+    return ViewSettings(
+        sizes.consume_queue_file_bytes,
+        sizes.geometry,
+        sizes.style,
+        sizes.time_zone,
+        sizes.delay_levels or DEFAULT_DELAY_LEVELS,
+        check_crc=check_crc,
+        property_crc=sizes.property_crc,
+    )
 
 
 def is_live(directory: Path) -> bool:

@@ -1,15 +1,18 @@
 """Offline commands take sizes as set, as the store says, or as its files show."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from broker.cli.settings import sizes_of
 from broker.files.disk import Disk
+from broker.format.index_layout import STYLE_5_3, STYLE_5_5
+from broker.log.index_geometry import OWN_GEOMETRY
 from broker.log.store_manifest import ManifestFile, StoreManifest
-from broker.model.errors import IllegalConfig
-from tests.golden_stores import GoldenStores
+from broker.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
+from broker.tools.store_access import Sizes
+from tests.golden_stores import NAMES, GoldenStores
 from tests.tools import offline
 
 MANIFEST = StoreManifest(
@@ -24,26 +27,96 @@ MANIFEST = StoreManifest(
 )
 
 
-@pytest.mark.parametrize("name", ["basic", "v533", "semantics", "cqext"])
+def write_manifest(directory: Path, manifest: StoreManifest = MANIFEST) -> Path:
+    """Let a store say this of itself; returns the file."""
+    (directory / "pocketmq").mkdir(exist_ok=True)
+    ManifestFile(Disk(), directory / "pocketmq").write(manifest)
+    return directory / "pocketmq" / "store.json"
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_files_show_their_sizes(golden: GoldenStores, name: str) -> None:
-    sizes = sizes_of(Disk(), golden.store(name), [], with_index=True)
-    assert sizes == offline.sizes_of(golden.manifest(name))
+    store, wanted = golden.store(name), offline.sizes_of(golden.manifest(name))
+    sizes = sizes_of(Disk(), store, [], with_index=True)
+    if not (store / "consumequeue").exists():
+        wanted = wanted._replace(consume_queue_file_bytes=6_000_000)
+    if not any((store / "index").glob("2*")):
+        wanted = wanted._replace(geometry=OWN_GEOMETRY)
+    assert sizes == wanted
+
+
+def test_a_new_store_has_the_sizes_of_the_settings(tmp_path: Path) -> None:
+    sizes = sizes_of(Disk(), tmp_path, [], with_index=True)
+    assert sizes == Sizes(64 << 20, 6_000_000, OWN_GEOMETRY)
 
 
 def test_what_the_store_says_counts(tmp_path: Path) -> None:
-    disk = Disk()
-    (tmp_path / "pocketmq").mkdir()
-    ManifestFile(disk, tmp_path / "pocketmq").write(MANIFEST)
-    sizes = sizes_of(disk, tmp_path, [], with_index=True)
-    assert sizes.commit_log_file_bytes == asdict(MANIFEST)["commit_log_file_size_bytes"]
-    assert sizes.geometry == (7, 9)
+    write_manifest(tmp_path, replace(MANIFEST, index_style=STYLE_5_3, time_zone="Asia/Shanghai"))
+    for with_index in (True, False):
+        sizes = sizes_of(Disk(), tmp_path, [], with_index=with_index)
+        assert sizes.commit_log_file_bytes == asdict(MANIFEST)["commit_log_file_size_bytes"]
+        assert sizes.geometry == (7, 9)
+        assert (sizes.style, sizes.time_zone) == (STYLE_5_3, "Asia/Shanghai")
 
 
-def test_what_is_set_counts_more(golden: GoldenStores) -> None:
-    given = ["mappedFileSizeCommitLog=4096", "maxHashSlotNum=3", "maxIndexNum=5"]
-    sizes = sizes_of(Disk(), golden.store("basic"), given, with_index=True)
-    assert sizes.commit_log_file_bytes == 4_096
-    assert sizes.geometry == (3, 5)
+def test_what_the_store_says_counts_more_than_its_files(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = golden.copy("v533", tmp_path / "s")
+    write_manifest(store)
+    sizes = sizes_of(Disk(), store, [], with_index=True)
+    assert (sizes.geometry, sizes.style) == ((7, 9), STYLE_5_5)
+
+
+def test_what_is_set_counts_most(golden: GoldenStores, tmp_path: Path) -> None:
+    given = [
+        "mappedFileSizeCommitLog=4096",
+        "maxHashSlotNum=3",
+        "maxIndexNum=5",
+        "store.index_style=5.3",
+        "store.time_zone=Europe/Berlin",
+        "messageDelayLevel=1s 2s",
+        "enabledAppendPropCRC=true",
+    ]
+    write_manifest(tmp_path)
+    for store in (golden.store("basic"), tmp_path):
+        sizes = sizes_of(Disk(), store, given, with_index=True)
+        assert sizes.commit_log_file_bytes == 4_096
+        assert sizes.geometry == (3, 5)
+        assert sizes[3:] == (STYLE_5_3, "Europe/Berlin", "1s 2s", True)
+
+
+def test_one_number_of_the_geometry_is_enough(golden: GoldenStores) -> None:
+    for given in ("maxHashSlotNum=500", "maxIndexNum=2000"):
+        sizes = sizes_of(Disk(), golden.store("basic"), [given], with_index=True)
+        assert sizes.geometry == (500, 2_000)
+
+
+def test_without_the_index_no_file_of_it_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "20261121003515660").write_bytes(b"damaged")
+    assert sizes_of(Disk(), tmp_path, [], with_index=False).geometry == OWN_GEOMETRY
+    with pytest.raises(UnknownGeometry, match="maxHashSlotNum and maxIndexNum"):
+        sizes_of(Disk(), tmp_path, [], with_index=True)
+
+
+def test_a_damaged_manifest_is_told_of_and_the_files_count(
+    golden: GoldenStores, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = golden.copy("v533", tmp_path / "s")
+    path = write_manifest(store)
+    path.write_text("{")
+    sizes = sizes_of(Disk(), store, [], with_index=True)
+    assert sizes == offline.sizes_of(golden.manifest("v533"))
+    said = capsys.readouterr().err
+    assert said.startswith(f"Note: {path} cannot be read (")
+    assert said.endswith("; sizes are taken from the files\n")
+
+
+def test_a_manifest_of_a_later_release_is_refused(tmp_path: Path) -> None:
+    write_manifest(tmp_path, replace(MANIFEST, format_version=99))
+    with pytest.raises(StoreTooNew):
+        sizes_of(Disk(), tmp_path, [], with_index=False)
 
 
 def test_a_setting_without_a_meaning_is_noted(

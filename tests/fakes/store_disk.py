@@ -20,7 +20,6 @@ from pathlib import Path
 from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed
 from tests.fakes.quick_disk import QuickDisk
 
-
 DRAFTS = shutil.ignore_patterns("*.draft")
 """Files in the making: they may be gone before they are copied, and nobody reads them."""
 

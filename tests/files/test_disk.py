@@ -336,3 +336,26 @@ def test_populated_pages_keep_their_bytes(tmp_path: Path) -> None:
     assert mapping[:] == bytes(4096) + b"kept" + bytes(4092)
     mapping.close()
     disk.close(descriptor)
+
+
+def test_two_directories_change_names(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    Disk().exchange(tmp_path / "one", tmp_path / "other")
+    assert (tmp_path / "one/file").read_text() == "other"
+    assert (tmp_path / "other/file").read_text() == "one"
+    with pytest.raises(AllocationFailed, match="No such file"):
+        Disk().exchange(tmp_path / "none", tmp_path / "one")
+
+
+def test_names_change_also_where_the_system_cannot_do_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.files.disk._rename_exchange", lambda one, other: False)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    Disk().exchange(tmp_path / "one", tmp_path / "other")
+    assert (tmp_path / "one/file").read_text() == "other"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]

@@ -461,3 +461,92 @@ def test_units_are_dirty_until_flushed_whatever_was_cut(queue: Queue) -> None:
     queue.queue.truncate(650)
     queue.put(5000)
     assert [file.base for file in queue.queue.dirty_files()] == [SIZE]
+
+
+# -- messages that a repair took out of the log ----------------------------------------------------
+
+
+def put_without(queue: ConsumeQueue, lost: Sequence[bool], first: int = 0) -> None:
+    """Put records of 100 bytes, one behind the other, of which some are lost."""
+    gaps = [(100 * number, 100 * number + 100) for number, gone in enumerate(lost) if gone]
+    queue.put_all(
+        [
+            entry(100 * number, queue_offset=first + number)
+            for number, gone in enumerate(lost)
+            if not gone
+        ],
+        gaps,
+    )
+
+
+def units_without(lost: Sequence[bool]) -> list[bytes]:
+    """The units of the same: from the first record that is left up to the last one."""
+    kept = [number for number, gone in enumerate(lost) if not gone]
+    return [PRE_BLANK if lost[n] else unit(100 * n) for n in range(kept[0], kept[-1] + 1)]
+
+
+LOSSES = st.tuples(st.integers(0, 7), st.lists(st.booleans(), min_size=1, max_size=30)).filter(
+    lambda drawn: not all(drawn[1])
+)
+
+
+def test_pre_blank_units_stand_for_lost_messages(queue: Queue) -> None:
+    put_without(queue.queue, [False, True, True, False, False])
+    assert queue.units == [unit(0), PRE_BLANK, PRE_BLANK, unit(300), unit(400)]
+
+
+@pytest.mark.parametrize("gap", [(0, 100), (600, 900), (100, 281)])
+def test_a_gap_elsewhere_or_too_small_for_what_is_missing_does_not_count(
+    queue: Queue, gap: tuple[int, int]
+) -> None:
+    queue.put(0)
+    queue.queue.put(500, 100, 0, 3, [gap])
+    assert queue.units == [unit(0), unit(500)]
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(LOSSES)
+def test_lost_messages_are_passed_over_wherever_they_are(drawn: tuple[int, list[bool]]) -> None:
+    first, lost = drawn
+    expected = units_without(lost)
+    begin = first + lost.index(False)
+    with TemporaryDirectory() as directory:
+        queue = Queue(Path(directory))
+        put_without(queue.queue, lost, first)
+        for _ in range(2):
+            assert queue.units == [PRE_BLANK] * (begin % UNITS) + expected
+            for place in range(0, 100 * len(lost) + 100, 50):
+                places = [100 * n if not gone else -1 for n, gone in enumerate(lost)]
+                at = next((n for n, found in enumerate(places) if found >= place), None)
+                found = queue.queue.first_at_or_behind(place)
+                assert found == (queue.queue.max_offset if at is None else first + at)
+                before = max((found for found in places if found < place), default=-1)
+                assert queue.queue.end_below(place) == (before + 100 if before >= 0 else 0)
+            queue.reopen()
+        queue.close()
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(LOSSES, st.integers(0, 30))
+def test_a_queue_with_lost_messages_is_cut_and_goes_on_as_it_was(
+    drawn: tuple[int, list[bool]], kept: int
+) -> None:
+    """What is dispatched again after a cut does not know of gaps before the cut."""
+    first, lost = drawn
+    with TemporaryDirectory() as scratch:
+        queue = Queue(Path(scratch) / "cut")
+        put_without(queue.queue, lost, first)
+        whole = queue.units
+        told = queue.queue.end_below(100 * kept)
+        queue.queue.truncate(100 * kept)
+        assert queue.queue.max_physical_offset == told
+        if not any(not gone for gone in lost[:kept]):
+            assert queue.names == []
+        else:
+            queue.reopen()
+            gaps = [(100 * n, 100 * n + 100) for n, gone in enumerate(lost) if gone and n >= kept]
+            for number, gone in enumerate(lost):
+                if not gone:
+                    queue.queue.put(100 * number, 100, 0, first + number, gaps)
+            assert queue.units == whole
+        queue.close()

@@ -16,6 +16,7 @@ from broker.model.message import (
     DispatchEntry,
 )
 from broker.model.offsets import QueueKey
+from broker.model.system_topics import QUARANTINE_TOPIC
 from tests.fakes.golden_log import files_below, golden_entries
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import Records, batches, entry, store_time
@@ -113,6 +114,14 @@ def test_prepared_and_rolled_back_records_have_no_unit(
 ) -> None:
     queues.apply(entry(0, transaction=transaction))
     assert queues.places == ({("T", 0): [0]} if has_unit else {})
+
+
+def test_a_quarantine_record_tells_where_messages_are_lost(queues: Queues) -> None:
+    taken_out = entry(100, 300, topic=QUARANTINE_TOPIC, transaction=TRANSACTION_ROLLBACK)
+    queues.apply(entry(0))
+    queues.apply(taken_out, entry(400, queue_offset=3))
+    queues.apply(taken_out, entry(500, topic="U"), entry(600, topic="U", queue_offset=2))
+    assert queues.places == {("T", 0): [0, 0, 0, 400], ("U", 0): [500, 600]}
 
 
 def test_records_applied_again_change_nothing(queues: Queues) -> None:

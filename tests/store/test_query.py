@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from broker.format.index_layout import IndexGeometry
+from broker.format.names import zone_from_name
 from broker.log.commit_log import CommitLog
 from broker.log.hash_index import HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.store import query as query_module
 from broker.store.query import Query
-from broker.store.structures import Structures, zone_from_name
+from broker.store.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, golden_sizes

@@ -13,6 +13,7 @@ import pytest
 
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
+from broker.format.names import zone_from_name
 from broker.log.store_manifest import FORMAT_VERSION
 from broker.model.errors import (
     IllegalConfig,
@@ -23,7 +24,7 @@ from broker.model.errors import (
     StoreTooNew,
     WrongFileSize,
 )
-from broker.store.structures import Structures, zone_from_name
+from broker.store.structures import Structures
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_parts, recovered

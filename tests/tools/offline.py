@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from broker.format.index_layout import IndexGeometry
+from broker.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
 from broker.format.record_scan import RecordScan
 from broker.tools.store_access import Sizes
 
@@ -11,10 +11,12 @@ from broker.tools.store_access import Sizes
 def sizes_of(manifest: dict[str, Any]) -> Sizes:
     """Return the sizes that a golden store's manifest tells."""
     params = manifest["params"]
+    is_old = manifest["rocketmq"].startswith("V5_3")
     return Sizes(
         params["mappedFileSizeCommitLog"],
         params["mappedFileSizeConsumeQueue"],
         IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),
+        STYLE_5_3 if is_old else STYLE_5_5,
     )
 
 

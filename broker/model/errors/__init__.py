@@ -13,7 +13,7 @@ BrokerError
         NotAccepting · BrokerReadOnly · StoreBusy · TooManyRequests · Draining · DiskFull
     StorageError                the operator acts
         Corruption · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
-        UnknownGeometry · IllegalConfig · ViewFailed
+        UnknownGeometry · IllegalConfig · SparkMissing · ViewFailed
         StoreFailed             the process ends
             FsyncFailed · AllocationFailed
 
@@ -67,6 +67,7 @@ from broker.model.errors.storage import (
     IllegalConfig,
     NotAccepting,
     NotAStore,
+    SparkMissing,
     StorageError,
     StoreBusy,
     StoreFailed,
@@ -113,6 +114,7 @@ __all__ = [
     "QueueOutOfRange",
     "RecordTooLarge",
     "RequestError",
+    "SparkMissing",
     "StorageError",
     "StoreBusy",
     "StoreFailed",

@@ -165,6 +165,14 @@ class IllegalConfig(StorageError):
 
 
 @dataclass(eq=False)
+class SparkMissing(StorageError):
+    """Spark, or the Java runtime it needs, is not on this machine."""
+
+    message: ClassVar[str] = "Spark cannot be started: {why}"
+    why: str
+
+
+@dataclass(eq=False)
 class ViewFailed(StorageError):
     """A consume queue or index file could not be written after all tries."""
 

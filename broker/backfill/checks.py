@@ -1,0 +1,144 @@
+"""Whether the files a rebuild made are what its manifest says, and what other views are.
+
+Queue files are compared by name, index files by their order: their names tell when they were made.
+Files are read by the mapper's workers, one task a file.
+
+Kinds of findings: missing_file, unexpected_file, file_size, sha256, content.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from broker.backfill.job import manifest
+from broker.format.names import INDEX_DIRECTORY
+from broker.model.finding import Finding
+from broker.rebuild.manifest import view_files
+from broker.rebuild.plan import Mapper
+
+PIECE_BYTES: Final = 4 * 1024 * 1024
+SHOWN_BYTES: Final = 8
+"""Bytes of each file that a finding shows from the first difference on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two files that must hold the same bytes, "" for one that is missing; `name` is of both."""
+
+    name: str
+    expected: str
+    found: str
+
+
+def check_files(out: Path, mapper: Mapper) -> list[Finding]:
+    """Return what differs from the manifest of a finished run.
+
+    Cost     reads everything once, about 1 ms a MiB for each worker
+    """
+    marks = {mark["path"]: mark for mark in manifest(out)["files"]}
+    there = view_files(out)
+    findings = [_missing(path) for path in marks if path not in set(there)]
+    findings += [_unexpected(path) for path in there if path not in marks]
+    known = [path for path in there if path in marks]
+    digests = mapper(digest_file, [str(out / path) for path in known])
+    for path, (size, digest) in zip(known, digests, strict=True):
+        mark = marks[path]
+        if size != mark["size"]:
+            findings.append(Finding("file_size", path, 0, str(mark["size"]), str(size)))
+        elif digest != mark["sha256"]:
+            findings.append(Finding("sha256", path, 0, mark["sha256"], digest))
+    return findings
+
+
+def digest_file(path: str) -> tuple[int, str]:
+    """Return a file's size and sha256."""
+    digest, size = hashlib.sha256(), 0
+    for piece in _pieces(path):
+        digest.update(piece)
+        size += len(piece)
+    return size, digest.hexdigest()
+
+
+def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
+    """Return where the views below `out` differ from those below another directory.
+
+    Files of the other directory that are all zeros were made ahead, and need no partner.
+    """
+    pairs = [*_queue_pairs(out, other), *_index_pairs(out, other)]
+    findings: Iterable[Finding | None] = mapper(compare_pair, pairs)
+    return [finding for finding in findings if finding is not None]
+
+
+def compare_pair(pair: Pair) -> Finding | None:
+    """Return where two files differ first, None when they do not."""
+    if not pair.found:
+        return _missing(pair.name) if _holds_anything(pair.expected) else None
+    if not pair.expected:
+        return _unexpected(pair.name)
+    position = 0
+    for expected, found in zip_longest(_pieces(pair.expected), _pieces(pair.found), fillvalue=b""):
+        if expected != found:
+            position += _same_count(expected, found)
+            break
+        position += len(expected)
+    else:
+        return None
+    return Finding(
+        kind="content", file=pair.name, offset=position,
+        expected=_bytes_at(pair.expected, position), found=_bytes_at(pair.found, position),
+    )  # fmt: skip
+
+
+def _queue_pairs(out: Path, other: Path) -> Iterator[Pair]:
+    ours, theirs = (
+        {path for path in view_files(directory) if not path.startswith(INDEX_DIRECTORY)}
+        for directory in (out, other)
+    )
+    for path in sorted(ours | theirs):
+        expected = str(other / path) if path in theirs else ""
+        yield Pair(path, expected, str(out / path) if path in ours else "")
+
+
+def _index_pairs(out: Path, other: Path) -> Iterator[Pair]:
+    ours, theirs = (
+        [path for path in view_files(directory) if path.startswith(INDEX_DIRECTORY)]
+        for directory in (out, other)
+    )
+    for our, their in zip_longest(ours, theirs, fillvalue=""):
+        yield Pair(our or their, str(other / their) if their else "", str(out / our) if our else "")
+
+
+def _holds_anything(path: str) -> bool:
+    return any(piece.count(0) < len(piece) for piece in _pieces(path))
+
+
+def _same_count(one: bytes, other: bytes) -> int:
+    """Return how many bytes two pieces that differ have in common from the start."""
+    count = min(len(one), len(other))
+    differs = np.frombuffer(one, np.uint8, count) != np.frombuffer(other, np.uint8, count)
+    return int(differs.argmax()) if differs.any() else count
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    with Path(path).open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+def _bytes_at(path: str, position: int) -> str:
+    with Path(path).open("rb") as file:
+        file.seek(position)
+        return file.read(SHOWN_BYTES).hex() or "nothing"
+
+
+def _missing(path: str) -> Finding:
+    return Finding("missing_file", path, 0, "a file", "nothing")
+
+
+def _unexpected(path: str) -> Finding:
+    return Finding("unexpected_file", path, 0, "nothing", "a file")

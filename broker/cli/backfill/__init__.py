@@ -1,0 +1,32 @@
+"""`pocketmq backfill`: a store's views built from its log by many workers."""
+
+from typing import Final
+
+import click
+
+from broker.cli.lazy import LazyGroup, Place
+
+PLACES: Final = {
+    "plan": Place("broker.cli.backfill.build", "plan", "Show what a run would do."),
+    "run": Place("broker.cli.backfill.build", "run", "Build queues and index from the log."),
+    "verify": Place("broker.cli.backfill.check", "verify", "Check what a run built."),
+    "install": Place("broker.cli.backfill.place", "install", "Put what was built into the store."),
+    "status": Place("broker.cli.backfill.check", "status", "Show how far a run is."),
+}
+EPILOG: Final = """\b
+Examples:
+  pocketmq backfill plan ./store --out ./views
+  pocketmq backfill run ./store --out ./views --master 'local[4]'
+  spark-submit --master spark://host:7077 broker/__main__.py backfill run /mnt/s --out /mnt/v
+  pocketmq backfill verify ./views --store ./store
+  pocketmq backfill install ./views --store ./store --yes
+"""
+
+
+@click.group(cls=LazyGroup, places=PLACES, epilog=EPILOG)
+def backfill() -> None:
+    """Build consume queues and index of a large store with Spark.
+
+    A run that ended early goes on where it was when it is called again. Store and output lie under
+    paths that every worker sees.
+    """

@@ -1,0 +1,167 @@
+"""`pocketmq backfill plan` and `run`."""
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker.cli.backfill.follow import following
+from broker.cli.backfill.options import (
+    BuildOptions,
+    build_options,
+    master_option,
+    open_job,
+    spark,
+)
+from broker.cli.documents import Document
+from broker.cli.output import chosen_format, output_option, print_document, talk
+from broker.cli.progress import amount
+
+if TYPE_CHECKING:
+    from broker.backfill.job import Outlook
+
+HOLES_TOLD: Final = 20
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq backfill plan ./store --out ./views
+  pocketmq backfill plan ./store --out ./views --piece-size 128MiB -o json
+"""
+)
+@build_options
+@output_option
+def plan(output_format: str | None, **given: Any) -> None:
+    """Show what `backfill run` would do: ranges of the log, disk needed, what is there already.
+
+    Nothing is written and Spark is not started. Numbers of records are estimates from samples.
+    """
+    from broker.backfill.job import outlook
+    from broker.rebuild.plan import map_here
+
+    options = BuildOptions(**given)
+    job = open_job(options, options.partitions or os.cpu_count() or 1)
+    found = outlook(job, map_here)
+    if chosen_format(output_format) == "table":
+        print_document(_summary(options, found), output_format)
+    else:
+        print_document(_outlook_document(options, found), output_format)
+    _tell_what_follows(found)
+
+
+def _outlook_document(options: BuildOptions, found: "Outlook") -> Document:
+    needed, reused = found.needed, {part.begin for part in found.reused}
+    return {
+        "store": str(options.directory),
+        "out": str(options.out),
+        "upto": found.upto,
+        "ranges": [
+            {
+                "file": part.file.path,
+                "begin": part.begin,
+                "end": part.end,
+                "bytes": part.end - part.begin,
+                "reused": part.begin in reused,
+            }
+            for part in found.ranges
+        ],
+        "log_bytes": sum(part.end - part.begin for part in found.ranges),
+        "reused_bytes": sum(part.end - part.begin for part in found.reused),
+        "is_complete": found.is_complete,
+        "is_cleared": found.is_cleared,
+        "records": needed.records,
+        "entries": needed.entries,
+        "queues": needed.queues,
+        "queue_bytes": needed.queue_bytes,
+        "index_bytes": needed.index_bytes,
+        "scratch_bytes": needed.scratch_bytes,
+        "needed_bytes": needed.total_bytes,
+        "free_bytes": found.free_bytes,
+    }
+
+
+def _summary(options: BuildOptions, found: "Outlook") -> Document:
+    """Return an outlook in a few lines."""
+    needed = found.needed
+    sizes = [part.end - part.begin for part in found.ranges]
+    reused = sum(part.end - part.begin for part in found.reused)
+    spread = f", {amount(min(sizes))} to {amount(max(sizes))} each" if sizes else ""
+    return {
+        "store": options.directory,
+        "out": options.out,
+        "upto": found.upto,
+        "ranges": f"{len(sizes)}{spread}",
+        "log": f"{amount(sum(sizes))}, of which read before: {amount(reused)}",
+        "records": f"about {needed.records} in {needed.queues} queues or more",
+        "entries": f"about {needed.entries}",
+        "disk": (
+            f"about {amount(needed.total_bytes)} (queues {amount(needed.queue_bytes)}, index "
+            f"{amount(needed.index_bytes)}, for the time of the run "
+            f"{amount(needed.scratch_bytes)}); {amount(found.free_bytes)} are free"
+        ),
+    }
+
+
+def _tell_what_follows(found: "Outlook") -> None:
+    if found.is_complete:
+        talk("All of it is built already; a run would do nothing")
+    if found.is_cleared:
+        talk("Other settings, or another log: what an earlier run built would be removed")
+    if found.needed.total_bytes > found.free_bytes:
+        talk("Note: that may be more than there is room for")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq backfill run ./store --out ./views
+  pocketmq backfill run ./store --out ./views --master 'local[4]' --check-crc
+  spark-submit --master spark://host:7077 broker/__main__.py backfill run /mnt/s --out /mnt/v
+"""
+)
+@build_options
+@master_option("local[*]; under spark-submit its own")
+@output_option
+def run(
+    master: str, settings: tuple[tuple[str, str], ...], output_format: str | None, **given: Any
+) -> None:
+    """Build consume queues and index of a store from its log, with Spark.
+
+    Everything is written below DIR2, where rebuild/manifest.json tells every file with its sha256
+    at the end. Called again, it goes on from what is finished. Damage in the log with sound records
+    behind it ends the run with exit code 10, unless it is accepted.
+    """
+    from broker.backfill.job import run as run_job
+
+    options = BuildOptions(**given)
+    open_job(options, 1)  # What is wrong with the options is told before Spark starts.
+    with spark(master, settings, options.partitions) as (mapper, workers):
+        job = open_job(options, workers)
+        with following(job.out):
+            built = run_job(job, mapper)
+    print_document(_built_document(options, job.upto, built), output_format)
+    _tell_damage(built)
+
+
+def _built_document(options: BuildOptions, upto: int, built: Document) -> Document:
+    return {
+        "out": str(options.out),
+        "upto": upto,
+        "begin": built["begin"],
+        "end": built["end"],
+        "records": built["record_count"],
+        "queues": len(built["queues"]),
+        "irregular_queues": len(built["irregular"]),
+        "entries": built["entry_count"],
+        "index_files": len(built["index_names"]),
+        "files": len(built["files"]),
+        "holes": len(built["holes"]),
+    }
+
+
+def _tell_damage(built: Document) -> None:
+    if built["tail"] is not None:
+        talk(f"Note: behind the last record, at {built['end']}: {built['tail']['reason']}")
+    for hole in built["holes"][:HOLES_TOLD]:
+        talk(f"Damage: {hole['path']} at {hole['begin']}: {hole['reason']}")

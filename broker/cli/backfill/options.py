@@ -1,0 +1,259 @@
+"""What the commands of `pocketmq backfill` share: options, and who runs the tasks."""
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import click
+
+from broker.cli.failures import EXIT_REFUSED, Failure
+from broker.cli.output import talk
+from broker.cli.settings import set_option
+from broker.cli.store.options import read_only_option
+from broker.config.units import size_from_text
+
+if TYPE_CHECKING:
+    from broker.rebuild.parallel import Job
+    from broker.rebuild.plan import Mapper
+
+COMPAT: Final = ("5.5", "5.3")
+EXTENSION: Final = "consumequeue_ext"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Size(click.ParamType[int]):
+    """Bytes, as 67108864 or 64MiB."""
+
+    name = "SIZE"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            size = size_from_text(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if size <= 0:
+            self.fail(f"{value!r} is no size above 0", param, ctx)
+        return size
+
+
+class _Setting(click.ParamType[tuple[str, str]]):
+    """A setting of Spark, name=value."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, separator, setting = value.partition("=")
+        if not name or not separator:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, setting
+
+
+class BuildOptions(NamedTuple):
+    """What `plan` and `run` are told; see their help."""
+
+    directory: Path
+    out: Path
+    partitions: int | None
+    piece_size: int | None
+    piece_entries: int | None
+    check_crc: bool
+    compat: str | None
+    time_zone: str | None
+    accept_damage: bool
+    keep_spool: bool
+    upto: int | None
+    yes: bool
+    read_only: bool
+    assignments: tuple[str, ...]
+
+
+_BUILD_OPTIONS: Final = (
+    click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
+    click.option(
+        "--out", metavar="DIR2", required=True, type=click.Path(path_type=Path),
+        help="Where to build: missing, empty, or an earlier run's.",
+    ),
+    click.option(
+        "--partitions", type=click.IntRange(1),
+        help="Tasks to share the work among [default: by files and processors].",
+    ),
+    click.option(
+        "--piece-size", type=_Size(),
+        help="Cut log files at about this size [default: only where there are few files].",
+    ),
+    click.option(
+        "--piece-entries", type=click.IntRange(1),
+        help="Entries a piece of an index file has at least [default: 400000].",
+    ),
+    click.option("--check-crc", is_flag=True, help="Compare every body with its CRC."),
+    click.option(
+        "--compat", type=click.Choice(COMPAT),
+        help="Index as this RocketMQ does; only 5.5 indexes tags [default: as the store does].",
+    ),
+    click.option(
+        "--time-zone", metavar="ZONE", help="Zone of index file names [default: the store's]."
+    ),
+    click.option(
+        "--accept-damage", is_flag=True,
+        help="Go on behind damage; pre-blank units stand for the lost.",
+    ),
+    click.option(
+        "--keep-spool", is_flag=True,
+        help="Keep what lets a later run read only what is new: 20 bytes an index entry.",
+    ),
+    click.option(
+        "--upto", type=click.IntRange(0), help="Only records below this physical offset."
+    ),
+    click.option("--yes", is_flag=True, help="Build although the store's queues have extensions."),
+    read_only_option,
+    set_option,
+)  # fmt: skip
+
+
+def build_options(command: Command) -> Command:
+    """Give a command everything that says what is built; it is given one `BuildOptions`."""
+    for option in reversed(_BUILD_OPTIONS):
+        command = option(command)
+    return command
+
+
+def master_option(default: str) -> Callable[[Command], Command]:
+    """Return what gives a command --master and --conf; `default` says what happens without."""
+
+    def decorate(command: Command) -> Command:
+        with_conf = click.option(
+            "--conf", "settings", multiple=True, type=_Setting(), help="A setting of Spark."
+        )(command)
+        return click.option("--master", default="", help=f"Spark master [default: {default}].")(
+            with_conf
+        )
+
+    return decorate
+
+
+@contextmanager
+def spark(
+    master: str, settings: tuple[tuple[str, str], ...], partitions: int | None = None
+) -> Iterator[tuple["Mapper", int]]:
+    """Yield a map over Spark's workers and how many tasks run at once, for as long as it is used.
+
+    Errors   SparkMissing
+    """
+    from broker.backfill.session import open_session, spark_mapper, wait_for_workers
+
+    talk("Starting Spark")
+    session = open_session(master, settings=dict(settings))
+    with _interruptible():
+        yield spark_mapper(session, partitions or 0), partitions or wait_for_workers(session)
+    session.stop()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the command at once.
+
+    Spark's own handler would call Java from inside a call of Java, and tell the trouble it gets
+    into. Java ends when this process does, with all that runs there.
+    """
+
+    def interrupt(signal_number: int, frame: object) -> None:
+        logging.disable()  # Calls that are cut off would be told with their traces.
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def spark_or_here(
+    master: str, settings: tuple[tuple[str, str], ...]
+) -> Iterator[tuple["Mapper", int]]:
+    """Yield Spark's map where a master is named or spark-submit runs this, else this process'."""
+    from broker.backfill.session import is_submitted
+    from broker.rebuild.plan import map_here
+
+    if not master and not is_submitted():
+        yield map_here, 1
+        return
+    with spark(master, settings) as found:
+        yield found
+
+
+def open_job(options: BuildOptions, workers: int) -> "Job":
+    """Return the job that the options mean.
+
+    Errors   Failure: the store or the output directory cannot be used; NotAStore, StoreLocked,
+             WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
+    """
+    from broker.backfill.job import new_job, objection
+    from broker.cli.settings import sizes_of
+    from broker.cli.store.options import accessible
+    from broker.format.names import zone_from_name
+    from broker.rebuild.parallel import PIECE_ENTRIES
+    from broker.tools.store_access import view_settings
+
+    disk = accessible(options.directory, read_only=options.read_only)
+    _refuse_extension(options)
+    why = objection(options.directory, options.out)
+    if why:
+        text = f"{options.out} cannot be written to: {why}"
+        raise Failure(text, EXIT_REFUSED, "name another directory: --out DIR2")
+    assignments = options.assignments
+    if options.compat is not None:
+        assignments += (f"store.index_style={options.compat}",)
+    if options.time_zone is not None:
+        assignments += (f"store.time_zone={options.time_zone}",)
+    sizes = sizes_of(disk, options.directory, assignments, with_index=True)
+    zone_from_name(sizes.time_zone)
+    return new_job(
+        options.directory,
+        options.out,
+        view_settings(sizes, check_crc=options.check_crc),
+        log_file_bytes=sizes.commit_log_file_bytes,
+        upto=_upto(options),
+        workers=workers,
+        piece_size=options.piece_size or 0,
+        piece_entries=options.piece_entries or PIECE_ENTRIES,
+        accept_holes=options.accept_damage,
+        keep_spool=options.keep_spool,
+    )
+
+
+def _refuse_extension(options: BuildOptions) -> None:
+    extension = options.directory / EXTENSION
+    if options.yes or not (extension.is_dir() and any(extension.iterdir())):
+        return
+    text = (
+        f"the queues have extensions ({extension}), which cannot be built: units would hold tags "
+        "codes where RocketMQ wrote addresses into the extension, and its filters be gone"
+    )
+    raise Failure(text, EXIT_REFUSED, "add --yes to build them so")
+
+
+def _upto(options: BuildOptions) -> int | None:
+    """Return up to where the log is read; of a store in use, what is known to be flushed."""
+    from broker.files.disk import Disk
+    from broker.tools.store_access import is_live
+    from broker.tools.verify.tables import flushed_upto
+
+    if options.upto is not None or not is_live(options.directory):
+        return options.upto
+    upto = flushed_upto(Disk(), options.directory)
+    if upto is not None:
+        talk(f"The store is in use: records below {upto} are read")
+    return upto

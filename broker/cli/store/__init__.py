@@ -1,0 +1,39 @@
+"""`pocketmq store`: working on a store directory without a broker."""
+
+from typing import Final
+
+import click
+
+from broker.cli.lazy import LazyGroup, Place
+
+PLACES: Final = {
+    "info": Place("broker.cli.store.look", "info", "Describe a store."),
+    "dump": Place("broker.cli.store.look", "dump", "Print every message, unit or index entry."),
+    "verify": Place(
+        "broker.cli.store.check", "verify", "Find everything that is not as it must be."
+    ),
+    "rebuild": Place("broker.cli.store.build", "rebuild", "Build queues and index from the log."),
+    "ls": Place("broker.cli.store.compare", "ls", "List the files of a store."),
+    "diff": Place("broker.cli.store.compare", "diff", "Tell where two stores differ."),
+    "backup": Place("broker.cli.store.copies", "backup", "Copy a store, running or stopped."),
+    "restore": Place("broker.cli.store.copies", "restore", "Bring a copy back as a store."),
+    "grep": Place("broker.cli.store.messages", "grep", "Print messages that match."),
+    "stats": Place("broker.cli.store.messages", "stats", "Count messages and bytes."),
+    "export": Place(
+        "broker.cli.store.messages", "export", "Write messages to Parquet, Arrow or JSONL."
+    ),
+}
+EPILOG: Final = """\b
+Examples:
+  pocketmq store info ./store
+  pocketmq store verify ./store
+  pocketmq store rebuild ./store --out ./views
+"""
+
+
+@click.group(cls=LazyGroup, places=PLACES, epilog=EPILOG)
+def store() -> None:
+    """Look at, check and mend a store directory, without a broker.
+
+    A store that is in use is refused; most commands look on with --read-only.
+    """

@@ -1,0 +1,150 @@
+"""`pocketmq store verify`: everything in a store that is not as it must be."""
+
+from dataclasses import replace
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker.cli.documents import Document
+from broker.cli.failures import EXIT_DAMAGED, Failure
+from broker.cli.output import (
+    Rows,
+    chosen_format,
+    column,
+    output_option,
+    print_document,
+    talk,
+)
+from broker.cli.progress import progress
+from broker.cli.settings import set_option, sizes_of
+from broker.cli.store.options import accessible, directory_argument, read_only_option
+
+if TYPE_CHECKING:
+    from broker.tools.verify.verification import Verification
+
+COLUMNS: Final = {
+    "KIND": column("kind"),
+    "FILE": column("file"),
+    "BYTE": column("offset"),
+    "EXPECTED": column("expected"),
+    "FOUND": column("found"),
+    "MENDABLE": column("repairable"),
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store verify ./store
+  pocketmq store verify ./store --views ./rebuilt -o json
+"""
+)
+@directory_argument
+@click.option(
+    "--views",
+    metavar="DIR2",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Check consumequeue/ and index/ of this directory against the store's log.",
+)
+@click.option("--log-only", is_flag=True, help="Leave queues, index and tables alone.")
+@click.option("--no-crc", is_flag=True, help="Leave the CRCs of records alone: twice as fast.")
+@click.option(
+    "--sample", metavar="PERCENT", type=click.FloatRange(0, 100), default=100, show_default=True,
+    help="Share of the log whose CRCs are compared, the same in every run.",
+)  # fmt: skip
+@click.option("--deep", is_flag=True, help="Decompress compressed bodies too.")
+@click.option("--upto", type=click.IntRange(min=0), help="Look at records below this offset only.")
+@click.option(
+    "--max-findings", type=click.IntRange(min=1), default=1000, show_default=True,
+    help="Findings shown; all are counted.",
+)  # fmt: skip
+@read_only_option
+@set_option
+@output_option
+def verify(
+    directory: Path,
+    views: Path | None,
+    log_only: bool,
+    no_crc: bool,
+    sample: float,
+    deep: bool,
+    upto: int | None,
+    max_findings: int,
+    read_only: bool,
+    assignments: tuple[str, ...],
+    output_format: str | None,
+) -> None:
+    """Check every record, unit, index entry and table of a store; changes nothing.
+
+    Records are checked against themselves and their CRCs, queues and index against the log in both
+    directions. The exit code is 10 when something was found. A store in use is checked, with
+    --read-only, up to what is known to be flushed.
+    """
+    from broker.tools.store_access import is_live
+    from broker.tools.verify.tables import flushed_upto
+    from broker.tools.verify.verification import VerifyOptions
+    from broker.tools.verify.verification import verify as verify_store
+
+    disk = accessible(directory, read_only=read_only)
+    sizes = sizes_of(disk, directory, assignments, with_index=True)
+    options = VerifyOptions(
+        check_crc=not no_crc,
+        crc_share=sample / 100,
+        deep=deep,
+        log_only=log_only,
+        views=views,
+        findings_max=max_findings,
+        now_ms=time_ns() // 1_000_000,
+    )
+    if upto is None and is_live(directory):
+        upto = flushed_upto(disk, directory)
+        if upto is None:
+            talk("The store is in use, and nothing tells what is flushed: its end may look torn")
+        else:
+            talk(f"The store is in use: records below {upto} are looked at")
+    if upto is not None:
+        options = replace(options, upto=upto)
+    names = disk.names(directory / "commitlog")
+    with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as tell:
+        found = verify_store(disk, directory, sizes, options, tell)
+    _print(found, output_format)
+    if found.counts:
+        text = f"found: {_amounts(found.counts)}"
+        next_step = f"pocketmq store repair {directory}, which shows what it would do"
+        raise Failure(text, EXIT_DAMAGED, next_step)
+
+
+def _print(found: "Verification", output_format: str | None) -> None:
+    rows = [finding._asdict() for finding in found.findings]
+    if chosen_format(output_format) == "json":
+        print_document({"summary": _summary(found), "findings": rows, "notes": found.notes}, "json")
+    else:
+        with Rows(output_format, COLUMNS) as output:
+            for row in rows:
+                output.add(row)
+    talk(
+        f"Checked {found.records} records, {found.units} units and {found.entries} index entries, "
+        f"log {found.log_begin} to {found.log_end}"
+    )
+    for note in found.notes:
+        talk(f"Note: {note}")
+    if found.is_cut:
+        talk(f"Only the first {len(rows)} findings are shown; --max-findings shows more")
+
+
+def _summary(found: "Verification") -> Document:
+    return {
+        "records": found.records,
+        "units": found.units,
+        "entries": found.entries,
+        "log_begin": found.log_begin,
+        "log_end": found.log_end,
+        "counts": found.counts,
+        "is_cut": found.is_cut,
+    }
+
+
+def _amounts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))

@@ -1,0 +1,82 @@
+"""Where sound records go on behind damage, and what damage is told as.
+
+A record behind damage is believed when its CRC holds, when it says that it lies there, and when it
+is not older than the last record before the damage: a real broker that cut its log leaves older
+records behind the end, which are no part of the log any more.
+"""
+
+import mmap
+from dataclasses import dataclass
+from typing import Final
+
+from broker.format.record import (
+    BLANK_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    SIZE_AND_MAGIC,
+    BadRecord,
+    check_record,
+    split_record,
+)
+from broker.rebuild.log_files import LogFile
+
+ORDERLY_END: Final = "no record up to the file's end"
+"""The reason of a hole that is zeros: what lies behind the last record of a log."""
+_MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
+_MAGIC_ENDS: Final = (MAGIC_V1 & 0xFF, MAGIC_V2 & 0xFF)
+_MAGIC_AT: Final = 4
+_STORE_TIMESTAMP_FIELD: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes [begin, end) of the log that hold no sound record.
+
+    is_followed   sound records lie behind it in its file
+    """
+
+    path: str
+    begin: int
+    end: int
+    reason: str
+    is_followed: bool
+
+
+def next_sound_record(file: LogFile, physical_offset: int, last_time_ms: int) -> int | None:
+    """Return where the next sound record behind damage starts in its file, None without one.
+
+    First where the damaged record's size leads, then anywhere.
+    Cost     a search of the file's rest, some 0.2 s a GiB
+    """
+    if file.end - physical_offset < BLANK_SIZE:
+        return None
+    with (
+        open(file.path, "rb") as opened,
+        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
+    ):
+        position = _search(mapped, file.base, physical_offset - file.base, last_time_ms)
+    return None if position is None else file.base + position
+
+
+def _search(mapped: mmap.mmap, base: int, begin: int, last_time_ms: int) -> int | None:
+    with memoryview(mapped) as view:
+        size: int = SIZE_AND_MAGIC.unpack_from(view, begin)[0]
+        if size > 0 and _is_sound(view, base, begin + size, last_time_ms):
+            return begin + size
+        at = mapped.find(_MAGIC_BEGIN, begin + _MAGIC_AT + 1)
+        while at >= 0:
+            if _is_sound(view, base, at - _MAGIC_AT, last_time_ms):
+                return at - _MAGIC_AT
+            at = mapped.find(_MAGIC_BEGIN, at + 1)
+    return None
+
+
+def _is_sound(view: memoryview, base: int, position: int, last_time_ms: int) -> bool:
+    if position + BLANK_SIZE > len(view) or view[position + _MAGIC_AT + 3] not in _MAGIC_ENDS:
+        return False
+    try:
+        size = check_record(view, position, base + position)
+        head = split_record(view, position)[0] if size else ()
+    except BadRecord:
+        return False
+    return size > 0 and head[_STORE_TIMESTAMP_FIELD] >= last_time_ms

@@ -1,0 +1,98 @@
+"""Queues whose offsets do not follow on each other, unit by unit with RocketMQ's rule.
+
+    offset = units so far     appended
+    offset < units so far     dropped as a repeat, but 0 is appended
+    offset > units so far     appended all the same, so that unit n no longer is message n;
+                              where records are gone from the log between the two, pre-blank units
+                              stand for them first
+
+Source: ConsumeQueue.putMessagePositionInfo.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.format.columns.heads import Numbers
+from broker.format.consume_unit import PRE_BLANK, UNIT_SIZE
+from broker.format.record import RECORD_SIZE_MIN
+from broker.model.offsets import QueueKey
+from broker.rebuild.unit_files import QueueFiles
+
+Gaps = Sequence[tuple[int, int]]
+"""Where records are gone from the log, as [begin, end), rising."""
+_SPAN_UNITS: Final = 4096
+
+
+class IrregularQueue:
+    """One queue, given its units in log order."""
+
+    __slots__ = (
+        "_end", "_files", "_gaps", "_key", "_last_place", "first", "odd_count", "odd_place",
+    )  # fmt: skip
+
+    def __init__(self, files: QueueFiles, key: QueueKey, gaps: Gaps) -> None:
+        self._files = files
+        self._key = key
+        self._gaps = gaps
+        self._end = -1
+        self._last_place = -1
+        self.first = -1
+        self.odd_count = 0
+        """Gaps and repeats, those where records are gone from the log left out."""
+        self.odd_place = -1
+        """Record of the first of these."""
+
+    @property
+    def end(self) -> int:
+        """Units written, pre-blank ones in front included."""
+        return max(self._end, 0)
+
+    def put(self, queue_offsets: Numbers, units: NDArray[np.void]) -> None:
+        """Take the next units of the queue."""
+        content = units.tobytes()
+        places: Iterable[int] = units["physical_offset"].tolist()
+        begin = 0
+        for number, (wanted, place) in enumerate(zip(queue_offsets.tolist(), places, strict=True)):
+            if wanted != self._end or not wanted:
+                self._write(content[begin * UNIT_SIZE : number * UNIT_SIZE])
+                begin = number + 1 if self._is_repeat(wanted) else number
+                is_odd = begin > number or not self._make_way(wanted, place)
+                if is_odd:
+                    self.odd_place = self.odd_place if self.odd_count else place
+                    self.odd_count += 1
+            if begin <= number:
+                self._end += 1
+                self._last_place = place
+        self._write(content[begin * UNIT_SIZE :])
+
+    def _is_repeat(self, wanted: int) -> bool:
+        return 0 < wanted < self._end
+
+    def _make_way(self, wanted: int, place: int) -> bool:
+        """Begin the queue, or fill up to the offset wanted where records are gone.
+
+        Returns whether the unit then stands where it belongs.
+        """
+        if self._end < 0:
+            self._end = self.first = wanted
+            self._files.fill(self._key, wanted)
+            return True
+        missing = wanted - self._end
+        if 0 < missing <= self._room_for(place) // RECORD_SIZE_MIN:
+            self._end = wanted
+            self._write(PRE_BLANK * missing)
+        return wanted == self._end
+
+    def _room_for(self, place: int) -> int:
+        """Return the bytes gone from the log between the last unit's record and a place."""
+        first = bisect_left(self._gaps, (self._last_place, 0))
+        return sum(end - begin for begin, end in self._gaps[first:] if begin < place)
+
+    def _write(self, units: bytes) -> None:
+        """Write units that end where the queue ends now."""
+        if units:
+            self._files.write(self._key, self._end - len(units) // UNIT_SIZE, memoryview(units))

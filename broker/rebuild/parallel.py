@@ -1,0 +1,227 @@
+"""Rebuilds all views with many workers: a driver that plans and stitches, tasks that write.
+
+    files ─► ranges ─┬─► units in place ──────────────► consumequeue/
+                     └─► entries, spooled ─► counts ─► pieces ─► index/
+             task      driver: continuous?    driver     task
+
+Tasks write disjoint bytes of the final files and answer with numbers only. The driver
+    1. checks that each range begins where the one before ended, and tells damage;
+    2. checks by queue that offsets follow on each other over all ranges: then every unit lies where
+       the sequential rule would have put it. Pre-blank units are filled in front; other queues are
+       done again alone;
+    3. adds up entry counts: entry g belongs into file g div (M - 1), so all borders are known, also
+       those inside one message's keys, and files are built independently, large ones in pieces.
+A task that runs twice, or twice at once, writes the same bytes to the same places.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from broker.format.columns.queues import QueueTable
+from broker.format.names import CONSUME_QUEUE_DIRECTORY
+from broker.model.errors import BrokerError, Corruption
+from broker.model.offsets import QueueKey
+from broker.rebuild.index_pieces import build_index
+from broker.rebuild.log_files import LogFile, ViewSettings
+from broker.rebuild.manifest import write_manifest
+from broker.rebuild.plan import Mapper, Range, plan_ranges
+from broker.rebuild.range_pass import UNKNOWN_TIME, RangePass, RangeResult, queue_runs
+from broker.rebuild.reader import StopKind
+from broker.rebuild.sequential import Rebuilt, refuse_holes, settle_queues, summary
+from broker.rebuild.spool import Spools, SpoolWriter
+from broker.rebuild.staging import (
+    Runs,
+    Staging,
+    plan_document,
+    range_document,
+    range_mark,
+    result_of,
+)
+from broker.rebuild.unit_files import QueueFiles, UnitWriter
+
+PIECE_ENTRIES: Final = 400_000
+"""Entries of an index file that are worth a task of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be rebuilt, and how it is shared out.
+
+    upto           records that start below this physical offset
+    workers        tasks that run at once
+    piece_size     bytes of log a range holds at least, 0: by the number of files
+    piece_entries  entries a piece of an index file holds at least
+    keep_spool     keep what a later run needs to read only the ranges that are new
+    """
+
+    files: list[LogFile]
+    settings: ViewSettings
+    out: Path
+    upto: int
+    workers: int = 1
+    piece_size: int = 0
+    piece_entries: int = PIECE_ENTRIES
+    accept_holes: bool = False
+    keep_spool: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """One range for a worker."""
+
+    part: Range
+    settings: ViewSettings
+    out: str
+    last_time_ms: int = UNKNOWN_TIME
+
+
+def plan(job: Job, mapper: Mapper) -> list[Range]:
+    """Cut the log into ranges and write the plan down; returns the ranges.
+
+    Finished ranges of an earlier run stay when they fit.
+    """
+    ranges = plan_ranges(
+        job.files, job.upto, mapper, workers=job.workers, piece_size=job.piece_size
+    )
+    Staging(job.out).prepare(plan_document(ranges, job.settings, job.upto))
+    return ranges
+
+
+def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
+    """Build all views below `job.out` and their manifest.
+
+    Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic
+    """
+    ranges = plan(job, mapper)
+    staging = Staging(job.out)
+    tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
+    tasks[:1] = [replace(task, last_time_ms=0) for task in tasks[:1]]
+    _run(staging, [task for task in tasks if not _is_finished(staging, task.part)], mapper)
+    results = [_result(staging, part) for part in ranges]
+    _look_behind_holes(staging, tasks, results, mapper)
+    _check_seams(ranges, results)
+    if not job.accept_holes:
+        refuse_holes(results)
+    rebuilt = summary(results, accept_holes=job.accept_holes)
+    runs = [staging.read(staging.range_file(part.name))["runs"] for part in ranges]
+    _settle(job, runs, results, rebuilt)
+    spools = Spools(
+        [str(staging.spool(part.name)) for part in ranges],
+        [result.entry_count for result in results],
+    )
+    rebuilt.index_names = build_index(
+        staging, spools, job.settings, mapper,
+        workers=job.workers, piece_entries=job.piece_entries,
+    )  # fmt: skip
+    write_manifest(staging, rebuilt, mapper)
+    staging.drop_scratch(with_spool=not job.keep_spool)
+    return rebuilt
+
+
+def _is_finished(staging: Staging, part: Range) -> bool:
+    document = staging.read(staging.range_file(part.name))
+    if document is None or "error" in document or document["range"] != range_mark(part):
+        return False
+    return staging.spool(part.name).exists()
+
+
+def _run(staging: Staging, tasks: Sequence[RangeTask], mapper: Mapper) -> None:
+    """Read ranges.
+
+    Errors   Corruption: a range could not be read
+    """
+    for _ in mapper(read_range, tasks):
+        pass
+    for task in tasks:
+        document, part = staging.read(staging.range_file(task.part.name)), task.part
+        if document is None or "error" in document:
+            why = document["error"] if document else "its range was not finished"
+            raise Corruption(
+                path=part.file.path, file_position=part.begin - part.file.base,
+                physical_offset=part.begin, why=why,
+            )  # fmt: skip
+
+
+def _result(staging: Staging, part: Range) -> RangeResult:
+    return result_of(staging.read(staging.range_file(part.name))["result"])
+
+
+def _look_behind_holes(
+    staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
+) -> None:
+    """Read ranges that begin with a hole once more, now that the time before them is known."""
+    for number, (task, result) in enumerate(zip(tasks, results, strict=True)):
+        begins_badly = bool(result.holes) and result.holes[0].begin == task.part.begin
+        if number and begins_badly and result.last_time_ms == UNKNOWN_TIME:
+            again = replace(task, last_time_ms=max(r.last_time_ms for r in results[:number]))
+            _run(staging, [again], mapper)
+            results[number] = _result(staging, task.part)
+
+
+def read_range(task: RangeTask) -> str:
+    """Read one range: units to their files, entries to its spool; returns its name.
+
+    Cost     some 2 µs of processor time a record, 150 MiB of memory
+    """
+    staging, part = Staging(Path(task.out)), task.part
+    queues = QueueTable()
+    queue_files = QueueFiles(
+        staging.out / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_bytes
+    )
+    units = UnitWriter(queue_files, queues.keys)
+    draft = staging.spool(f"{part.name}.{os.getpid()}.draft")
+    spool = SpoolWriter(draft)
+    try:
+        reading = RangePass(task.settings, queues, units, spool.add)
+        result = reading.run(part.file, part.begin, part.end, task.last_time_ms)
+        units.flush()
+    except BrokerError as error:  # Told by file: a worker's traceback would help nobody.
+        staging.write(
+            staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
+        )
+        return part.name
+    finally:
+        spool.close()
+        queue_files.close()
+    draft.replace(staging.spool(part.name))
+    runs: Runs = [(*key, *run) for key, run in queue_runs(units, queues.keys).items()]
+    staging.write(staging.range_file(part.name), range_document(part, result, runs))
+    return part.name
+
+
+def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> None:
+    """Make sure that a piece of a file begins where the piece before it ended."""
+    for part, result, following in zip(ranges, results, ranges[1:], strict=False):
+        if following.file == part.file:
+            is_met = result.stop.kind is StopKind.UPTO
+            assert is_met, f"the records before {following.begin} end otherwise: {result.stop}"
+
+
+def _settle(
+    job: Job, runs_by_range: list[Runs], results: list[RangeResult], rebuilt: Rebuilt
+) -> None:
+    queue_files = QueueFiles(
+        job.out / CONSUME_QUEUE_DIRECTORY, job.settings.consume_queue_file_bytes
+    )
+    try:
+        runs = _joined_runs(runs_by_range)
+        settle_queues(job.files, job.settings, queue_files, runs, results, rebuilt)
+    finally:
+        queue_files.close()
+
+
+def _joined_runs(runs_by_range: list[Runs]) -> dict[QueueKey, tuple[int, int, bool]]:
+    joined: dict[QueueKey, tuple[int, int, bool]] = {}
+    for topic, queue_id, first, count, is_regular in _rows(runs_by_range):
+        begin, known, was_regular = joined.get((topic, queue_id), (first, 0, True))
+        follows = first == begin + known
+        joined[topic, queue_id] = (begin, known + count, was_regular and is_regular and follows)
+    return joined
+
+
+def _rows(runs_by_range: list[Runs]) -> Iterator[tuple[str, int, int, int, bool]]:
+    for runs in runs_by_range:
+        yield from runs

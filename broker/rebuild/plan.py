@@ -1,0 +1,102 @@
+"""Cuts the log into ranges: whole files, or pieces of files that are large for their number.
+
+A piece begins where a record begins, and only hopping along the chain from the file's start tells
+where that is: bodies may hold what looks like records.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from broker.format.columns.heads import BEHIND, FRONT, read_heads, sound_count, starts
+from broker.rebuild.log_files import LogFile
+from broker.rebuild.reader import CHUNK_SIZE, fill_buffer
+
+FILES_PER_WORKER: Final = 4
+"""With fewer files than this for each worker, files are cut."""
+PIECE_SIZE_MIN: Final = 64 * 1024 * 1024
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Applies a function to every task, anywhere, and returns the answers in the tasks' order.
+
+A task may be run more than once, also at the same time: it writes the same bytes each time."""
+
+
+def map_here(function: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterable[Answer]:
+    """Run tasks one after the other in this process."""
+    return map(function, tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Records of one file that start in [begin, end); `begin` is a record's start."""
+
+    file: LogFile
+    begin: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """What its files are named by."""
+        return f"{self.begin:020d}"
+
+
+@dataclass(frozen=True, slots=True)
+class CutTask:
+    """A file to be cut at the first record at or behind each multiple of a size."""
+
+    file: LogFile
+    upto: int
+    piece_size: int
+
+
+def plan_ranges(
+    files: Sequence[LogFile], upto: int, mapper: Mapper, *, workers: int, piece_size: int = 0
+) -> list[Range]:
+    """Return the ranges of the log below `upto`, in order.
+
+    piece_size   cut files at about this many bytes; 0: only where there are few files
+    """
+    files = [file for file in files if file.base < upto]
+    if not piece_size and len(files) < FILES_PER_WORKER * workers:
+        total = sum(file.size for file in files)
+        piece_size = max(total // (FILES_PER_WORKER * workers), PIECE_SIZE_MIN)
+    if not piece_size or all(file.size <= piece_size for file in files):
+        return [Range(file, file.base, min(file.end, upto)) for file in files]
+    tasks = [CutTask(file, upto, piece_size) for file in files]
+    ranges = []
+    for task, points in zip(tasks, mapper(cut_points, tasks), strict=True):
+        begins = [task.file.base, *points]
+        ends = [*points, min(task.file.end, upto)]
+        ranges += [Range(task.file, *pair) for pair in zip(begins, ends, strict=True)]
+    return ranges
+
+
+def cut_points(task: CutTask) -> list[int]:
+    """Return where a file is cut: starts of records, rising, the file's own start left out.
+
+    Behind damage nothing is cut: what lies there belongs to the range before.
+    Cost     0.3 µs a record
+    """
+    file, upto = task.file, min(task.file.end, task.upto)
+    buffer = bytearray(FRONT + min(CHUNK_SIZE, file.size) + BEHIND)
+    points: list[int] = []
+    at, wanted = file.base, file.base + task.piece_size
+    while at < upto:
+        got = fill_buffer(file, buffer, at)
+        heads = read_heads(buffer, starts(buffer, FRONT, FRONT + got))
+        sound = heads.take(slice(sound_count(heads, at - FRONT)))
+        if not len(sound):
+            break  # The end of the records, or a record longer than the buffer.
+        at = int(sound.physical_offset[-1] + sound.size[-1])
+        while wanted < min(at, upto):
+            number = int(np.searchsorted(sound.physical_offset, wanted))
+            if number == len(sound) or int(sound.physical_offset[number]) >= upto:
+                break
+            points.append(int(sound.physical_offset[number]))
+            wanted = points[-1] + task.piece_size
+    return points

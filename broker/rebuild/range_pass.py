@@ -1,0 +1,160 @@
+"""Reads one stretch of the log: its units to their files, its entries to whoever takes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.format.columns.heads import Numbers
+from broker.format.columns.queues import QueueTable
+from broker.format.columns.records import Decoded, decode, spooled, units_of
+from broker.model.delay_levels import DelayLevels
+from broker.model.offsets import QueueKey
+from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.rebuild.holes import ORDERLY_END, Hole, next_sound_record
+from broker.rebuild.log_files import LogFile, ViewSettings
+from broker.rebuild.reader import Chunk, LogReader, Stop, StopKind
+from broker.rebuild.unit_files import UnitWriter
+
+UNKNOWN_TIME: Final = -1
+Told = Callable[[int], None]
+"""Is told how many more bytes of the log were read."""
+
+
+class UnitSink(Protocol):
+    """Takes the consume units that records ought to have."""
+
+    def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
+        """Take units in log order: of which queue, which ordinal, the 20 bytes as on disk."""
+
+
+def tell_nobody(byte_count: int) -> None:
+    """Take progress and do nothing with it."""
+
+
+@dataclass(slots=True)
+class RangeResult:
+    """What a stretch of the log holds.
+
+    end      physical offset behind its last sound record
+    holes    bytes that are no record; the last one may be where the log ends
+    gaps     places where records were taken out by a repair, as [begin, end)
+    """
+
+    begin: int
+    end: int
+    stop: Stop
+    record_count: int = 0
+    entry_count: int = 0
+    last_time_ms: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+
+
+class RangePass:
+    """Takes ranges one after the other with one buffer and one table of queues."""
+
+    __slots__ = (
+        "_levels", "_look", "_queues", "_reader", "_settings", "_take_entries", "_tell", "_units",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        settings: ViewSettings,
+        queues: QueueTable,
+        units: UnitSink,
+        take_entries: Callable[[NDArray[np.void]], None],
+        tell: Told = tell_nobody,
+        look: Callable[[Chunk, Decoded], None] | None = None,
+    ) -> None:
+        self._look = look
+        self._settings = settings
+        self._levels = DelayLevels(settings.delay_levels)
+        self._queues = queues
+        self._units = units
+        self._take_entries = take_entries
+        self._tell = tell
+        self._reader = LogReader(
+            check_crc=settings.check_crc,
+            property_crc=settings.property_crc,
+            crc_share=settings.crc_share,
+        )
+
+    def run(self, file: LogFile, begin: int, upto: int, last_time_ms: int = 0) -> RangeResult:
+        """Read the records of a file that start in [begin, upto), over holes as well.
+
+        last_time_ms   store time of the record before `begin`; UNKNOWN_TIME: behind a hole at
+                       `begin` no record is looked for, as a broker may have cut it off
+        Errors         IllegalTopic: a record's topic can be no directory
+        """
+        result = RangeResult(begin, begin, Stop(StopKind.END_OF_DATA, begin))
+        result.last_time_ms = last_time_ms
+        following: int | None = begin
+        while following is not None:
+            for chunk in self._reader.chunks(file, following, upto):
+                self._take(chunk, result)
+            result.stop = self._reader.stop
+            following = self._behind(file, upto, result)
+        return result
+
+    def _behind(self, file: LogFile, upto: int, result: RangeResult) -> int | None:
+        """Return where to go on when the chain ended too soon, and note the hole."""
+        stop = result.stop
+        if stop.kind in (StopKind.FILE_FULL, StopKind.UPTO):
+            return None
+        following = None
+        if result.last_time_ms != UNKNOWN_TIME:
+            following = next_sound_record(file, stop.physical_offset, result.last_time_ms)
+        end = file.end if following is None else min(following, upto)
+        reason = stop.reason or ORDERLY_END
+        hole = Hole(file.path, stop.physical_offset, end, reason, following is not None)
+        result.holes.append(hole)
+        if following is not None and following >= upto:
+            result.stop = Stop(StopKind.UPTO, upto)
+            following = None
+        return following
+
+    def _take(self, chunk: Chunk, result: RangeResult) -> None:
+        heads = chunk.heads
+        decoded = decode(
+            chunk.buffer, heads, self._queues, style=self._settings.style, levels=self._levels
+        )
+        if self._look is not None:
+            self._look(chunk, decoded)
+        self._put_units(decoded)
+        if len(decoded.entries.record):
+            self._take_entries(spooled(decoded))
+        self._note_gaps(decoded, result)
+        end = int(heads.physical_offset[-1] + heads.size[-1])
+        result.record_count += len(heads)
+        result.entry_count += len(decoded.entries.record)
+        result.last_time_ms = int(heads.store_timestamp_ms[-1])
+        result.end = end
+        self._tell(end - int(heads.physical_offset[0]))
+
+    def _put_units(self, decoded: Decoded) -> None:
+        queue, queue_offset, units = decoded.queue, decoded.heads.queue_offset, units_of(decoded)
+        if not decoded.is_queued.all():
+            kept = decoded.is_queued
+            queue, queue_offset, units = queue[kept], queue_offset[kept], units[kept]
+        self._units.add(queue, queue_offset, units)
+
+    def _note_gaps(self, decoded: Decoded, result: RangeResult) -> None:
+        numbers = [n for n, key in enumerate(self._queues.keys) if key[0] == QUARANTINE_TOPIC]
+        if numbers:
+            found = np.flatnonzero(np.isin(decoded.queue, numbers))
+            result.gaps += spans(decoded.heads.physical_offset[found], decoded.heads.size[found])
+
+
+def spans(begins: Numbers, sizes: Numbers) -> list[tuple[int, int]]:
+    """Return [begin, end) of each."""
+    return list(zip(begins.tolist(), (begins + sizes).tolist(), strict=True))
+
+
+def queue_runs(units: UnitWriter, keys: list[QueueKey]) -> dict[QueueKey, tuple[int, int, bool]]:
+    """Return (first queue offset, count, whether they follow on each other) by queue."""
+    return {
+        keys[number]: (run.first, run.count, run.is_regular) for number, run in units.runs.items()
+    }

@@ -1,0 +1,327 @@
+"""The messages of a log that somebody asked for, found by column.
+
+    chunk ─► place, store time ─► topic, queue ─► key, tag, property ─► what was asked for
+             numbers of heads     queue table      bytes of the chunk     by column, or decoded
+
+A chunk that does not hold the bytes of the key, tag or property is not looked at any further, and
+no record is decoded that is not wanted. Files that are too old or too young are not read: a file
+begins with its oldest record, give or take what a broker's clock was set back (`CLOCK_STEP_MS`).
+
+Damage is passed over as `dump.LogDump` does it: behind a record that is not sound the walk goes on
+where that record's size leads, if a sound one stands there, else with the next file.
+"""
+
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.format.columns.heads import Heads, Numbers, rows_at
+from broker.format.columns.properties import Spans, find_properties, split_keys
+from broker.format.columns.queues import QueueTable
+from broker.format.properties import decode_properties
+from broker.format.record import (
+    SIZE_AND_MAGIC,
+    BadRecord,
+    check_record,
+    decode_record,
+    split_record,
+)
+from broker.format.record_scan import RecordScan
+from broker.model.message import TAGS, StoredMessage
+from broker.model.offsets import OFFSET_MAX
+from broker.model.system_topics import is_system_topic
+from broker.rebuild.holes import ORDERLY_END
+from broker.rebuild.log_files import LogFile
+from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.reader import Chunk, LogReader, Stop, StopKind
+from broker.tools.dump import Damage
+
+CLOCK_STEP_MS: Final = 3_600_000
+"""How far a broker's clock may have been set back without messages being missed."""
+TIME_MIN: Final = -(2**63)
+TIME_MAX: Final = 2**63 - 1
+_STORE_TIMESTAMP_FIELD: Final = 10
+_SEPARATOR: Final = "\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is wanted; a message must be all of it.
+
+    topics       patterns with * and ?, any of which fits; none: every topic
+    queue_ids    none: every queue
+    begin_ms     store times [begin_ms, end_ms)
+    begin        physical offsets [begin, upto)
+    key          one of its keys, or its unique key
+    tag          its tag
+    properties   (name, value), all of them
+    with_system  the broker's own topics too; one that `topics` names in full is wanted anyway
+    """
+
+    topics: tuple[str, ...] = ()
+    queue_ids: frozenset[int] = frozenset()
+    begin_ms: int = TIME_MIN
+    end_ms: int = TIME_MAX
+    begin: int = 0
+    upto: int = OFFSET_MAX
+    key: str | None = None
+    tag: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    with_system: bool = True
+
+    def wants_queue(self, topic: str, queue_id: int) -> bool:
+        """Return whether messages of a queue may be wanted."""
+        if self.queue_ids and queue_id not in self.queue_ids:
+            return False
+        if not self.with_system and is_system_topic(topic) and topic not in self.topics:
+            return False
+        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+
+
+class Picked(NamedTuple):
+    """Wanted records of a chunk, valid until the next one.
+
+    queue   numbers of their queues in the search's table
+    shift   physical offset of the buffer's position 0
+    """
+
+    buffer: bytearray
+    heads: Heads
+    queue: Numbers
+    shift: int
+
+    def take(self, chosen: "slice | NDArray[np.int64] | NDArray[np.bool_]") -> "Picked":
+        """Return some of the records."""
+        return Picked(self.buffer, self.heads.take(chosen), self.queue[chosen], self.shift)
+
+    def messages(self, *, unfold: bool = True) -> Iterator[StoredMessage]:
+        """Yield the records decoded."""
+        for begin in self.heads.begin.tolist():
+            yield decode_record(self.buffer, begin, unfold=unfold)
+
+
+class LogSearch:
+    """One walk over a log; iterating yields what is wanted of each chunk, in log order.
+
+    Afterwards `end` is where the last sound record ends, wanted or not, and `holes` and `tail` tell
+    what was passed over before and behind it.
+    """
+
+    __slots__ = ("_damages", "_files", "_reader", "_tell", "_wanted", "end", "queues", "selection")
+
+    def __init__(
+        self,
+        files: Sequence[LogFile],
+        selection: Selection,
+        *,
+        check_crc: bool = True,
+        tell: Told = tell_nobody,
+    ) -> None:
+        self._files = files
+        self._reader = LogReader(check_crc=check_crc)
+        self._tell = tell
+        self._wanted: list[bool] = []
+        self._damages: list[Damage] = []
+        self.selection = selection
+        self.queues = QueueTable()
+        self.end = selection.begin
+
+    @property
+    def holes(self) -> list[Damage]:
+        """Damage with sound records behind it."""
+        return [damage for damage in self._damages if damage.physical_offset < self.end]
+
+    @property
+    def tail(self) -> Damage | None:
+        """What a crash left behind the last sound record, if anything."""
+        behind = [damage for damage in self._damages if damage.physical_offset >= self.end]
+        unorderly = [damage for damage in behind if damage.reason != ORDERLY_END]
+        return unorderly[0] if unorderly else None
+
+    def __iter__(self) -> Iterator[Picked]:
+        for file, is_read in self._read_or_not():
+            if is_read:
+                yield from self._picks(file)
+            else:
+                self._tell(file.size)
+
+    def messages(self) -> Iterator[StoredMessage]:
+        """Yield the messages wanted, decoded; about 10 µs each."""
+        for picked in self:
+            yield from picked.messages()
+
+    def _read_or_not(self) -> Iterator[tuple[LogFile, bool]]:
+        """Yield every file and whether it may hold records wanted."""
+        chosen = self.selection
+        is_timed = chosen.begin_ms > TIME_MIN or chosen.end_ms < TIME_MAX
+        times = [_first_time(file) if is_timed else None for file in self._files]
+        following_times = [*times[1:], None][: len(times)]
+        for file, time_ms, following in zip(self._files, times, following_times, strict=True):
+            is_read = file.base < chosen.upto and file.end > chosen.begin
+            if time_ms is not None and time_ms >= chosen.end_ms + CLOCK_STEP_MS:
+                is_read = False
+            if following is not None and following < chosen.begin_ms - CLOCK_STEP_MS:
+                is_read = False
+            yield file, is_read
+
+    def _picks(self, file: LogFile) -> Iterator[Picked]:
+        at: int | None = file.base
+        told = 0
+        while at is not None:
+            for chunk in self._reader.chunks(file, at, self.selection.upto):
+                heads = chunk.heads
+                self.end = int(heads.physical_offset[-1] + heads.size[-1])
+                picked = self._pick(chunk)
+                if picked is not None:
+                    yield picked
+                self._tell(self.end - file.base - told)
+                told = self.end - file.base
+            at = self._go_on(file, self._reader.stop)
+        self._tell(file.size - told)
+
+    def _go_on(self, file: LogFile, stop: Stop) -> int | None:
+        """Note why the records of a file end, and return where it goes on, if anywhere."""
+        if stop.kind in (StopKind.FILE_FULL, StopKind.UPTO):
+            return None
+        if stop.physical_offset >= self.selection.begin:
+            reason = stop.reason or ORDERLY_END
+            self._damages.append(Damage(file.path, stop.physical_offset, reason))
+        if stop.kind is StopKind.END_OF_DATA:
+            return None
+        return _sound_behind(file, stop.physical_offset)
+
+    # -- by column -----------------------------------------------------------------------------
+    def _pick(self, chunk: Chunk) -> Picked | None:
+        chosen, heads = self.selection, chunk.heads
+        if not _holds_needles(chunk, chosen):
+            return None
+        kept = heads.physical_offset >= chosen.begin
+        kept &= heads.store_timestamp_ms >= chosen.begin_ms
+        kept &= heads.store_timestamp_ms < chosen.end_ms
+        if not kept.all():
+            if not kept.any():
+                return None
+            heads = heads.take(kept)
+        picked = Picked(chunk.buffer, heads, self.queues.number(chunk.buffer, heads), chunk.shift)
+        return self._of_wanted_properties(self._of_wanted_queues(picked))
+
+    def _of_wanted_queues(self, picked: Picked) -> Picked:
+        new = self.queues.keys[len(self._wanted) :]
+        self._wanted += [self.selection.wants_queue(*key) for key in new]
+        if all(self._wanted):
+            return picked
+        return picked.take(np.array(self._wanted)[picked.queue])
+
+    def _of_wanted_properties(self, picked: Picked) -> Picked | None:
+        chosen = self.selection
+        for text, holders in ((chosen.tag, _with_tag), (chosen.key, _with_key)):
+            if text is not None and len(picked.heads):
+                picked = picked.take(holders(picked, text.encode()))
+        if chosen.properties and len(picked.heads):
+            picked = picked.take(_with_properties(picked, chosen.properties))
+        return picked if len(picked.heads) else None
+
+
+def _holds_needles(chunk: Chunk, chosen: Selection) -> bool:
+    """Return whether the bytes stand in the chunk that a wanted record must have."""
+    needles = [chosen.key] if chosen.key is not None else []
+    needles += [f"{TAGS}{_SEPARATOR}{chosen.tag}"] if chosen.tag is not None else []
+    needles += [_SEPARATOR.join(pair) for pair in chosen.properties]
+    heads = chunk.heads
+    begin, end = int(heads.begin[0]), int(heads.begin[-1] + heads.size[-1])
+    return all(chunk.buffer.find(needle.encode(), begin, end) >= 0 for needle in needles)
+
+
+def _with_tag(picked: Picked, tag: bytes) -> Numbers:
+    return _equal(picked, find_properties(picked.buffer, picked.heads).tags, tag)
+
+
+def _with_key(picked: Picked, key: bytes) -> Numbers:
+    spans = find_properties(picked.buffer, picked.heads)
+    pieces, _ = split_keys(picked.buffer, spans.keys)
+    found = [_equal(picked, pieces, key), _equal(picked, spans.unique_key, key)]
+    return np.unique(np.concatenate(found))
+
+
+def _equal(picked: Picked, spans: Spans, text: bytes) -> Numbers:
+    """Return the records one of whose spans is this text, rising."""
+    if not text:
+        return spans.record[:0]
+    hits = np.flatnonzero(spans.length == len(text))
+    rows = rows_at(picked.buffer, spans.begin[hits], len(text)).view(np.uint8)
+    wanted = np.frombuffer(text, dtype=np.uint8)
+    is_equal = (rows.reshape(len(hits), len(text)) == wanted).all(axis=1)
+    return np.unique(spans.record[hits[is_equal]])
+
+
+def _with_properties(picked: Picked, wanted: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
+    heads, needles = picked.heads, [_SEPARATOR.join(pair).encode() for pair in wanted]
+    kept = np.zeros(len(heads), dtype=np.bool_)
+    spans = zip(
+        heads.block_begin.tolist(), (heads.block_begin + heads.block_size).tolist(), strict=True
+    )
+    for number, (begin, end) in enumerate(spans):
+        block = picked.buffer[begin:end]
+        if all(needle in block for needle in needles):
+            found = decode_properties(block)
+            kept[number] = all(found.get(name) == value for name, value in wanted)
+    return kept
+
+
+# -- places in files -------------------------------------------------------------------------------
+def records_end(files: Sequence[LogFile]) -> int:
+    """Return where the records of the newest file that holds any end; older ones are not read.
+
+    What a broker writes meanwhile lies behind it, so that a live log can be read below it.
+    """
+    for file in reversed(files):
+        with (
+            Path(file.path).open("rb") as opened,
+            mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as view,
+        ):
+            scan = RecordScan(view, file.base)
+            for _ in scan:
+                pass
+        if scan.position:
+            return file.base + scan.position
+    return files[0].base if files else 0
+
+
+def _first_time(file: LogFile) -> int | None:
+    """Return the store time of a file's first record, None when it does not begin with one."""
+    with (
+        Path(file.path).open("rb") as opened,
+        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        try:
+            size = check_record(view, 0, file.base)
+        except BadRecord:
+            return None
+        return int(split_record(view, 0)[0][_STORE_TIMESTAMP_FIELD]) if size else None
+
+
+def _sound_behind(file: LogFile, physical_offset: int) -> int | None:
+    """Return where the record at a place says it ends, None unless a sound one starts there."""
+    position = physical_offset - file.base
+    with (
+        Path(file.path).open("rb") as opened,
+        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        size: int = SIZE_AND_MAGIC.unpack_from(view, position)[0]
+        following = position + size
+        if size <= 0 or following + SIZE_AND_MAGIC.size > file.size:
+            return None
+        try:
+            check_record(view, following, file.base + following)
+        except BadRecord:
+            return None
+    return file.base + following

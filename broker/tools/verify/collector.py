@@ -1,0 +1,49 @@
+"""Gathers findings: all are counted, the first ones are kept."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from broker.model.finding import Finding
+
+FINDINGS_MAX: Final = 1_000
+"""Findings kept unless another number is asked for."""
+
+
+class Collector:
+    """Findings and notes of one check."""
+
+    __slots__ = ("_kept_max", "_root", "counts", "findings", "notes")
+
+    def __init__(self, root: Path, kept_max: int = FINDINGS_MAX) -> None:
+        self._root = root
+        self._kept_max = kept_max
+        self.findings: list[Finding] = []
+        self.counts: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether more was found than is kept."""
+        return sum(self.counts.values()) > len(self.findings)
+
+    def add(
+        self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
+        repairable: bool = True, count: int = 1,
+    ) -> None:  # fmt: skip
+        """Take a finding; `count` > 1 when it stands for several places in a row."""
+        self.counts[kind] += count
+        if len(self.findings) < self._kept_max:
+            self.findings.append(
+                Finding(kind, self.shown(path), position, expected, found, repairable)
+            )
+
+    def note(self, text: str) -> None:
+        """Take what is worth saying, but no violation."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def shown(self, path: Path | str) -> str:
+        """Return a path as findings give it: below the store's directory."""
+        path = Path(path)
+        return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)

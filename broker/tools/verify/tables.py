@@ -1,0 +1,120 @@
+"""The small files of a store: what they say must parse, and may not lie beyond the log."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from broker.files.disk import Disk
+from broker.format.checkpoint_layout import (
+    CHECKPOINT_FILE_SIZE,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from broker.format.names import (
+    ABORT_FILE,
+    BACKUP_SUFFIX,
+    CHECKPOINT_FILE,
+    CONFIG_DIRECTORY,
+    OWN_DIRECTORY,
+)
+from broker.format.table_json import decode_table
+from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+from broker.model.errors import StoreTooNew
+from broker.tools.verify.collector import Collector
+
+TABLE_SUFFIX: Final = ".json"
+_TIMES: Final = ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")
+_PLACES: Final = ("confirm_physical_offset", "logics_physical_offset")
+
+
+class TableCheck:
+    """Looks at checkpoint, mark, manifest and tables of one store."""
+
+    __slots__ = ("_collector", "_directory", "_disk")
+
+    def __init__(self, disk: Disk, directory: Path, collector: Collector) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._collector = collector
+
+    def look(self, *, log_end: int, last_time_ms: int) -> None:
+        """Look at all; the log's sound records end at `log_end` with this store time."""
+        self._checkpoint(log_end, last_time_ms)
+        self._mark(log_end)
+        self._manifest()
+        for path in sorted((self._directory / CONFIG_DIRECTORY).glob(f"*{TABLE_SUFFIX}")):
+            self._table(path)
+        if self._disk.exists(self._directory / ABORT_FILE):
+            self._collector.note("the last broker here did not stop in order (abort mark)")
+
+    def _checkpoint(self, log_end: int, last_time_ms: int) -> None:
+        path = self._directory / CHECKPOINT_FILE
+        if not self._disk.exists(path):
+            return
+        content = self._disk.read_file(path)
+        if len(content) != CHECKPOINT_FILE_SIZE:
+            self._tell(path, 0, f"{CHECKPOINT_FILE_SIZE} bytes", f"{len(content)} bytes")
+            return
+        values = decode_checkpoint(content)._asdict()
+        for number, (name, value) in enumerate(values.items()):
+            limit = last_time_ms if name in _TIMES else log_end if name in _PLACES else value
+            if value < 0 or value > max(limit, 0):
+                self._tell(path, 8 * number, f"{name} at most {limit}", str(value))
+        if content[8 * len(values) :].strip(b"\0"):
+            self._tell(path, 8 * len(values), "zeros", "other bytes")
+
+    def _mark(self, log_end: int) -> None:
+        own, path = self._directory / OWN_DIRECTORY, self._directory / OWN_DIRECTORY / MARK_FILE
+        if not self._disk.exists(path):
+            return
+        upto = flushed_upto(self._disk, self._directory)
+        if upto is None:
+            self._collector.note(f"{own.name}/{MARK_FILE} says nothing: another broker wrote since")
+        elif upto > log_end:
+            self._collector.add(
+                "lost_records", path, 8, expected=f"sound records up to {upto}",
+                found=f"the last one ends at {log_end}", repairable=False,
+            )  # fmt: skip
+
+    def _manifest(self) -> None:
+        own = self._directory / OWN_DIRECTORY
+        try:
+            ManifestFile(self._disk, own).read()
+        except (ValueError, StoreTooNew) as error:
+            self._tell(own / MANIFEST_FILE, 0, "a manifest", str(error))
+
+    def _table(self, path: Path) -> None:
+        try:
+            decode_table(self._disk.read_file(path))
+        except ValueError as error:
+            backup = path.with_name(path.name + BACKUP_SUFFIX)
+            kept = "its .bak is sound" if _parses(self._disk, backup) else "no sound .bak"
+            self._tell(path, 0, "a table", f"{error}; {kept}")
+
+    def _tell(self, path: Path, position: int, expected: str, found: str) -> None:
+        self._collector.add("table", path, position, expected=expected, found=found)
+
+
+def _parses(disk: Disk, path: Path) -> bool:
+    try:
+        decode_table(disk.read_file(path))
+    except (OSError, ValueError, json.JSONDecodeError):
+        return False
+    return True
+
+
+def flushed_upto(disk: Disk, directory: Path) -> int | None:
+    """Return up to where the log was durable for certain, None where nothing valid says so."""
+    own, checkpoint = directory / OWN_DIRECTORY, directory / CHECKPOINT_FILE
+    if not disk.exists(own / MARK_FILE):
+        return None
+    mark = FlushedMark(disk, own)
+    try:
+        mark.open()
+    except OSError:  # A directory that may not be written to.
+        return None
+    finally:
+        mark.close()
+    content = disk.read_file(checkpoint) if disk.exists(checkpoint) else b""
+    return mark.valid_upto(encode_checkpoint(decode_checkpoint(content)))

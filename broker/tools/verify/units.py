@@ -1,0 +1,253 @@
+"""Consume queues against the log, unit for unit, in both directions.
+
+The engine of a rebuild hands over what it would write; here it is compared with what lies there.
+Behind the last unit, and in files it would not have written, nothing may lie.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.format.consume_unit import (
+    EXTENSION_ADDRESS_MAX,
+    PRE_BLANK,
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    UNIT_TYPE,
+    first_file_position,
+)
+from broker.format.names import (
+    offset_file_name,
+    offset_from_file_name,
+    queue_directory,
+    queue_id_from_name,
+)
+from broker.model.errors import IllegalTopic
+from broker.model.offsets import QueueKey
+from broker.rebuild.holes import Hole
+from broker.rebuild.unit_files import QueueFiles
+from broker.tools.verify.collector import Collector
+from broker.tools.verify.extension import Extension
+
+PIECE: Final = 1024 * 1024
+Unit = tuple[int, int, int]
+Units = NDArray[np.void]
+
+
+class ComparedFiles(QueueFiles):
+    """Queue files that are read where a rebuild would write them.
+
+    Units before the log's begin, and those at or behind `upto`, are nobody's business.
+    """
+
+    __slots__ = ("_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "units")
+
+    def __init__(
+        self, directory: Path, file_size_bytes: int, collector: Collector, extension: Extension,
+        *, log_begin: int,
+    ) -> None:  # fmt: skip
+        super().__init__(directory, file_size_bytes)
+        self._size = file_size_bytes
+        self._collector = collector
+        self._extension = extension
+        self._log_begin = log_begin
+        self._held: dict[QueueKey, list[tuple[Path, int, bytes, bytes]]] = {}
+        self._holes: Sequence[Hole] = ()
+        self.units = 0
+
+    def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
+        """Compare units with what lies at their place."""
+        directory = self._directory_of(key)
+        if directory is None:
+            return
+        self.units += len(units) // UNIT_SIZE
+        position, begin = queue_offset * UNIT_SIZE, 0
+        while begin < len(units):
+            base = first_file_position(position // UNIT_SIZE, self._size)
+            end = min(len(units), begin + base + self._size - position)
+            path = directory / offset_file_name(base)
+            found = _read(path, position - base, end - begin)
+            if found != units[begin:end]:
+                held = (path, position - base, bytes(units[begin:end]), found)
+                self._held.setdefault(key, []).append(held)
+            position += end - begin
+            begin = end
+
+    def fill(self, key: QueueKey, first: int) -> None:
+        """Compare what stands before the first unit: pre-blank, or units of deleted records."""
+        base = first_file_position(first, self._size)
+        count = first - base // UNIT_SIZE
+        directory = self._directory_of(key)
+        if not count or directory is None:
+            return
+        path = directory / offset_file_name(base)
+        found = _read(path, 0, count * UNIT_SIZE)
+        units = np.frombuffer(found[: len(found) - len(found) % UNIT_SIZE], dtype=UNIT_TYPE)
+        is_old = (units["size"] > 0) & (units["physical_offset"] >= 0)
+        is_old &= units["physical_offset"] < self._log_begin
+        is_old |= (units["size"] == PRE_BLANK_SIZE) & (units["physical_offset"] == 0)
+        if len(units) < count or not is_old.all():
+            self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
+
+    def _directory_of(self, key: QueueKey) -> Path | None:
+        """Return where a queue lies, None when its topic can be no directory: told elsewhere."""
+        try:
+            return queue_directory(self.directory, *key)
+        except IllegalTopic:
+            return None
+
+    def forget(self, key: QueueKey) -> None:
+        """Drop what was found in a queue: it is compared once more by another rule."""
+        self._held.pop(key, None)
+
+    def settle(self, holes: Sequence[Hole]) -> None:
+        """Turn differences into findings, now that the log's holes are known."""
+        self._holes = holes
+        for differences in self._held.values():
+            for path, position, expected, found in differences:
+                self._compare(path, position, expected, found)
+
+    def _compare(self, path: Path, position: int, expected: bytes, found: bytes) -> None:
+        if not path.exists():
+            count = len(expected) // UNIT_SIZE
+            self._collector.add(
+                "missing_file", path, position, expected=f"{count} units", found="no file"
+            )
+            return
+        wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
+        there = np.frombuffer(found.ljust(len(expected), b"\0"), dtype=UNIT_TYPE)
+        differs = np.flatnonzero(wanted != there)
+        runs = np.split(differs, np.flatnonzero(np.diff(differs) != 1) + 1)
+        for run in runs:
+            self._tell(path, position, wanted[run], there[run], int(run[0]))
+
+    def _tell(self, path: Path, position: int, wanted: Units, there: Units, first: int) -> None:
+        for number, (unit, other) in enumerate(zip(_rows(wanted), _rows(there), strict=True)):
+            if not self._is_accounted_for(path, unit, other):
+                at = position + (first + number) * UNIT_SIZE
+                self._collector.add(
+                    _kind(other), path, at, expected=_shown(unit), found=_shown(other)
+                )
+
+    def _is_accounted_for(self, path: Path, wanted: Unit, found: Unit) -> bool:
+        """Return whether a difference is none: a damaged record's unit, or one with extension."""
+        if wanted[1] == PRE_BLANK_SIZE:
+            return any(hole.begin <= found[0] < hole.end for hole in self._holes)
+        if found[:2] == wanted[:2] and found[2] <= EXTENSION_ADDRESS_MAX:
+            return self._extension.holds(path, found[2], wanted[2])
+        return False
+
+
+def _rows(units: Units) -> list[Unit]:
+    rows: list[Unit] = units.tolist()
+    return rows
+
+
+def _kind(found: Unit) -> str:
+    if found == (0, 0, 0):
+        return "missing_unit"
+    return "pre_blank_unit" if found[1] == PRE_BLANK_SIZE and not found[0] else "unit"
+
+
+def _shown(unit: Unit) -> str:
+    if unit[1] == PRE_BLANK_SIZE and not unit[0]:
+        return "a pre-blank unit"
+    return f"record {unit[0]}, {unit[1]} bytes, tags code {unit[2]}"
+
+
+def _read(path: Path, position: int, size: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(descriptor, size, position)
+    finally:
+        os.close(descriptor)
+
+
+class Leftovers:
+    """What lies in the queues' directories beyond what the log asks for."""
+
+    __slots__ = ("_collector", "_directory", "_holes", "_log_begin", "_size", "_upto")
+
+    def __init__(
+        self, directory: Path, file_size_bytes: int, collector: Collector, *, log_begin: int,
+        upto: int, holes: Sequence[tuple[int, int]] = (),
+    ) -> None:  # fmt: skip
+        self._holes = holes
+        self._directory = directory
+        self._size = file_size_bytes
+        self._collector = collector
+        self._log_begin = log_begin
+        self._upto = upto
+
+    def look(self, queues: dict[QueueKey, tuple[int, int]]) -> None:
+        """Look at every file below the directory; queues are (first, end) of what the log has."""
+        for key, directory in self._queue_directories():
+            first, end = queues.get(key, (0, 0))
+            for path in sorted(directory.iterdir()):
+                self._look_at(path, first * UNIT_SIZE, end * UNIT_SIZE)
+
+    def _queue_directories(self) -> Iterator[tuple[QueueKey, Path]]:
+        topics = sorted(self._directory.iterdir()) if self._directory.is_dir() else []
+        for topic in topics:
+            if not topic.is_dir():
+                self._stray(topic, "a directory of a topic")
+                continue
+            for path in sorted(topic.iterdir()):
+                queue_id = queue_id_from_name(path.name)
+                if queue_id is None or not path.is_dir():
+                    self._stray(path, "a directory of a queue")
+                else:
+                    yield (topic.name, queue_id), path
+
+    def _stray(self, path: Path, expected: str) -> None:
+        self._collector.add("stray_file", path, 0, expected=expected, found="something else")
+
+    def _look_at(self, path: Path, begin: int, end: int) -> None:
+        base = offset_from_file_name(path.name)
+        if base is None or base % self._size:
+            self._stray(path, "a file of a queue")
+            return
+        size = path.stat().st_size
+        if size != self._size:
+            self._collector.add(
+                "file_size", path, 0, expected=f"{self._size} bytes", found=f"{size} bytes"
+            )
+        for position in range(max(end, base) - base, size, PIECE):
+            self._behind(path, base, position)
+        if base + self._size <= first_file_position(begin // UNIT_SIZE, self._size):
+            self._old(path)
+
+    def _behind(self, path: Path, base: int, position: int) -> None:
+        """Look at a piece behind the last unit: zeros, or units beyond the limit looked at."""
+        found = _read(path, position, PIECE)
+        if not found.strip(b"\0"):
+            return
+        units = np.frombuffer(found[: len(found) - len(found) % UNIT_SIZE], dtype=UNIT_TYPE)
+        used = (units["size"] != 0) | (units["physical_offset"] != 0) | (units["tags_code"] != 0)
+        used &= ~((units["physical_offset"] >= self._upto) & (units["size"] > 0))
+        is_old = (units["physical_offset"] < self._log_begin) & (units["size"] > 0)
+        for begin, end in self._holes:
+            used &= (units["physical_offset"] < begin) | (units["physical_offset"] >= end)
+        for number in np.flatnonzero(used & ~is_old).tolist():
+            self._collector.add(
+                "dangling_unit", path, position + number * UNIT_SIZE,
+                expected="nothing", found=_shown(_rows(units[number : number + 1])[0]),
+            )  # fmt: skip
+
+    def _old(self, path: Path) -> None:
+        """Look at a file before a queue's first message: only deleted records may be told of."""
+        units = np.frombuffer(_read(path, 0, self._size), dtype=UNIT_TYPE)
+        is_old = (units["physical_offset"] < self._log_begin) & (units["size"] > 0)
+        if not is_old.all():
+            at = int(np.flatnonzero(~is_old)[0])
+            self._collector.add(
+                "dangling_unit", path, at * UNIT_SIZE, expected="units of deleted records",
+                found=_shown(_rows(units[at : at + 1])[0]),
+            )  # fmt: skip

@@ -1,0 +1,286 @@
+"""The whole check of a store: one walk over the log, everything else beside it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from broker.files.disk import Disk
+from broker.format.buffers import is_zero
+from broker.format.columns.queues import QueueTable
+from broker.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    offset_file_name,
+    offset_from_file_name,
+)
+from broker.model.finding import Finding
+from broker.model.offsets import OFFSET_MAX, QueueKey
+from broker.rebuild.holes import ORDERLY_END, Hole
+from broker.rebuild.log_files import LogFile
+from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs, tell_nobody
+from broker.rebuild.sequential import holes_and_tail, redo_irregular
+from broker.rebuild.unit_files import UnitWriter
+from broker.tools.store_access import Sizes, view_settings
+from broker.tools.verify.collector import FINDINGS_MAX, Collector
+from broker.tools.verify.extension import Extension
+from broker.tools.verify.index_files import (
+    IndexCheck,
+    OpenIndexFile,
+    check_structure,
+    open_index_files,
+)
+from broker.tools.verify.records import RecordCheck
+from broker.tools.verify.tables import TableCheck
+from broker.tools.verify.units import ComparedFiles, Leftovers
+
+TAIL_PIECE: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What to look at.
+
+    crc_share  of the log whose CRCs are compared; everything else is looked at whole
+    deep       unfold compressed bodies too
+    views      directory with consumequeue/ and index/ to be checked; the store's own by default
+    upto       records that start at or behind this physical offset are not looked at
+    """
+
+    check_crc: bool = True
+    crc_share: float = 1.0
+    deep: bool = False
+    log_only: bool = False
+    views: Path | None = None
+    upto: int = OFFSET_MAX
+    findings_max: int = FINDINGS_MAX
+    now_ms: int = OFFSET_MAX // 2
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was found: all counted, the first ones kept.
+
+    log_begin, log_end   physical offsets of the first record and behind the last sound one
+    holes                damage with sound records behind it; tail: what stands behind the last one
+    """
+
+    findings: list[Finding]
+    counts: dict[str, int]
+    notes: list[str]
+    is_cut: bool
+    records: int = 0
+    units: int = 0
+    entries: int = 0
+    log_begin: int = 0
+    log_end: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    tail: Hole | None = None
+
+
+def verify(
+    disk: Disk,
+    directory: Path,
+    sizes: Sizes,
+    options: VerifyOptions | None = None,
+    tell: Callable[[int], None] = tell_nobody,
+) -> Verification:
+    """Check a store directory; nothing is changed.
+
+    Cost     about 3 µs a record of 1 KiB with three index entries, some 100 MiB of memory
+    """
+    return _Walk(disk, directory, sizes, options or VerifyOptions()).run(tell)
+
+
+class _Walk:
+    """One verification in progress."""
+
+    def __init__(self, disk: Disk, directory: Path, sizes: Sizes, options: VerifyOptions) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes = sizes
+        self._options = options
+        self._views = options.views or directory
+        self._collector = Collector(directory, options.findings_max)
+        self._settings = replace(
+            view_settings(sizes, check_crc=options.check_crc), crc_share=options.crc_share
+        )
+        self._queues = QueueTable()
+
+    def run(self, tell: Callable[[int], None]) -> Verification:
+        files = self._log_files()
+        log_begin = files[0].base if files else 0
+        log_end = files[-1].end if files else 0
+        collector, sizes = self._collector, self._sizes
+        extension = Extension(
+            self._views / CONSUME_QUEUE_EXTENSION_DIRECTORY,
+            self._views / CONSUME_QUEUE_DIRECTORY,
+            collector,
+        )
+        compared = ComparedFiles(
+            self._views / CONSUME_QUEUE_DIRECTORY,
+            sizes.consume_queue_file_bytes,
+            collector,
+            extension,
+            log_begin=log_begin,
+        )
+        index_files = [] if self._options.log_only else self._index_files()
+        index = IndexCheck(
+            index_files, sizes.geometry, collector, log_begin=log_begin, log_end=log_end
+        )
+        records = RecordCheck(
+            collector, self._queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_bytes,
+            property_crc=sizes.property_crc, now_ms=self._options.now_ms, deep=self._options.deep,
+        )  # fmt: skip
+        units = UnitWriter(compared, self._queues.keys)
+        take_entries = (lambda rows: None) if self._options.log_only else index.take
+        reading = RangePass(self._settings, self._queues, units, take_entries, tell, records.look)
+        results = self._read(reading, files)
+        units.flush()
+        holes, tail = self._tell_holes(files, results)
+        found = Verification([], {}, [], False, records.count, compared.units, index.entries)
+        found.log_begin, found.holes, found.tail = log_begin, holes, tail
+        found.log_end = max((r.end for r in results if r.record_count), default=log_begin)
+        queues = self._settle_queues(files, units, compared, results, holes)
+        if not self._options.log_only:
+            compared.settle([*holes, *([tail] if tail else [])])
+            extension.look()
+            self._leftovers(log_begin, queues, holes)
+            index.finish([(hole.begin, hole.end) for hole in holes], self._options.upto)
+            last_ms = max((result.last_time_ms for result in results), default=0)
+            TableCheck(self._disk, self._directory, collector).look(
+                log_end=found.log_end, last_time_ms=last_ms
+            )
+        found.findings, found.counts = collector.findings, dict(collector.counts)
+        found.notes, found.is_cut = collector.notes, collector.is_cut
+        return found
+
+    def _log_files(self) -> list[LogFile]:
+        """Return the files of the log that can be walked; what is wrong with others is told."""
+        directory, size = self._directory / COMMIT_LOG_DIRECTORY, self._sizes.commit_log_file_bytes
+        files: list[LogFile] = []
+        for name in self._disk.names(directory):
+            path, base = directory / name, offset_from_file_name(name)
+            if self._disk.is_directory(path):
+                continue
+            found = self._disk.file_size(path)
+            if base is None:
+                self._collector.add(
+                    "stray_file", path, 0, expected="a file of the log", found="another name"
+                )
+            elif found != size:
+                self._collector.add(
+                    "file_size", path, 0, expected=f"{size} bytes", found=f"{found} bytes",
+                    repairable=False,
+                )  # fmt: skip
+            else:
+                if files and base != files[-1].end:
+                    missing = directory / offset_file_name(files[-1].end)
+                    self._collector.add(
+                        "missing_file", missing, 0, expected="a file of the log", found="no file",
+                        repairable=False,
+                    )  # fmt: skip
+                files.append(LogFile(str(path), base, found))
+        return files
+
+    def _index_files(self) -> list[OpenIndexFile]:
+        files = open_index_files(
+            self._views / INDEX_DIRECTORY, self._sizes.geometry, self._collector
+        )
+        for number, file in enumerate(files):
+            check_structure(
+                file, self._sizes.geometry, self._collector, is_newest=number == len(files) - 1
+            )
+        return files
+
+    def _read(self, reading: RangePass, files: Sequence[LogFile]) -> list[RangeResult]:
+        results: list[RangeResult] = []
+        for file in files:
+            if file.base >= self._options.upto:
+                break
+            last_ms = results[-1].last_time_ms if results else 0
+            results.append(reading.run(file, file.base, self._options.upto, last_ms))
+        return results
+
+    def _tell_holes(
+        self, files: Sequence[LogFile], results: Sequence[RangeResult]
+    ) -> tuple[list[Hole], Hole | None]:
+        holes, tail = holes_and_tail(results)
+        for hole in holes:
+            self._tell_hole("record", files, hole)
+        if tail is not None:
+            self._tell_hole("torn_tail", files, tail)
+        elif results and self._options.upto == OFFSET_MAX:
+            self._look_behind(files, results)
+        return holes, tail
+
+    def _tell_hole(self, kind: str, files: Sequence[LogFile], hole: Hole) -> None:
+        base = next(file.base for file in files if file.path == hole.path)
+        what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
+        self._collector.add(
+            kind, hole.path, hole.begin - base, expected="a sound record",
+            found=f"{what}, {hole.end - hole.begin} bytes",
+        )  # fmt: skip
+
+    def _look_behind(self, files: Sequence[LogFile], results: Sequence[RangeResult]) -> None:
+        """Look for bytes behind the last record: a real broker leaves what it cut off."""
+        end = max((result.end for result in results if result.record_count), default=0)
+        for file in files:
+            if file.end > end and not _is_zero_from(self._disk, file, max(end, file.base)):
+                path = self._collector.shown(file.path)
+                self._collector.note(f"{path}: bytes of cut-off records lie behind the log's end")
+
+    def _settle_queues(
+        self, files: Sequence[LogFile], units: UnitWriter, compared: ComparedFiles,
+        results: Sequence[RangeResult], holes: Sequence[Hole],
+    ) -> dict[QueueKey, tuple[int, int]]:  # fmt: skip
+        runs = queue_runs(units, self._queues.keys)
+        gaps = [gap for result in results for gap in result.gaps]
+        gaps = sorted(gaps + [(hole.begin, hole.end) for hole in holes])
+        ends: dict[QueueKey, tuple[int, int]] = {}
+        irregular = [key for key, (_, _, is_regular) in runs.items() if not is_regular]
+        for key, (first, count, is_regular) in runs.items():
+            if is_regular:
+                compared.fill(key, first)
+                ends[key] = (first, first + count)
+        for key in irregular:
+            compared.forget(key)
+        if irregular:
+            redone = redo_irregular(files, self._settings, compared, irregular, results, gaps)
+            for key, queue in redone.items():
+                ends[key] = (queue.first, queue.end)
+                if queue.odd_count:
+                    self._tell_continuity(key, queue.odd_place, queue.odd_count)
+        return ends
+
+    def _tell_continuity(self, key: QueueKey, place: int, count: int) -> None:
+        size = self._sizes.commit_log_file_bytes
+        base = place - place % size
+        path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(base)}"
+        self._collector.add(
+            "queue_offset", path, place - base, expected=f"the next offset of {key[0]}:{key[1]}",
+            found="a gap or a repeat", repairable=False, count=count,
+        )  # fmt: skip
+
+    def _leftovers(
+        self, log_begin: int, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]
+    ) -> None:
+        Leftovers(
+            self._views / CONSUME_QUEUE_DIRECTORY, self._sizes.consume_queue_file_bytes,
+            self._collector, log_begin=log_begin, upto=self._options.upto,
+            holes=[(hole.begin, hole.end) for hole in holes],
+        ).look(queues)  # fmt: skip
+
+
+def _is_zero_from(disk: Disk, file: LogFile, physical_offset: int) -> bool:
+    descriptor = disk.open_read_only(Path(file.path))
+    try:
+        for position in range(physical_offset - file.base, file.size, TAIL_PIECE):
+            piece = disk.read_at(descriptor, position, TAIL_PIECE)
+            if not is_zero(piece, 0, len(piece)):
+                return False
+    finally:
+        disk.close(descriptor)
+    return True

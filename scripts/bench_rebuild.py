@@ -1,0 +1,302 @@
+"""Figures of rebuilding a whole log: on one core, by Spark, beside a plain read of the same bytes.
+
+Each measured run is a process of its own, so that its processor time and memory are its alone:
+    python scripts/bench_rebuild.py rebuild STORE OUT [crc]
+    python scripts/bench_rebuild.py verify STORE VIEWS
+    python scripts/bench_rebuild.py backfill STORE OUT WORKERS JOBS
+    python scripts/bench_rebuild.py reput STORE
+Each prints one JSON object.
+"""
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench_store import write_log
+from broker.format.index_layout import STYLE_5_5, IndexGeometry
+from broker.model.offsets import OFFSET_MAX
+from broker.rebuild.log_files import ViewSettings, find_log_files
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE_SIZE = 256 * 1024 * 1024
+GEOMETRY = IndexGeometry(5_000_000, 20_000_000)
+COUNT = 2_000_000
+REPUT_COUNT = 200_000
+SAMPLE_SECONDS = 0.05
+
+
+class Measured(NamedTuple):
+    """One figure: as `bench_figures.Figure`."""
+
+    name: str
+    what: str
+    value: float
+    unit: str
+    wanted: str
+    rounds: list[float]
+
+
+# --- measured processes -------------------------------------------------------------------------
+
+
+def settings(*, check_crc: bool = False) -> ViewSettings:
+    """Return what the measured stores are built with: RocketMQ's own sizes."""
+    return ViewSettings(6_000_000, GEOMETRY, STYLE_5_5, "UTC", check_crc=check_crc)
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
+    """Rebuild in this process."""
+    from broker.rebuild.sequential import rebuild
+
+    begun, cpu = perf_counter(), cpu_seconds()
+    files = find_log_files(store, FILE_SIZE)
+    found = rebuild(files, settings(check_crc=check_crc), out, upto=OFFSET_MAX)
+    return {
+        "messages": found.record_count, "bytes": found.end, "seconds": perf_counter() - begun,
+        "cpu": cpu_seconds() - cpu, "rss_mib": anonymous_mib(os.getpid()),
+    }  # fmt: skip
+
+
+def run_verify(store: Path, views: Path) -> dict[str, float]:
+    """Check a log and its views in this process."""
+    from broker.files.disk import Disk
+    from broker.tools.store_access import Sizes
+    from broker.tools.verify.verification import VerifyOptions, verify
+
+    begun, cpu = perf_counter(), cpu_seconds()
+    sizes = Sizes(FILE_SIZE, 6_000_000, GEOMETRY, STYLE_5_5, "UTC")
+    found = verify(Disk(), store, sizes, VerifyOptions(views=views))
+    if found.findings:
+        raise SystemExit(f"verify found {found.counts}")
+    return {"seconds": perf_counter() - begun, "cpu": cpu_seconds() - cpu}
+
+
+def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, Any]:
+    """Rebuild several times in one Spark session; the first job warms it."""
+    from broker.backfill.session import open_session, spark_mapper
+    from broker.rebuild.parallel import Job, rebuild_parallel
+
+    begun = perf_counter()
+    session = open_session(f"local[{workers}]", name="bench")
+    started = perf_counter() - begun
+    files, seconds, peak = find_log_files(store, FILE_SIZE), [], [0.0]
+    with sampled_workers(peak):
+        for _ in range(jobs):
+            shutil.rmtree(out, ignore_errors=True)
+            begun = perf_counter()
+            rebuild_parallel(
+                Job(files, settings(), out, OFFSET_MAX, workers=workers), spark_mapper(session)
+            )
+            seconds.append(perf_counter() - begun)
+    session.stop()
+    return {"session": started, "first": seconds[0], "warm": seconds[1:], "rss_mib": peak[0]}
+
+
+def run_reput(store: Path) -> dict[str, float]:
+    """Let the broker's own dispatch build the views of a store that has none."""
+    from broker.files.disk import Disk
+    from broker.store.settings import StoreSettings
+    from broker.store.structures import Structures
+
+    parts = Structures(
+        StoreSettings(
+            directory=store, commit_log_file_size_bytes=FILE_SIZE, index_slot_count=5_000_000,
+            index_entry_count_max=20_000_000, time_zone="UTC",
+            explicit=frozenset({"index_slot_count", "index_entry_count_max"}),
+        ),
+        Disk(),
+    )  # fmt: skip
+    begun, cpu = perf_counter(), cpu_seconds()
+    for _ in parts.recover():
+        pass
+    found = {"seconds": perf_counter() - begun, "cpu": cpu_seconds() - cpu}
+    parts.close()
+    return found
+
+
+def anonymous_mib(process_id: int) -> float:
+    """Return a process's RssAnon."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    match = re.search(r"RssAnon:\s+(\d+)", status)
+    return int(match[1]) / 1024 if match else 0.0
+
+
+@contextmanager
+def sampled_workers(peak: list[float]) -> Iterator[None]:
+    """Note the largest RssAnon any Python worker of Spark ever has meanwhile."""
+    ended = threading.Event()
+
+    def sample() -> None:
+        while not ended.wait(SAMPLE_SECONDS):
+            for process_id in _spark_workers():
+                try:
+                    peak[0] = max(peak[0], anonymous_mib(process_id))
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _spark_workers() -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def measured(*arguments: object) -> dict[str, Any]:
+    """Run this file as a process and return what it printed."""
+    command = [sys.executable, str(Path(__file__)), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    print(json.dumps({"run": [str(a) for a in arguments[:1]], **result}), file=sys.stderr)
+    return result
+
+
+@contextmanager
+def scratch_log(count: int, *, body: int = 1024, keys: str = "ascii") -> Iterator[Path]:
+    """Make a log for a while."""
+    with tempfile.TemporaryDirectory(
+        prefix="pocketmq-bench-", dir=os.environ.get("BENCH_DIR")
+    ) as place:
+        store = Path(place) / "store"
+        write_log(store, count, body=body, file_size=FILE_SIZE, keys=keys)
+        yield store
+
+
+def seconds_to_read(store: Path) -> float:
+    """Return how long `cat` takes for the log, its output thrown away."""
+    begun = perf_counter()
+    files = sorted(str(path) for path in (store / "commitlog").iterdir())
+    subprocess.run(["cat", *files], stdout=subprocess.DEVNULL, check=True)
+    return perf_counter() - begun
+
+
+def rebuild_figures(rounds: int) -> list[Measured]:
+    """Store rebuild and verify on one core, beside `cat` of the same files, and a CJK store."""
+    plain, crc, checked, megabytes, times, memory = [], [], [], [], [], []
+    with scratch_log(COUNT) as store:
+        out = store.parent / "views"
+        for number in range(rounds + 1):
+            read = seconds_to_read(store)
+            shutil.rmtree(out, ignore_errors=True)
+            run = measured("rebuild", store, out)
+            shutil.rmtree(out)
+            with_crc = measured("rebuild", store, out, "crc")
+            check = measured("verify", store, out)
+            if not number:
+                continue  # The first runs pay for memory the machine had never touched.
+            plain.append(run["messages"] / run["cpu"] / 1000)
+            crc.append(with_crc["messages"] / with_crc["cpu"] / 1000)
+            checked.append(with_crc["messages"] / check["cpu"] / 1000)
+            megabytes.append(run["bytes"] / run["cpu"] / 1e6)
+            times.append(run["seconds"] / read)
+            memory.append(run["rss_mib"])
+    with scratch_log(COUNT // 4, keys="cjk") as store:
+        runs = [measured("rebuild", store, store.parent / f"v{n}") for n in range(rounds)]
+    cjk = [run["messages"] / run["cpu"] / 1000 for run in runs]
+    unit = "k msg/CPU s"
+    return [
+        _figure("rebuild", "`store rebuild`, 1 KiB, 3 index entries", plain, unit, "≥ 500"),
+        _figure("rebuild_crc", "the same with every CRC checked", crc, unit, "≥ 350"),
+        _figure("rebuild_cjk", "the same, keys that are not ASCII", cjk, unit, "≥ 250"),
+        _figure("rebuild_mb", "`store rebuild`, log bytes", megabytes, "MB/CPU s", ""),
+        _figure("rebuild_cat", "`store rebuild` ÷ `cat` of the same files, wall", times, "×", ""),
+        _figure("rebuild_rss", "RssAnon of `store rebuild`", memory, "MiB", ""),
+        _figure("verify", "`store verify`, CRCs and all views", checked, unit, ""),
+    ]
+
+
+def backfill_figures(rounds: int) -> list[Measured]:
+    """Spark on one and on two cores in warm sessions; memory of its workers at 1× and 5×."""
+    ratios, one, two, memory = [], [], [], []
+    with scratch_log(COUNT) as store:
+        for number in range(rounds):
+            order = (1, 2) if number % 2 else (2, 1)
+            found = {n: measured("backfill", store, store.parent / "b", n, 4) for n in order}
+            one.append(median(found[1]["warm"]))
+            two.append(median(found[2]["warm"]))
+            ratios.append(one[-1] / two[-1])
+            memory.append(max(run["rss_mib"] for run in found.values()))
+    with scratch_log(5 * COUNT) as store:
+        large = measured("backfill", store, store.parent / "b", 2, 1)
+    return [
+        _figure("backfill_ratio", "backfill local[1] ÷ local[2], warm", ratios, "×", "≥ 1.5"),
+        _figure("backfill_one", "backfill job on local[1], 2 M messages", one, "s", ""),
+        _figure("backfill_two", "backfill job on local[2], 2 M messages", two, "s", ""),
+        _figure("worker_rss", "RssAnon of a Spark worker, 2.5 GB log", memory, "MiB", "≤ 400"),
+        _figure("worker_rss_5", "the same, 12.7 GB log", [large["rss_mib"]], "MiB", "≤ 400"),
+    ]
+
+
+def reput_figures(rounds: int) -> list[Measured]:
+    """The broker's own dispatch of a log without views."""
+    rates = []
+    with scratch_log(REPUT_COUNT) as store:
+        for _ in range(rounds):
+            run = measured("reput", store)
+            rates.append(REPUT_COUNT / run["cpu"] / 1000)
+            for name in ("consumequeue", "index", "pocketmq", "checkpoint", "abort"):
+                path = store / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    what = "online reput at a start without views"
+    return [_figure("reput", what, rates, "k msg/CPU s", "")]
+
+
+def _figure(name: str, what: str, values: list[float], unit: str, wanted: str) -> Measured:
+    return Measured(name, what, median(values), unit, wanted, values)
+
+
+def main() -> None:
+    """Run one measured process."""
+    kind, *rest = sys.argv[1:]
+    if kind == "rebuild":
+        result: dict[str, Any] = run_rebuild(
+            Path(rest[0]), Path(rest[1]), check_crc=rest[2:] == ["crc"]
+        )
+    elif kind == "verify":
+        result = run_verify(Path(rest[0]), Path(rest[1]))
+    elif kind == "backfill":
+        result = run_backfill(Path(rest[0]), Path(rest[1]), int(rest[2]), int(rest[3]))
+    else:
+        result = run_reput(Path(rest[0]))
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

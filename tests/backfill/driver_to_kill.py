@@ -1,0 +1,38 @@
+"""A driver that ends by SIGKILL after some tasks: python driver_to_kill.py STORE OUT TASKS.
+
+It has a Spark session of its own, so that Spark's workers die with it.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from broker.backfill.job import new_job, run
+from broker.backfill.session import open_session, spark_mapper
+from broker.format.index_layout import IndexGeometry
+from broker.rebuild.log_files import ViewSettings
+
+
+def main(store: str, out: str, tasks_left: int, *sizes: int) -> None:
+    log_bytes, queue_bytes, slots, entries = sizes
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    session = open_session("local[1]", settings=quick)
+    mapper = spark_mapper(session)
+
+    def mortal(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        nonlocal tasks_left
+        if len(tasks) > tasks_left:
+            list(mapper(function, tasks[:tasks_left]))
+            os.kill(os.getpid(), signal.SIGKILL)
+        tasks_left -= len(tasks)
+        return mapper(function, tasks)
+
+    settings = ViewSettings(queue_bytes, IndexGeometry(slots, entries), "5.5", "UTC")
+    run(new_job(Path(store), Path(out), settings, log_file_bytes=log_bytes), mortal)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

@@ -1,0 +1,148 @@
+"""What is checked and sent before Spark runs anything; see test_spark.py for the rest."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.backfill.session import (
+    LOG_SETTINGS,
+    SMALL_TASKS_PER_WORKER,
+    TaskFailed,
+    check_java,
+    is_submitted,
+    open_session,
+    package_archive,
+    spark_mapper,
+)
+from broker.model.errors import SparkMissing
+from broker.rebuild.manifest import mark_file
+
+
+def java_home(directory: Path, told: str, code: int = 0) -> str:
+    """A Java runtime that says this of its version."""
+    java = directory / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit {code}\n")
+    java.chmod(0o755)
+    return str(directory)
+
+
+def test_java_must_be_there_run_and_be_new_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path / "17", 'openjdk version "17.0.15"'))
+    check_java()
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path / "8", 'java version "1.8.0_1"'))
+    with pytest.raises(SparkMissing, match="is version 1, Spark needs 17"):
+        check_java()
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path / "broken", "", 1))
+    with pytest.raises(SparkMissing, match="does not run"):
+        open_session()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    with pytest.raises(SparkMissing, match="does not run"):
+        check_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SparkMissing, match="apt-get install"):
+        check_java()
+
+
+def test_pyspark_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, 'openjdk version "21"'))
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(SparkMissing, match="pip install"):
+        open_session()
+
+
+def test_spark_submit_is_known_by_what_it_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert not is_submitted()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert is_submitted()
+
+
+def test_workers_get_this_package_and_need_no_other_of_ours() -> None:
+    archive = package_archive()
+    with zipfile.ZipFile(archive) as opened:
+        assert "broker/rebuild/parallel.py" in opened.namelist()
+    code = "import broker.rebuild.parallel as p; print(p.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": str(archive)}, cwd=archive.parent,
+    )  # fmt: skip
+    assert done.stdout.startswith(str(archive))
+
+
+class Context:
+    """A Spark context that runs everything here and notes how many partitions it was told."""
+
+    defaultParallelism = 2  # noqa: N815 - Spark's name
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.partitions: list[int] = []
+        self.error = error
+
+    def parallelize(self, tasks: Any, partitions: int) -> Any:
+        self.partitions.append(partitions)
+        return SimpleNamespace(map=lambda function: self._spread(function, tasks))
+
+    def _spread(self, function: Any, tasks: Any) -> Any:
+        def collect() -> list[Any]:
+            if self.error is not None:
+                raise self.error
+            return [function(task) for task in tasks]
+
+        return SimpleNamespace(collect=collect)
+
+
+def session(context: Context) -> Any:
+    return SimpleNamespace(sparkContext=context)
+
+
+def test_large_tasks_go_alone_and_small_ones_in_lots(tmp_path: Path) -> None:
+    context = Context()
+    assert spark_mapper(session(context))(len, ["a"] * 50) == [1] * 50
+    assert spark_mapper(session(context), 7)(len, ["a"] * 50) == [1] * 50
+    assert spark_mapper(session(context), 7)(len, ["a"] * 3) == [1] * 3
+    (tmp_path / "consumequeue").mkdir()
+    (tmp_path / "consumequeue" / "file").touch()
+    spark_mapper(session(context))(mark_file, [(str(tmp_path), "consumequeue/file")] * 50)
+    assert context.partitions == [50, 7, 3, 2 * SMALL_TASKS_PER_WORKER]
+    assert list(spark_mapper(session(context))(len, [])) == []
+
+
+TRACE = "An exception\nTraceback (most recent call last):\n  File\nOSError: the disk is full\n"
+DEATH = (
+    "An error occurred\n: SparkException: Job aborted: Task 1 failed 4 times, most recent failure: "
+    "Lost task 1.3: Python worker exited unexpectedly (crashed). Consider setting 'x'\n\tat java"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (TRACE, "OSError: the disk is full"),
+        (DEATH, "Lost task 1.3: Python worker exited unexpectedly (crashed)."),
+        (
+            "An error occurred\n: SparkException: no master answers\n\tat",
+            "SparkException: no master answers",
+        ),
+        ("the cluster is gone", "the cluster is gone"),
+        ("", ""),
+    ],
+)
+def test_a_failed_job_says_why_in_a_line(told: str, reason: str) -> None:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    with pytest.raises(TaskFailed) as caught:
+        spark_mapper(session(Context(Py4JError(told))))(len, ["a"])
+    assert str(caught.value) == reason
+
+
+def test_spark_has_a_quiet_log() -> None:
+    assert "rootLogger.level = error" in LOG_SETTINGS.read_text()

@@ -1,0 +1,265 @@
+"""Everything that runs on Spark, in one file: one worker of pytest-xdist has it, and one session.
+
+Worker processes that die, drivers that die, damage: the views are the same bytes all the same, or
+there is an error that says why.
+"""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PythonException
+
+from broker.backfill.analytics import (
+    committed_offsets,
+    consumer_lag,
+    duplicate_keys,
+    largest_keys,
+    messages_per_hour,
+)
+from broker.backfill.job import new_job, run
+from broker.backfill.progress import Phase, status
+from broker.backfill.readers import read_consume_queue, read_index, read_messages
+from broker.backfill.session import check_java, open_session, spark_mapper, worker_count
+from broker.files.disk import Disk
+from broker.format.message_columns import MESSAGE_COLUMNS
+from broker.format.record import decode_record
+from broker.format.record_scan import RecordScan
+from broker.model.errors import Corruption, SparkMissing, ViewFailed
+from broker.model.message import StoredMessage
+from broker.rebuild.parallel import Job
+from broker.rebuild.sequential import rebuild
+from broker.tools.dump import index_rows, queue_units
+from tests.backfill import driver_to_kill, faults
+from tests.backfill.faults import faulty
+from tests.cli.command_line import run as run_command
+from tests.fakes.log_bytes import golden_files, golden_settings, rebuilt_files, views
+from tests.golden_stores import GoldenStores
+from tests.tools.offline import sizes_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+IDENTICAL = ("basic", "semantics", "propcrc", "rebuild-base", "v533", "rebuild-all-full.after")
+"""Stores whose views RocketMQ itself built from the whole log."""
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator["SparkSession"]:
+    try:
+        check_java()
+    except SparkMissing:
+        pytest.skip("Java is missing: a runtime of version 17 or newer")
+    try:
+        check_java()
+    except SparkMissing:
+        pytest.skip("no Java runtime of version 17 or newer")
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.log.level": "OFF",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    session = open_session("local[2]", settings=settings)
+    yield session
+    session.stop()
+
+
+def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> Job:
+    size = golden.manifest(name)["params"]["mappedFileSizeCommitLog"]
+    settings = golden_settings(golden, name, check_crc=True)
+    return new_job(golden.store(name), out, settings, log_file_bytes=size, **options)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_any_number_of_partitions_gives_rocketmqs_bytes(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path, partitions: int
+) -> None:
+    cuts = {"piece_size": 40_000, "piece_entries": 300} if partitions > 1 else {}
+    jobs = [job_of(golden, name, tmp_path / name, workers=partitions, **cuts) for name in IDENTICAL]
+    with ThreadPoolExecutor(4) as drivers:  # Each of them waits for Spark most of the time.
+        list(drivers.map(lambda job: run(job, spark_mapper(spark, partitions)), jobs))
+    for name, job in zip(IDENTICAL, jobs, strict=True):
+        assert views(job.out) == views(golden.store(name)), name
+        rebuild(job.files, job.settings, tmp_path / "one" / name, upto=job.upto)
+        assert rebuilt_files(job.out) == rebuilt_files(tmp_path / "one" / name)
+
+
+def test_what_a_real_broker_forgot_comes_back(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path
+) -> None:
+    """RocketMQ left queues and index out for files older than the newest ten; this does not."""
+    run(job_of(golden, "rebuild-all.before", tmp_path), spark_mapper(spark))
+    assert views(tmp_path) == views(golden.store("rebuild-all-full.after"))
+
+
+@pytest.mark.parametrize("fault", [faults.die_at_third_write, faults.die_after, faults.fail_once])
+def test_a_task_that_fails_once_is_done_again(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path, fault: faults.Fault
+) -> None:
+    job = job_of(golden, "semantics", tmp_path / "out", workers=2, piece_entries=300)
+    run(job, faulty(spark_mapper(spark), fault, tmp_path))
+    assert views(job.out) == views(golden.store("semantics"))
+    assert (tmp_path / f"{fault.__name__}-read_range").exists()
+    assert (tmp_path / f"{fault.__name__}-build_piece").exists()
+
+
+def test_a_task_that_always_fails_ends_the_job_and_says_why(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path
+) -> None:
+    job = job_of(golden, "semantics", tmp_path / "out")
+    with pytest.raises(ViewFailed, match=r"4 tries: OSError: .*No space left on device"):
+        run(job, faulty(spark_mapper(spark), faults.fail_always, tmp_path))
+    progress = status(job.out)
+    assert progress is not None
+    assert progress.phase is Phase.PLANNED
+
+
+def test_a_driver_that_was_killed_is_gone_on_from(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path
+) -> None:
+    job = job_of(golden, "rebuild-base", tmp_path / "out")
+    settings = job.settings
+    sizes = (job.files[0].size, settings.consume_queue_file_bytes, *settings.geometry)
+    store = str(golden.store("rebuild-base"))
+    command = [sys.executable, driver_to_kill.__file__, store, str(job.out), "10", *map(str, sizes)]
+    killed = subprocess.run(command, capture_output=True, text=True)
+    assert killed.returncode == -9, killed.stderr
+    left = status(job.out)
+    assert left is not None
+    assert (left.phase, left.ranges_finished, left.is_running) == (Phase.READING, 10, False)
+    counts: dict[str, int] = {}
+    mapper = spark_mapper(spark)
+
+    def counted(function: Any, tasks: Any) -> Any:
+        counts[function.__name__] = len(tasks)
+        return mapper(function, tasks)
+
+    run(replace(job, settings=replace(settings, check_crc=False)), counted)
+    assert counts["read_range"] == len(job.files) - 10
+    assert views(job.out) == views(golden.store("rebuild-base"))
+
+
+def test_damage_is_told_as_a_check_of_the_store_tells_it(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path
+) -> None:
+    job = job_of(golden, "crash-flip.before", tmp_path / "out", workers=2, piece_size=40_000)
+    with pytest.raises(Corruption, match=r"is damaged at byte .*the CRC of its body is wrong"):
+        run(job, spark_mapper(spark))
+    built = run(replace(job, accept_holes=True), spark_mapper(spark))
+    assert [hole["is_followed"] for hole in built["holes"]] == [True]
+
+
+def test_the_command_line_builds_and_checks(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    store, out = str(golden.store("v533")), str(tmp_path / "out")
+    done = run_command("backfill", "run", store, "--out", out, "--time-zone", "UTC")
+    assert (done.code, done.document["queues"] > 0) == (0, True)
+    checked = run_command("backfill", "verify", out, "--against", store, "--master", "local[2]")
+    assert (checked.code, checked.document) == (0, [])
+
+
+def plain(golden: GoldenStores, name: str) -> list[StoredMessage]:
+    """All messages of a store, decoded one by one."""
+    return [
+        decode_record(Path(file.path).read_bytes(), position)
+        for file in golden_files(golden, name)
+        for position, _ in RecordScan(Path(file.path).read_bytes(), file.base)
+    ]
+
+
+def rows_of(frame: "DataFrame", *order: str) -> list[dict[str, Any]]:
+    rows = [row.asDict() for row in frame.collect()]
+    return sorted(rows, key=lambda row: [row[name] for name in order])
+
+
+@pytest.mark.parametrize("name", ["basic", "semantics"])
+def test_messages_are_what_decoding_each_record_gives(
+    spark: "SparkSession", golden: GoldenStores, name: str
+) -> None:
+    found = rows_of(read_messages(spark, golden.store(name)), "physical_offset")
+    for row in found:
+        row["body"] = bytes(row["body"])
+    for row, message in zip(found, plain(golden, name), strict=True):
+        wanted = {column.name: column.value(message) for column in MESSAGE_COLUMNS}
+        assert row == wanted | {"properties": message.properties}
+
+
+def test_units_and_entries_are_those_of_a_dump(spark: "SparkSession", golden: GoldenStores) -> None:
+    store, sizes = golden.store("semantics"), sizes_of(golden.manifest("semantics"))
+    units = rows_of(read_consume_queue(spark, store), "topic", "queue_id", "queue_offset")
+    assert units == [
+        {"topic": topic, "queue_id": queue_id, **unit._asdict()}
+        for topic, queue_id in sorted({(row["topic"], row["queue_id"]) for row in units})
+        for unit in queue_units(Disk(), store, sizes, topic=topic, queue_id=queue_id)
+    ]
+    entries = rows_of(read_index(spark, store, sizes.geometry), "file", "number")
+    assert entries == [row._asdict() for row in index_rows(Disk(), store, sizes)]
+
+
+def test_reading_ends_at_damage_or_tells_it_as_a_row(
+    spark: "SparkSession", golden: GoldenStores
+) -> None:
+    store = golden.store("crash-flip.before")
+    options: Any = {"columns": ("topic", "physical_offset"), "check_crc": True}
+    with pytest.raises(PythonException, match=r"Corruption: .*the CRC of its body is wrong"):
+        read_messages(spark, store, **options).collect()
+    rows = read_messages(spark, store, on_damage="skip", **options).collect()
+    told = [row.damage for row in rows if row.damage]
+    assert len(told) == 1
+    assert "the CRC of its body is wrong" in told[0]
+    assert len(rows) == len(plain(golden, "crash-flip.before"))
+
+
+def test_questions_are_answered_as_counting_answers_them(
+    spark: "SparkSession", golden: GoldenStores
+) -> None:
+    store, messages = golden.store("semantics"), plain(golden, "semantics")
+    names = ("topic", "keys", "message_id", "store_timestamp_ms", "store_size", "physical_offset")
+    frame = read_messages(spark, store, columns=names).cache()
+    hours = Counter((m.topic, m.store_timestamp_ms // 3_600_000) for m in messages)
+    found = messages_per_hour(frame).collect()
+    assert {(r.topic, int(r.hour.timestamp()) // 3_600): r.messages for r in found} == hours
+    keyed = Counter((m.topic, key) for m in messages for key in set(m.keys))
+    largest = largest_keys(frame, count=7).collect()
+    wanted = sorted((-count, *key) for key, count in keyed.items())[:7]
+    assert [(-r.messages, r.topic, r.key) for r in largest] == wanted
+    sizes: Counter[tuple[str, str]] = Counter()
+    for message in messages:
+        sizes.update(dict.fromkeys([(message.topic, k) for k in message.keys], message.store_size))
+    heaviest = largest_keys(frame, by="bytes", count=7).collect()
+    assert [r.bytes for r in heaviest] == sorted(sizes.values(), reverse=True)[:7]
+    ids = Counter((m.topic, m.unique_key) for m in messages if m.unique_key)
+    twice = {key: count for key, count in ids.items() if count > 1}
+    repeated = duplicate_keys(frame, of="message_id").collect()
+    assert {(r.topic, r.key): r.messages for r in repeated} == twice
+    assert {(r.topic, r.key): r.messages for r in duplicate_keys(frame).collect()} == {
+        key: count for key, count in keyed.items() if count > 1
+    }
+
+
+def test_the_lag_is_the_end_of_a_queue_less_what_was_committed(
+    spark: "SparkSession", golden: GoldenStores
+) -> None:
+    store = golden.store("semantics")
+    queues = golden.manifest("semantics")["queues"]
+    ends = {(queue["topic"], queue["queueId"]): queue["maxOffset"] for queue in queues}
+    rows = consumer_lag(store, read_consume_queue(spark, store)).collect()
+    assert len(rows) == len(committed_offsets(store))
+    for row in rows:
+        end = ends.get((row.topic, row.queue_id))
+        assert row.max_offset == end or not end
+        assert row.lag == max((end or 0) - row.committed_offset, 0)
+
+
+def test_the_map_goes_to_as_many_partitions_as_asked(spark: "SparkSession") -> None:
+    assert worker_count(spark) == 2
+    assert list(spark_mapper(spark, 3)(len, ["a", "bb", "", "ccc"])) == [1, 2, 0, 3]
+    assert list(spark_mapper(spark)(len, [])) == []

@@ -1,0 +1,94 @@
+"""What is wrong with a store, a directory or an option is told before Spark starts."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.backfill.conftest import Started
+from tests.cli.command_line import run
+from tests.fakes.log_bytes import views
+from tests.golden_stores import GoldenStores
+
+
+def test_an_output_directory_must_be_free(
+    golden: GoldenStores, tmp_path: Path, started: Started
+) -> None:
+    store = str(golden.store("basic"))
+    done = run("backfill", "run", store, "--out", store)
+    assert done.code == 4
+    assert "it is a store itself" in done.err
+    assert "--out DIR2" in done.err
+    (tmp_path / "index").mkdir()
+    assert "no backfill wrote" in run("backfill", "plan", store, "--out", str(tmp_path)).err
+    assert started.masters == []
+
+
+def test_a_store_must_be_there(tmp_path: Path) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    assert run("backfill", "plan", str(tmp_path / "none"), *out).code == 3
+    (tmp_path / "holiday.jpg").touch()
+    done = run("backfill", "plan", str(tmp_path), *out)
+    assert done.code == 4
+    assert "holiday.jpg" in done.err
+
+
+def test_queues_with_an_extension_are_built_when_that_is_agreed_to(
+    golden: GoldenStores, tmp_path: Path, started: Started
+) -> None:
+    arguments = ("backfill", "run", str(golden.store("cqext")), "--out", str(tmp_path / "out"))
+    refused = run(*arguments)
+    assert refused.code == 4
+    assert "consumequeue_ext" in refused.err
+    assert run(*arguments, "--yes").code == 0
+    found, wanted = views(tmp_path / "out"), views(golden.store("cqext"))
+    assert [found[name] for name in found if "index" in name] == [
+        wanted[name] for name in wanted if "index" in name
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--piece-size", "64kB"), "is not a number, alone or with one of"),
+        (("--piece-size", "0"), "no size above 0"),
+        (("--conf", "spark.a"), "is not NAME=VALUE"),
+        (("--compat", "5.4"), "5.4"),
+        (("--time-zone", "Mars"), "time zone"),
+        (("--partitions", "0"), "--partitions"),
+        (("--set", "nonsense=1"), "nonsense"),
+    ],
+)
+def test_wrong_options_are_refused(
+    golden: GoldenStores, tmp_path: Path, started: Started, options: tuple[str, str], told: str
+) -> None:
+    store, out = str(golden.store("basic")), str(tmp_path / "out")
+    done = run("backfill", "run", store, "--out", out, *options)
+    assert done.code == 2
+    assert told in done.err
+    assert started.masters == []
+
+
+def test_less_than_the_log_can_be_asked_for(
+    golden: GoldenStores, tmp_path: Path, started: Started
+) -> None:
+    store, out = str(golden.store("rebuild-base")), str(tmp_path / "out")
+    records = golden.manifest("rebuild-base")["records"]
+    place = str(records[100]["phy"])
+    done = run("backfill", "run", store, "--out", out, "--upto", place)
+    assert (done.document["records"], done.document["upto"]) == (100, int(place))
+
+
+def test_a_store_in_use_is_read_as_far_as_it_is_flushed(
+    golden: GoldenStores, tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from broker.tools import store_access
+    from broker.tools.verify import tables
+
+    records = golden.manifest("rebuild-base")["records"]
+    monkeypatch.setattr(store_access, "is_live", lambda directory: True)
+    monkeypatch.setattr(tables, "flushed_upto", lambda disk, directory: records[50]["phy"])
+    arguments = (str(golden.store("rebuild-base")), "--out", str(tmp_path / "out"))
+    assert run("backfill", "run", *arguments).code == 4
+    done = run("backfill", "run", *arguments, "--read-only")
+    assert done.document["records"] == 50
+    assert "The store is in use" in done.err

@@ -1,0 +1,164 @@
+"""The bar: on a terminal only, seldom redrawn, whole at the end, closed whatever happens."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from broker.cli.progress import REDRAW_SECONDS, amount, progress
+
+DRAWN = "\r"
+"""What every drawing begins with."""
+CURSOR_SHOWN = "\x1b[?25h\n"
+
+
+class Terminal(io.StringIO):
+    """A terminal; after `hang_up` nothing can be written to it."""
+
+    is_gone = False
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.is_gone:
+            raise OSError(5, "Input/output error")
+        return super().write(text)
+
+    def hang_up(self) -> None:
+        self.is_gone = True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time, for click's estimate of the rest as well."""
+    clock = Clock()
+    monkeypatch.setattr("time.time", clock)
+    return clock
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error as a terminal."""
+    terminal = Terminal()
+    # Not sys.stderr itself: pytest puts its own there between a fixture and its test.
+    monkeypatch.setattr("broker.cli.progress.sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return terminal
+
+
+def test_off_a_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Reading", 2 << 30) as tell:
+        tell(2 << 30)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_nor_on_a_terminal_that_is_to_stay_plain(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with progress("Reading", 100) as tell:
+        tell(100)
+    assert terminal.getvalue() == ""
+
+
+def test_nor_when_there_is_nothing_to_do(terminal: Terminal) -> None:
+    with progress("Reading", 0) as tell:
+        tell(0)
+    assert terminal.getvalue() == ""
+
+
+def test_a_process_may_have_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (None, closed):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress("Reading", 100) as tell:
+            tell(100)
+
+
+def test_on_a_terminal_it_tells_share_rest_and_speed(
+    terminal: Terminal, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress("Reading", 4_000_000, clock=clock) as tell:
+        clock.now = 1.0
+        tell(1_000_000)
+        assert "25%  00:00:03  1.0 MB  1.0 MB/s" in terminal.getvalue()
+        clock.now = 2.0
+        tell(3_000_000)
+    text = terminal.getvalue()
+    assert text.startswith(DRAWN)
+    assert "Reading" in text
+    assert "100%  4.0 MB  2.0 MB/s" in text
+    assert capsys.readouterr().out == ""
+
+
+def test_it_is_drawn_ten_times_a_second_at_most(terminal: Terminal, clock: Clock) -> None:
+    with progress("Reading", 4_000, clock=clock) as tell:
+        for step in range(4_000):
+            clock.now = step / 2_000
+            tell(1)
+        drawn = terminal.getvalue().count(DRAWN)
+        assert 10 < drawn <= 2 / REDRAW_SECONDS + 1
+    assert "100%" in terminal.getvalue()
+
+
+def test_what_was_told_last_is_drawn_in_the_end(terminal: Terminal, clock: Clock) -> None:
+    with progress("Reading", 100, clock=clock) as tell:
+        tell(60)
+        assert "60%" not in terminal.getvalue()
+    assert "60%" in terminal.getvalue()
+    assert terminal.getvalue().endswith(CURSOR_SHOWN)
+
+
+def test_more_than_was_expected_is_no_more_than_all(terminal: Terminal, clock: Clock) -> None:
+    with progress("Reading", 100, clock=clock) as tell:
+        tell(250)
+    assert "100%" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("kind", [ValueError, OSError, KeyboardInterrupt])
+def test_an_error_leaves_the_line_ended_and_the_cursor_shown(
+    terminal: Terminal, clock: Clock, kind: type[BaseException]
+) -> None:
+    with pytest.raises(kind), progress("Reading", 100, clock=clock) as tell:
+        tell(10)
+        raise kind
+    assert terminal.getvalue().endswith(CURSOR_SHOWN)
+
+
+def test_work_goes_on_when_the_terminal_is_gone(terminal: Terminal, clock: Clock) -> None:
+    done = 0
+    with progress("Reading", 100, clock=clock) as tell:
+        terminal.hang_up()
+        for step in range(100):
+            clock.now = float(step)
+            tell(1)
+            done += 1
+    assert done == 100
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_500, "1.5 kB"),
+        (620_000_000, "620 MB"),
+        (2_550_000_000, "2.5 GB"),
+        (7_000_000_000_000_000, "7000 TB"),
+    ],
+)
+def test_amounts(count: int, text: str) -> None:
+    assert amount(count) == text

@@ -1,0 +1,160 @@
+"""Logs made to measure, and their views as the broker's own dispatch builds them.
+
+log = LogBytes(tmp_path / "s", file_size=4096)
+log.add("T", queue_offset=0, keys="a b"); log.add("T", queue_offset=1); log.close()
+dispatched(log.store, settings, tmp_path / "views")     what a rebuild has to equal
+"""
+
+from pathlib import Path
+
+from broker.format.hosts import host_from_text
+from broker.format.index_layout import STYLE_5_5, IndexGeometry
+from broker.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    offset_file_name,
+    zone_from_name,
+)
+from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
+from broker.format.record_scan import dispatch_entry
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue_table import ConsumeQueueTable
+from broker.log.hash_index import HashIndex
+from broker.model.delay_levels import DelayLevels
+from broker.model.message import PutAddress, PutRow
+from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
+from tests.fakes.golden_log import files_below
+from tests.fakes.quick_disk import QuickDisk
+from tests.golden_stores import GoldenStores
+
+TIME_MS = 1_795_000_000_000
+IPV4 = host_from_text("127.0.0.1:10911")
+IPV6 = host_from_text("[2001:db8::7]:10911")
+SMALL = ViewSettings(200, IndexGeometry(7, 10), STYLE_5_5, "UTC")
+"""Ten units a queue file, nine entries an index file."""
+EVERYTHING = 1 << 62
+
+
+class LogBytes:
+    """A commit log in the making."""
+
+    def __init__(self, store: Path, file_size: int = 4096, *, base: int = 0) -> None:
+        self.store = store
+        self.file_size = file_size
+        self.files: list[bytearray] = [bytearray()]
+        self.base = base
+        self.places: list[int] = []
+
+    @property
+    def end(self) -> int:
+        return self.base + (len(self.files) - 1) * self.file_size + len(self.files[-1])
+
+    def add(
+        self,
+        topic: str = "T",
+        queue_id: int = 0,
+        *,
+        queue_offset: int = 0,
+        body: bytes = b"body",
+        block: bytes = b"",
+        keys: str = "",
+        time_ms: int = TIME_MS,
+        flags: int = 0,
+        born: bytes = IPV4,
+        host: bytes = IPV4,
+    ) -> int:
+        """Append a record; returns where it lies."""
+        block += f"KEYS\x01{keys}\x02".encode() if keys else b""
+        row: PutRow = (body, block, 0, time_ms, born, "", "", "")
+        address = PutAddress(topic, queue_id, host, flags)
+        sizes = record_sizes(address, [row])
+        left = self.file_size - len(self.files[-1])
+        if sizes[0] + BLANK_SIZE > left:
+            self.roll()
+        place = self.end
+        record = encode_records(
+            address, [row], sizes, queue_offset=queue_offset, physical_offset=place,
+            store_timestamp_ms=time_ms,
+        )  # fmt: skip
+        self.files[-1] += record
+        self.places.append(place)
+        return place
+
+    def roll(self) -> None:
+        """Close the file with a BLANK."""
+        left = self.file_size - len(self.files[-1])
+        self.files[-1] += encode_blank(left) + bytes(left - BLANK_SIZE)
+        self.files.append(bytearray())
+
+    def damage(self, place: int, content: bytes) -> None:
+        """Write over bytes at a physical offset."""
+        number, position = divmod(place - self.base, self.file_size)
+        self.files[number][position : position + len(content)] = content
+
+    def close(self) -> "LogBytes":
+        """Write all files at their full length."""
+        directory = self.store / COMMIT_LOG_DIRECTORY
+        directory.mkdir(parents=True)
+        for number, content in enumerate(self.files):
+            path = directory / offset_file_name(self.base + number * self.file_size)
+            path.write_bytes(bytes(content).ljust(self.file_size, b"\0"))
+        return self
+
+    def found(self) -> list[LogFile]:
+        """The files as a rebuild is given them."""
+        return find_log_files(self.store, self.file_size)
+
+
+def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> ViewSettings:
+    """What a golden store's views were built with."""
+    params = golden.manifest(name)["params"]
+    return ViewSettings(
+        params["mappedFileSizeConsumeQueue"],
+        IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),
+        "5.3" if name == "v533" else STYLE_5_5,
+        "UTC",
+        check_crc=check_crc,
+    )
+
+
+def golden_files(golden: GoldenStores, name: str) -> list[LogFile]:
+    """The log of a golden store."""
+    size = golden.manifest(name)["params"]["mappedFileSizeCommitLog"]
+    return find_log_files(golden.store(name), size)
+
+
+def views(directory: Path) -> dict[str, bytes]:
+    """Every file of the views below a directory, index files by their order."""
+    found = {
+        f"queue {name}": content
+        for name, content in files_below(directory / CONSUME_QUEUE_DIRECTORY).items()
+    }
+    contents = files_below(directory / INDEX_DIRECTORY).values()
+    return found | {f"index {number}": content for number, content in enumerate(contents)}
+
+
+def dispatched(store: Path, settings: ViewSettings, file_size: int, out: Path) -> dict[str, bytes]:
+    """The views of a log as the broker builds them record by record; names of files included."""
+    disk, levels = QuickDisk(), DelayLevels(settings.delay_levels)
+    log = CommitLog(disk, store / COMMIT_LOG_DIRECTORY, file_size)
+    log.load(read_only=True)
+    queues = ConsumeQueueTable(
+        disk, out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_bytes
+    )
+    index = HashIndex(
+        disk, out / INDEX_DIRECTORY, settings.geometry, style=settings.style,
+        zone=zone_from_name(settings.time_zone),
+    )  # fmt: skip
+    for _, file, position, _ in log.scan(log.min_offset):
+        entry = dispatch_entry(file.view, position, levels)
+        queues.apply([entry])
+        index.apply([entry])
+    for part in (queues, index, log):
+        part.close()
+    return files_below(out / CONSUME_QUEUE_DIRECTORY) | files_below(out / INDEX_DIRECTORY)
+
+
+def rebuilt_files(out: Path) -> dict[str, bytes]:
+    """The same of a rebuild."""
+    return files_below(out / CONSUME_QUEUE_DIRECTORY) | files_below(out / INDEX_DIRECTORY)

@@ -1,0 +1,89 @@
+"""Heads by column: the chain, the fields, and which records are sound."""
+
+from pathlib import Path
+
+import numpy as np
+
+from broker.format.columns.heads import (
+    BEHIND,
+    FRONT,
+    Heads,
+    read_heads,
+    rows_at,
+    sound_count,
+    starts,
+    words_of,
+)
+from broker.format.record import split_record
+from tests.fakes.log_bytes import IPV6, LogBytes
+
+
+def buffer_of(content: bytes) -> bytearray:
+    return bytearray(bytes(FRONT) + content + bytes(BEHIND))
+
+
+def heads_of(log: LogBytes) -> tuple[bytearray, Heads]:
+    buffer = buffer_of(bytes(log.files[0]))
+    return buffer, read_heads(buffer, starts(buffer, FRONT, FRONT + len(log.files[0])))
+
+
+def log_of_three(tmp_path: Path) -> LogBytes:
+    log = LogBytes(tmp_path / "s")
+    log.add("T", 1, queue_offset=7, body=b"one", keys="a")
+    log.add("%RETRY%" + "g" * 150, 2, queue_offset=8, body=b"", born=IPV6)
+    log.add("U", 3, queue_offset=9, body=b"three", host=IPV6, born=IPV6)
+    return log
+
+
+def test_every_field_is_the_plain_decoders(tmp_path: Path) -> None:
+    buffer, heads = heads_of(log_of_three(tmp_path))
+    for number, begin in enumerate(heads.begin.tolist()):
+        head, body, topic_begin, topic_end, block_begin, block_end = split_record(buffer, begin)
+        found = heads.take(slice(number, number + 1))
+        assert (found.size[0], found.magic[0], found.body_crc[0]) == head[:3]
+        assert (found.queue_id[0], found.queue_offset[0]) == (head[3], head[5])
+        assert (found.physical_offset[0], found.system_flag[0]) == head[6:8]
+        assert (found.born_timestamp_ms[0], found.store_timestamp_ms[0]) == (head[8], head[10])
+        assert (found.body_begin[0], found.body_size[0]) == (body, head[14])
+        assert (found.topic_begin[0], found.topic_size[0]) == (topic_begin, topic_end - topic_begin)
+        assert (found.block_begin[0], found.block_size[0]) == (block_begin, block_end - block_begin)
+    assert len(heads) == 3
+
+
+def test_the_chain_ends_at_a_record_that_leaves_the_buffer(tmp_path: Path) -> None:
+    log = log_of_three(tmp_path)
+    buffer = buffer_of(bytes(log.files[0]))
+    for missing in (1, 50, 100):
+        found = starts(buffer, FRONT, FRONT + len(log.files[0]) - missing)
+        assert found.tolist() == [FRONT + place for place in log.places[:2]]
+    assert starts(buffer, FRONT, FRONT).tolist() == []
+
+
+def test_what_is_unsound_ends_the_sound_records(tmp_path: Path) -> None:
+    damages = {"magic": (4, b"\0"), "own offset": (35, b"\x77"), "body length": (87, b"\x63")}
+    for position, content in damages.values():
+        log = log_of_three(tmp_path)
+        log.damage(log.places[0] + position, content)
+        _, heads = heads_of(log)
+        assert sound_count(heads, -FRONT) == 0
+    log = log_of_three(tmp_path)
+    log.damage(log.places[1] + 4, b"\0")
+    _, heads = heads_of(log)
+    assert sound_count(heads, -FRONT) == 1
+
+
+def test_a_size_no_record_has_ends_the_chain(tmp_path: Path) -> None:
+    for size in (0, 90, -1, 2**31 - 1):
+        log = log_of_three(tmp_path)
+        log.damage(log.places[1], (size & 0xFFFFFFFF).to_bytes(4))
+        _, heads = heads_of(log)
+        assert heads.begin.tolist() == [FRONT]
+
+
+def test_rows_and_words_are_the_bytes_there() -> None:
+    buffer = bytearray(range(64))
+    positions = np.array([0, 5, 40], dtype=np.int64)
+    assert [row.tobytes() for row in rows_at(buffer, positions, 3)] == [
+        bytes([0, 1, 2]), bytes([5, 6, 7]), bytes([40, 41, 42]),
+    ]  # fmt: skip
+    assert int(words_of(buffer)[8]) == int.from_bytes(bytes(range(8, 16)), "little")

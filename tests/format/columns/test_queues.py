@@ -1,0 +1,73 @@
+"""Queue numbers: the same for the same topic and queue id, whatever the topics look like."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from broker.format.columns import queues as module
+from broker.format.columns.heads import BEHIND, FRONT, Heads, Words, read_heads, starts
+from broker.format.columns.queues import QueueTable
+from broker.format.index_layout import index_key
+from broker.format.java_hash import WRAP, java_hash
+from tests.fakes.log_bytes import LogBytes
+
+
+def numbered(log: LogBytes, table: QueueTable) -> list[tuple[str, int]]:
+    content = bytes(log.files[0])
+    buffer = bytearray(bytes(FRONT) + content + bytes(BEHIND))
+    heads = read_heads(buffer, starts(buffer, FRONT, FRONT + len(content)))
+    return [table.keys[number] for number in table.number(buffer, heads).tolist()]
+
+
+def log_of(tmp_path: Path, keys: list[tuple[str, int]]) -> LogBytes:
+    log = LogBytes(tmp_path / "s", 1 << 22)
+    for topic, queue_id in keys:
+        log.add(topic, queue_id)
+    return log
+
+
+def test_topics_of_one_java_hash_and_prefixes_of_each_other_are_told_apart(tmp_path: Path) -> None:
+    topics = ["Aa", "BB", "A", "AaA", "t" * 8, "t" * 9, "t" * 127, "%RETRY%" + "t" * 150]
+    keys = [(topic, queue_id) for queue_id in (0, 1, 70_000) for topic in topics] * 2
+    table = QueueTable()
+    assert numbered(log_of(tmp_path, keys), table) == keys
+    assert len(table.keys) == len(set(keys))
+    assert numbered(log_of(tmp_path, keys[::-1]), table) == keys[::-1]
+    assert len(table.keys) == len(set(keys))
+
+
+def test_several_thousand_queues_at_once(tmp_path: Path) -> None:
+    keys = [(f"topic-{number}", number % 3) for number in range(6_000)]
+    table = QueueTable()
+    assert numbered(log_of(tmp_path, keys), table) == keys
+    assert len(table.prefixes) >= len(keys)
+
+
+def test_topics_that_fold_alike_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alike(buffer: bytearray, heads: Heads) -> tuple[Words, list[Words]]:
+        folded, words = fold(buffer, heads)
+        return folded * np.uint64(0), words
+
+    fold = module._fold
+    monkeypatch.setattr(module, "_fold", alike)
+    keys = [("Aa", 0), ("BB", 0), ("Aa", 1), ("Aa", 0)]
+    assert numbered(log_of(tmp_path, keys), QueueTable()) == keys
+
+
+def test_a_topic_no_broker_accepts_is_still_one(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1 << 16)
+    keys = [("x" * 400, 1), ("T", 2), ("x" * 400, 1), ("x" * 399 + "y", 1)]
+    for topic, queue_id in keys:
+        log.add(topic, queue_id)
+    assert numbered(log, QueueTable()) == keys
+
+
+def test_prefixes_are_the_hashes_of_what_stands_before_a_key(tmp_path: Path) -> None:
+    table = QueueTable()
+    numbered(log_of(tmp_path, [("orders", 0), ("Aa", 1)]), table)
+    for number, (topic, _) in enumerate(table.keys):
+        assert table.prefixes[number] == java_hash(index_key(topic, "")) & WRAP
+        assert table.tag_prefixes[number] == java_hash(index_key(topic, "", "T")) & WRAP

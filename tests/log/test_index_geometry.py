@@ -1,0 +1,377 @@
+"""How many slots and entries index files have, told by the files themselves."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.files.disk import Disk
+from broker.format.index_chain import ENTRY_TYPE, link_entries
+from broker.format.index_layout import (
+    ENTRY,
+    ENTRY_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    SLOT_SIZE,
+    IndexGeometry,
+)
+from broker.log.index_geometry import (
+    OWN_GEOMETRY,
+    ROCKETMQ_GEOMETRY,
+    complete_geometry,
+    find_geometry,
+    fitting_geometries,
+    reached_share,
+)
+from broker.model.errors import UnknownGeometry
+from tests.golden_stores import NAMES, GoldenStores
+
+STATED = IndexGeometry(8, 16)
+"""What the settings say; no file here has its length unless a test makes one."""
+NAME = "2026112100351{:04}"
+
+
+class IndexDirectory:
+    """Index files written by the rules of the format, as sparse as the real ones."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+
+    def add(self, geometry: IndexGeometry, count: int, *, first: int = 1) -> Path:
+        """Add a file with entries `first` to `count`; older ones are no longer there."""
+        path = self.path / NAME.format(len(list(self.path.iterdir())))
+        hashes = np.random.default_rng(count).integers(0, 2**31 - 1, count - first + 1)
+        slots = np.zeros(geometry.slot_count, dtype=np.int64)
+        entries = np.zeros(len(hashes), dtype=ENTRY_TYPE)
+        entries["hash"], entries["physical"] = hashes, np.arange(first, count + 1) * 300
+        entries["previous"], _ = link_entries(hashes, slots, first)
+        with path.open("wb") as file:
+            file.truncate(geometry.file_size)
+            file.write(HEADER.pack(1, 2, first * 300, count * 300, 0, count + 1))
+            for slot in np.flatnonzero(slots).tolist():
+                file.seek(HEADER_SIZE + SLOT_SIZE * slot)
+                file.write(int(slots[slot]).to_bytes(SLOT_SIZE))
+            file.seek(geometry.entries_position + ENTRY_SIZE * first)
+            file.write(entries.tobytes())
+        return path
+
+    def add_full(self, geometry: IndexGeometry) -> Path:
+        """Add a file that holds all it can."""
+        return self.add(geometry, geometry.entry_count_max - 1)
+
+    def add_stub(self, length: int) -> Path:
+        """Add a file of zeros."""
+        path = self.path / NAME.format(len(list(self.path.iterdir())))
+        path.write_bytes(bytes(length))
+        return path
+
+    def found(self, stated: IndexGeometry = STATED) -> IndexGeometry | None:
+        """What the files show."""
+        return find_geometry(Disk(), self.path, stated)
+
+    def refused(self, stated: IndexGeometry = STATED) -> UnknownGeometry:
+        """The error, where files show nothing."""
+        with pytest.raises(UnknownGeometry) as caught:
+            self.found(stated)
+        return caught.value
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> IndexDirectory:
+    return IndexDirectory(tmp_path / "index")
+
+
+def overwrite(path: Path, position: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(content)
+
+
+def break_entries(path: Path, geometry: IndexGeometry, numbers: Iterable[int]) -> None:
+    """Overwrite entries with bytes that are none."""
+    for number in numbers:
+        overwrite(path, geometry.entries_position + ENTRY_SIZE * number, b"\x77" * ENTRY_SIZE)
+
+
+# -- real and synthetic stores ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_files_show_their_geometry(golden: GoldenStores, name: str) -> None:
+    directory, params = golden.store(name) / "index", golden.manifest(name)["params"]
+    wanted = (params["maxHashSlotNum"], params["maxIndexNum"])
+    found = find_geometry(Disk(), directory, STATED)
+    assert found == (wanted if any(directory.glob("2*")) else None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_real_file_shows_it_alone(golden: GoldenStores, name: str, tmp_path: Path) -> None:
+    params = golden.manifest(name)["params"]
+    for path in (golden.store(name) / "index").glob("2*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+        if HEADER.unpack_from(path.read_bytes())[5] > 1:  # crash-behind left one without entries
+            found = find_geometry(Disk(), tmp_path, STATED)
+            assert found == (params["maxHashSlotNum"], params["maxIndexNum"])
+        (tmp_path / path.name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("first", "count"), [(1, 1), (1, 3_000), (15_000_000, 15_080_000)], ids=["1", "few", "many"]
+)
+def test_a_file_of_rocketmqs_default_size_is_known_at_once(
+    index: IndexDirectory, first: int, count: int
+) -> None:
+    index.add(ROCKETMQ_GEOMETRY, count, first=first)
+    assert index.found() == ROCKETMQ_GEOMETRY
+
+
+def test_a_file_of_our_default_size_is_known_at_once(index: IndexDirectory) -> None:
+    index.add(OWN_GEOMETRY, 50)
+    assert index.found() == OWN_GEOMETRY
+
+
+@pytest.mark.parametrize("count", [1, 20_000])
+def test_a_long_file_of_any_size_shows_its_geometry(index: IndexDirectory, count: int) -> None:
+    index.add(IndexGeometry(300_000, 2_000_000), count)
+    assert index.found() == (300_000, 2_000_000)
+
+
+@pytest.mark.parametrize(
+    "geometry", [IndexGeometry(7, 40), IndexGeometry(100, 400), IndexGeometry(500, 2_000)]
+)
+@pytest.mark.parametrize("count", [1, 12, 39])
+def test_one_short_file_shows_its_geometry(
+    index: IndexDirectory, geometry: IndexGeometry, count: int
+) -> None:
+    index.add(geometry, count)
+    assert index.found() == geometry
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_file_of_three_entries_shows_its_geometry(index: IndexDirectory, count: int) -> None:
+    index.add(IndexGeometry(3, 4), count)
+    assert index.found() == (3, 4)
+
+
+def test_without_files_nothing_is_shown(index: IndexDirectory) -> None:
+    (index.path / "readme").write_text("no index file")
+    (index.path / NAME.format(1)).mkdir()
+    assert index.found() is None
+    assert find_geometry(Disk(), index.path / "absent", STATED) is None
+
+
+# -- several files ---------------------------------------------------------------------------------
+
+
+def test_a_full_file_shows_its_geometry_by_its_count(index: IndexDirectory) -> None:
+    index.add_full(IndexGeometry(50, 60))
+    index.add(IndexGeometry(50, 60), 0)
+    assert index.found() == (50, 60)
+
+
+def test_a_file_behind_a_damaged_one_shows_it(index: IndexDirectory) -> None:
+    geometry = IndexGeometry(50, 60)
+    overwrite(index.add_full(geometry), 36, (10_000).to_bytes(4))
+    overwrite(index.add_full(geometry), 36, (31).to_bytes(4))
+    break_entries(index.add_full(geometry), geometry, range(1, 60, 2))
+    index.add_stub(0)
+    index.add(geometry, 5)
+    assert index.found() == geometry
+
+
+def test_a_file_that_a_crash_left_half_full_in_the_middle_is_not_taken_for_full(
+    index: IndexDirectory,
+) -> None:
+    geometry = IndexGeometry(50, 60)
+    index.add(geometry, 30)
+    index.add_full(geometry)
+    assert index.found() == geometry
+
+
+# -- damage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", [[300], [1, 2, 3], [297, 299]], ids=["newest", "first", "some"])
+def test_damage_to_some_entries_does_not_matter(index: IndexDirectory, broken: list[int]) -> None:
+    geometry = IndexGeometry(500, 2_000)
+    break_entries(index.add(geometry, 300), geometry, broken)
+    assert index.found() == geometry
+
+
+def test_damage_to_some_slots_does_not_matter(index: IndexDirectory) -> None:
+    geometry = IndexGeometry(50_000, 90_000)
+    overwrite(index.add(geometry, 20_000), HEADER_SIZE + 8_192, bytes(4_096))
+    assert index.found() == geometry
+
+
+def test_a_lost_page_of_the_newest_entries_does_not_matter(index: IndexDirectory) -> None:
+    geometry = IndexGeometry(50_000, 90_000)
+    path = index.add(geometry, 20_000)
+    overwrite(path, geometry.entries_position + ENTRY_SIZE * 19_900, bytes(4_096))
+    assert index.found() == geometry
+
+
+def test_much_damage_is_told_with_both_keys(index: IndexDirectory) -> None:
+    geometry = IndexGeometry(500, 2_000)
+    path = index.add(geometry, 300)
+    break_entries(path, geometry, range(200, 250))
+    error = index.refused()
+    assert error.path == str(path)
+    assert str(error).endswith(
+        f"no geometries fit its {geometry.file_size} bytes; set maxHashSlotNum and maxIndexNum"
+    )
+
+
+@pytest.mark.parametrize("known", [STATED, ROCKETMQ_GEOMETRY, OWN_GEOMETRY])
+def test_a_file_without_a_header_of_a_well_known_length_shows_its_geometry(
+    index: IndexDirectory, known: IndexGeometry
+) -> None:
+    overwrite(index.add(known, 10), 0, bytes(HEADER_SIZE))
+    assert index.found() == known
+
+
+@pytest.mark.parametrize("known", [STATED, OWN_GEOMETRY])
+def test_a_damaged_file_of_a_well_known_length_shows_its_geometry(
+    index: IndexDirectory, known: IndexGeometry
+) -> None:
+    break_entries(index.add(known, 10), known, range(1, 11))
+    assert index.found() == known
+
+
+@pytest.mark.parametrize("length", [0, 4, 41, 43, 64])
+def test_a_stub_of_a_file_shows_nothing(index: IndexDirectory, length: int) -> None:
+    path = index.add_stub(length)
+    assert index.refused().path == str(path)
+    index.add(IndexGeometry(50, 60), 5)
+    assert index.found() == (50, 60)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1, 20, 400, 2**31 - 1])
+def test_counts_that_cannot_be_are_no_trouble(index: IndexDirectory, count: int) -> None:
+    path = index.add(IndexGeometry(100, 400), 40)
+    overwrite(path, 36, (count % 2**32).to_bytes(4))
+    assert index.refused().path == str(path)
+
+
+def test_where_several_geometries_fit_the_error_says_so(index: IndexDirectory) -> None:
+    path = index.add_stub(IndexGeometry(40, 50).file_size)
+    overwrite(path, 0, HEADER.pack(1, 1, 100, 100, 1, 2) + (1).to_bytes(4))
+    for geometry in (IndexGeometry(40, 50), IndexGeometry(25, 53)):
+        place = geometry.entries_position + ENTRY_SIZE
+        overwrite(path, place, ENTRY.pack(0, 100, 0, 0))
+    assert "2 geometries fit its" in str(index.refused())
+    assert index.found(IndexGeometry(25, 53)) == (25, 53)
+
+
+# -- one number known ------------------------------------------------------------------------------
+
+
+def test_one_number_and_a_length_tell_the_other(index: IndexDirectory) -> None:
+    index.add_stub(41)
+    index.add_stub(IndexGeometry(50, 60).file_size)
+    assert complete_geometry(Disk(), index.path, slot_count=50) == (50, 60)
+    assert complete_geometry(Disk(), index.path, entry_count_max=60) == (50, 60)
+
+
+def test_a_number_that_goes_with_no_length_tells_nothing(index: IndexDirectory) -> None:
+    index.add_stub(IndexGeometry(50, 60).file_size)
+    assert complete_geometry(Disk(), index.path, slot_count=51) is None
+    assert complete_geometry(Disk(), index.path, slot_count=5_000) is None
+    assert complete_geometry(Disk(), index.path, entry_count_max=1_000) is None
+
+
+# -- against a plain search ------------------------------------------------------------------------
+
+
+def index_bytes(geometry: IndexGeometry, hashes: Sequence[int]) -> bytes:
+    """An index file written out entry by entry."""
+    content = bytearray(geometry.file_size)
+    heads = [0] * geometry.slot_count
+    for number, hashed in enumerate(hashes, 1):
+        slot = hashed % geometry.slot_count
+        place = geometry.entries_position + ENTRY_SIZE * number
+        ENTRY.pack_into(content, place, hashed, 100 * number, 0, heads[slot])
+        heads[slot] = number
+    for slot, head in enumerate(heads):
+        position = HEADER_SIZE + SLOT_SIZE * slot
+        content[position : position + SLOT_SIZE] = head.to_bytes(SLOT_SIZE)
+    header = HEADER.pack(1, 2, 100, 100 * len(hashes), 0, len(hashes) + 1)
+    content[:HEADER_SIZE] = header
+    return bytes(content)
+
+
+def plain_share(content: bytes, index_count: int, geometry: IndexGeometry) -> float:
+    """Which share of the entries a slot or the next entry of its slot names."""
+    begin, reached = geometry.entries_position, 0
+    named: dict[int, int] = {}
+    for number in range(index_count - 1, 0, -1):
+        position = begin + ENTRY_SIZE * number
+        entry = ENTRY.unpack_from(content, position)
+        slot = entry[0] % geometry.slot_count
+        head = HEADER_SIZE + SLOT_SIZE * slot
+        leader = named.get(slot, int.from_bytes(content[head : head + SLOT_SIZE], signed=True))
+        is_written = entry[0] >= 0 and any(content[position : position + ENTRY_SIZE])
+        reached += is_written and leader == number
+        named[slot] = entry[3]
+    return reached / (index_count - 1)
+
+
+def plain_search(content: bytes, index_count: int) -> list[IndexGeometry]:
+    """Every pair of this length that reaches all, and has the header's first and last record."""
+    fitting = []
+    entries = range(index_count, len(content) // ENTRY_SIZE + 1)
+    sizes = [(len(content) - HEADER_SIZE - ENTRY_SIZE * count) // SLOT_SIZE for count in entries]
+    for geometry in [IndexGeometry(*pair) for pair in zip(sizes, entries, strict=True)]:
+        if geometry.slot_count >= 1 and plain_share(content, index_count, geometry) == 1:
+            begin = geometry.entries_position
+            ends = [begin + ENTRY_SIZE * number for number in (1, index_count - 1)]
+            places = [ENTRY.unpack_from(content, position)[1] for position in ends]
+            if places == list(HEADER.unpack_from(content)[2:4]):
+                fitting.append(geometry)
+    return fitting
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    slot_count=st.integers(1, 12),
+    entry_max=st.integers(2, 14),
+    hashes=st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 9), min_size=1, max_size=12),
+)
+def test_what_fits_is_what_a_plain_search_finds(
+    slot_count: int, entry_max: int, hashes: list[int]
+) -> None:
+    geometry, hashes = IndexGeometry(slot_count, entry_max), hashes[: entry_max - 1]
+    content = index_bytes(geometry, hashes)
+    fitting = fitting_geometries(np.frombuffer(content, dtype=">i4"), len(hashes) + 1)
+    assert geometry in fitting
+    assert sorted(fitting) == plain_search(content, len(hashes) + 1)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    slot_count=st.integers(1, 12),
+    hashes=st.lists(st.integers(0, 50), min_size=1, max_size=30),
+    damage=st.lists(st.tuples(st.integers(10, 150), st.integers(-1, 40)), max_size=4),
+)
+def test_what_is_reached_is_what_a_plain_walk_reaches(
+    slot_count: int, hashes: list[int], damage: list[tuple[int, int]]
+) -> None:
+    geometry = IndexGeometry(slot_count, 31)
+    words = np.frombuffer(index_bytes(geometry, hashes), dtype=">i4").copy()
+    for word, value in damage:
+        words[word % len(words)] = value
+    share = reached_share(words, len(hashes) + 1, geometry)
+    assert share == pytest.approx(plain_share(words.tobytes(), len(hashes) + 1, geometry))
+
+
+def test_another_length_or_count_reaches_nothing() -> None:
+    words = np.frombuffer(index_bytes(IndexGeometry(8, 16), [1, 2, 3]), dtype=">i4")
+    assert reached_share(words, 4, IndexGeometry(8, 16)) == 1
+    assert reached_share(words, 4, IndexGeometry(9, 16)) == 0
+    assert reached_share(words, 17, IndexGeometry(8, 16)) == 0
+    assert reached_share(words, 1, IndexGeometry(8, 16)) == 0
+    assert fitting_geometries(words, 1) == []

@@ -1,0 +1,164 @@
+"""Many ranges, pieces and workers give the bytes that one walk gives."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.model.errors import Corruption
+from broker.rebuild import parallel
+from broker.rebuild.parallel import Job, rebuild_parallel
+from broker.rebuild.plan import map_here
+from broker.rebuild.sequential import rebuild
+from broker.rebuild.staging import Staging
+from tests.fakes.log_bytes import (
+    EVERYTHING,
+    SMALL,
+    LogBytes,
+    golden_files,
+    golden_settings,
+    rebuilt_files,
+    views,
+)
+from tests.golden_stores import GoldenStores
+
+
+def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> Job:
+    return Job(
+        golden_files(golden, name), golden_settings(golden, name, check_crc=True), out, EVERYTHING,
+        accept_holes=True, **options,
+    )  # fmt: skip
+
+
+CUTS = [
+    {"workers": 1},
+    {"workers": 2, "piece_size": 20_011, "piece_entries": 100},
+    {"workers": 7, "piece_size": 5_000, "piece_entries": 33},
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["basic", "semantics", "v533", "crash-flip.before", "clean-torn.after"]
+)
+def test_any_cut_gives_the_same_bytes(golden: GoldenStores, name: str, tmp_path: Path) -> None:
+    whole = job_of(golden, name, tmp_path / "whole")
+    wanted = rebuild(whole.files, whole.settings, whole.out, upto=EVERYTHING, accept_holes=True)
+    for number, cut in enumerate(CUTS):
+        job = job_of(golden, name, tmp_path / str(number), **cut)
+        assert rebuild_parallel(job, map_here) == wanted
+        assert rebuilt_files(job.out) == rebuilt_files(whole.out)
+
+
+def backwards_and_twice(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+    """Run every task twice, in the wrong order: what a cluster may do."""
+    answers = {number: function(tasks[number]) for number in reversed(range(len(tasks)))}
+    return [function(task) if number % 2 else answers[number] for number, task in enumerate(tasks)]
+
+
+def test_tasks_that_run_twice_and_in_any_order(golden: GoldenStores, tmp_path: Path) -> None:
+    job = job_of(golden, "rebuild-base", tmp_path, **CUTS[2])
+    rebuild_parallel(job, backwards_and_twice)
+    assert views(tmp_path) == views(golden.store("rebuild-base"))
+
+
+class Killed(Exception):
+    """The driver ended here."""
+
+
+class Counting:
+    """A map that counts tasks by their function, and may end the driver at one of them."""
+
+    def __init__(self, fatal: int = -1) -> None:
+        self.counts: dict[str, int] = {}
+        self.fatal = fatal
+
+    def __call__(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        for task in tasks:
+            if sum(self.counts.values()) == self.fatal:
+                raise Killed
+            self.counts[function.__name__] = self.counts.get(function.__name__, 0) + 1
+            yield function(task)
+
+
+def test_a_killed_job_goes_on_from_what_is_finished(golden: GoldenStores, tmp_path: Path) -> None:
+    whole = Counting()
+    rebuild_parallel(job_of(golden, "basic", tmp_path / "whole", **CUTS[1]), whole)
+    total = sum(whole.counts.values())
+    for fatal in range(len(golden_files(golden, "basic")) + 1, total, total // 6):
+        job = job_of(golden, "basic", tmp_path / str(fatal), **CUTS[1])
+        with pytest.raises(Killed):
+            rebuild_parallel(job, Counting(fatal))
+        again = Counting()
+        rebuild_parallel(job, again)
+        assert views(job.out) == views(golden.store("basic"))
+        assert sum(again.counts.values()) < total
+
+
+def test_other_settings_begin_anew(golden: GoldenStores, tmp_path: Path) -> None:
+    job = job_of(golden, "v533", tmp_path)
+    rebuild_parallel(replace(job, settings=replace(job.settings, style="5.5")), map_here)
+    rebuild_parallel(job, map_here)
+    assert views(tmp_path) == views(golden.store("v533"))
+
+
+def test_a_log_that_grew_is_caught_up_with(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1024)
+    for number in range(40):
+        log.add(queue_offset=number, keys=f"k{number}")
+    log.close()
+    first = Job(log.found(), SMALL, tmp_path / "out", log.places[25], keep_spool=True)
+    rebuild_parallel(first, map_here)
+    counting = Counting()
+    rebuild_parallel(replace(first, upto=EVERYTHING), counting)
+    rebuild(log.found(), SMALL, tmp_path / "wanted", upto=EVERYTHING)
+    assert rebuilt_files(tmp_path / "out") == rebuilt_files(tmp_path / "wanted")
+    assert counting.counts["read_range"] < len(log.found())
+
+
+def test_damage_is_refused(golden: GoldenStores, tmp_path: Path) -> None:
+    job = replace(job_of(golden, "crash-flip.before", tmp_path), accept_holes=False)
+    with pytest.raises(Corruption, match="the CRC of its body is wrong"):
+        rebuild_parallel(job, map_here)
+
+
+def test_a_topic_that_can_be_no_directory_is_told_as_damage(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add("../../etc", queue_offset=0)
+    job = Job(log.close().found(), SMALL, tmp_path / "out", EVERYTHING)
+    with pytest.raises(Corruption, match="only letters, digits"):
+        rebuild_parallel(job, map_here)
+    assert not (tmp_path / "etc").exists()
+
+
+def test_stale_records_at_a_files_start_stay_out(tmp_path: Path) -> None:
+    """A broker that cut its log in one file and kept the next one's bytes."""
+    log = LogBytes(tmp_path / "s", 1024)
+    for number in range(20):
+        log.add(queue_offset=number, time_ms=SMALL.geometry.slot_count + 1_000 - number)
+    place = log.places[-1] - log.places[-1] % 1024
+    log.damage(place, bytes(4))
+    log.close()
+    one = rebuild(log.found(), SMALL, tmp_path / "one", upto=EVERYTHING)
+    many = rebuild_parallel(Job(log.found(), SMALL, tmp_path / "many", EVERYTHING), map_here)
+    assert one == many
+    assert one.end <= place
+    assert rebuilt_files(tmp_path / "one") == rebuilt_files(tmp_path / "many")
+
+
+def test_scratch_is_removed_and_files_are_marked(golden: GoldenStores, tmp_path: Path) -> None:
+    rebuilt = rebuild_parallel(job_of(golden, "basic", tmp_path), map_here)
+    staging = Staging(tmp_path)
+    manifest = staging.read(staging.work / "manifest.json")
+    assert {mark["path"] for mark in manifest["files"]} == {
+        *(f"consumequeue/{name}" for name in _names(tmp_path / "consumequeue")),
+        *(f"index/{name}" for name in rebuilt.index_names),
+    }
+    assert not (staging.work / "spool").exists()
+    assert parallel.PIECE_ENTRIES > 0
+
+
+def _names(directory: Path) -> list[str]:
+    return [os.path.relpath(path, directory) for path in directory.rglob("*") if path.is_file()]

@@ -1,0 +1,89 @@
+"""Records that are sound and yet cannot be: times, ids, names, a CRC that is not there."""
+
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.tools.store_access import Sizes
+from broker.tools.verify.verification import VerifyOptions, verify
+from tests.fakes.checked_store import CheckedStore
+from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes
+from tests.golden_stores import GoldenStores
+
+NOW_MS = TIME_MS + 1_000
+SIZES = Sizes(4096, SMALL.consume_queue_file_bytes, SMALL.geometry, "5.5", "UTC")
+
+
+def kinds(log: LogBytes) -> dict[str, int]:
+    options = VerifyOptions(log_only=True, now_ms=NOW_MS)
+    return verify(Disk(), log.close().store, SIZES, options).counts
+
+
+def test_what_can_be_is_no_finding(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add()
+    assert kinds(log) == {}
+
+
+@pytest.mark.parametrize("time_ms", [0, -1, 1_000, NOW_MS + 48 * 3_600_000])
+def test_store_times(tmp_path: Path, time_ms: int) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add(time_ms=time_ms)
+    assert "store_time" in kinds(log)
+
+
+def test_names_and_ids(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add("a b")
+    log.add("T", -1)
+    found = kinds(log)
+    assert (found["topic"], found["queue_id"]) == (1, 1)
+
+
+def test_a_gap_and_a_repeat_of_queue_offsets(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for queue_offset in (3, 4, 6, 4, 6):
+        log.add(queue_offset=queue_offset)
+    found = verify(Disk(), log.close().store, SIZES, VerifyOptions(log_only=True, now_ms=NOW_MS))
+    (finding,) = [f for f in found.findings if f.kind == "queue_offset"]
+    assert (finding.file, finding.offset) == ("commitlog/" + "0" * 20, log.places[2])
+    assert found.counts["queue_offset"] == 2
+
+
+def test_a_record_without_the_crc_all_others_have(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "propcrc", tmp_path / "s")
+    path, _, record = store.record_bytes(1, seed=1)[0]
+    end = record + int.from_bytes(path.read_bytes()[record : record + 4])
+    with store.changed(path, end - 20, b"__XRC32#"):
+        assert store.kinds() == {"property_crc"}
+    store.sizes = store.sizes._replace(property_crc=True)
+    assert store.kinds() == set()
+    assert replace(SMALL, property_crc=True).property_crc
+
+
+def test_a_body_that_does_not_unfold_is_seen_by_a_deep_look(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add(flags=0x301, body=b"no zlib stream")
+    log.add(queue_offset=1, flags=0x301, body=zlib.compress(b"one"))
+    assert kinds(log) == {}
+    options = VerifyOptions(log_only=True, now_ms=NOW_MS, deep=True)
+    assert verify(Disk(), log.store, SIZES, options).counts == {"compressed_body": 1}
+
+
+def test_a_sample_compares_some_crcs(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1024)
+    for number in range(100):
+        log.add(queue_offset=number, body=b"bodybody")
+        if number % 3 == 1:
+            log.damage(log.places[-1] + 90, b"#")
+    log.close()
+    sizes = SIZES._replace(commit_log_file_bytes=1024)
+
+    def found(share: float) -> int:
+        options = VerifyOptions(log_only=True, now_ms=NOW_MS, crc_share=share)
+        return verify(Disk(), log.store, sizes, options).counts.get("record", 0)
+
+    assert found(0) == 0 < found(0.5) < found(1)

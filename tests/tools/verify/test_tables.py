@@ -1,0 +1,56 @@
+"""Small files: what they say may not lie beyond the log, and must parse."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from broker.log.flushed_mark import FlushedMark
+from broker.tools.verify.tables import flushed_upto
+from tests.fakes.checked_store import CheckedStore
+from tests.golden_stores import GoldenStores
+
+
+@pytest.fixture
+def store(golden: GoldenStores, tmp_path: Path) -> CheckedStore:
+    return CheckedStore(golden, "rebuild-base", tmp_path / "s")
+
+
+def write_checkpoint(store: CheckedStore, values: CheckpointValues, size: int = 4096) -> bytes:
+    content = encode_checkpoint(values)
+    (store.directory / "checkpoint").write_bytes(content.ljust(size, b"\0"))
+    return content
+
+
+def test_a_checkpoint_beyond_the_log(store: CheckedStore) -> None:
+    write_checkpoint(store, CheckpointValues(logics_physical_offset=10**9))
+    (finding,) = store.verify().findings
+    assert (finding.kind, finding.file, finding.offset) == ("table", "checkpoint", 40)
+    write_checkpoint(store, CheckpointValues(physic_msg_timestamp=2**60))
+    assert store.kinds() == {"table"}
+    write_checkpoint(store, CheckpointValues(), 48)
+    assert store.kinds() == {"table"}
+
+
+def test_records_the_mark_knows_of_that_are_gone(store: CheckedStore) -> None:
+    checkpoint = write_checkpoint(store, CheckpointValues())
+    (store.directory / "pocketmq").mkdir()
+    mark = FlushedMark(Disk(), store.directory / "pocketmq")
+    mark.open()
+    mark.write(10**8, checkpoint)
+    mark.close()
+    assert flushed_upto(Disk(), store.directory) == 10**8
+    (finding,) = store.verify().findings
+    assert (finding.kind, finding.repairable) == ("lost_records", False)
+    write_checkpoint(store, CheckpointValues(physic_msg_timestamp=1))
+    found = store.verify()
+    assert found.counts == {}
+    assert any("another broker wrote since" in note for note in found.notes)
+
+
+def test_a_manifest_that_says_nothing(store: CheckedStore) -> None:
+    (store.directory / "pocketmq").mkdir()
+    (store.directory / "pocketmq/store.json").write_text("{")
+    assert store.kinds() == {"table"}
+    assert flushed_upto(Disk(), store.directory) is None

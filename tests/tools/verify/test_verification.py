@@ -1,0 +1,164 @@
+"""Sound stores of a real broker have no finding, its gaps are told exactly, damage is found."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.tools.verify.verification import verify
+from tests.fakes.checked_store import CheckedStore
+from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.golden_stores import NAMES, GoldenStores
+
+SOUND = (
+    "basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533", "rebuild-all-full.after",
+    "rebuild-all-abort-full.after", "crash-kill.before",
+)  # fmt: skip
+REMOVED = {"missing_file": 30}
+"""All queue files of a store whose consumequeue/ was removed."""
+NEWEST_TEN = {"pre_blank_unit": 107, "missing_file": 5}
+"""The real broker looked at the newest ten files of the log only."""
+OF_REAL_BROKERS: dict[str, dict[str, int]] = {
+    # The last record was torn; queues and index already tell of it, the checkpoint too.
+    "clean-torn.before": {
+        "torn_tail": 1, "dangling_unit": 1, "dangling_entry": 5, "duplicate_key": 1, "table": 1,
+    },
+    # On a clean start the real broker changed nothing of that.
+    "clean-torn.after": {
+        "torn_tail": 1, "dangling_unit": 1, "dangling_entry": 5, "duplicate_key": 1, "table": 1,
+    },
+    "crash-torn.before": {"torn_tail": 1, "dangling_unit": 1, "dangling_entry": 5},
+    # Index files made anew; the record dispatched last was dispatched twice.
+    "crash-torn.after": {"torn_tail": 1, "dangling_unit": 1, "duplicate_key": 1},
+    "crash-kill.after": {"duplicate_key": 1},
+    "crash-flip.before": {"record": 1},
+    # Sound records behind the damaged one were lost to queues and index.
+    "crash-flip.after": {"record": 1, "missing_key": 77, "missing_file": 2, "duplicate_key": 1},
+    # The newest index file's header is zeros, queues lack files.
+    "crash-behind.before": {
+        "index_count": 1, "index_slot": 83, "index_unused": 1, "missing_key": 234,
+        "missing_file": 11, "missing_unit": 107,
+    },
+    # The guard against repeats was off: 1,197 entries twice, in chains of a file with old slots.
+    "crash-behind.after": {"duplicate_key": 1197, "index_chain": 27, "index_slot": 8},
+    "rebuild-all.before": {**REMOVED, "missing_key": 3064},
+    "rebuild-all.after": {**NEWEST_TEN, "missing_key": 592},
+    "rebuild-all-abort.before": {**REMOVED, "missing_key": 3064},
+    "rebuild-all-abort.after": {**NEWEST_TEN, "missing_key": 592},
+    "rebuild-all-full.before": {**REMOVED, "missing_key": 3064},
+    "rebuild-all-abort-full.before": {**REMOVED, "missing_key": 3064},
+    "rebuild-cq.before": REMOVED,
+    "rebuild-cq.after": {**NEWEST_TEN, "duplicate_key": 4},
+    "rebuild-index.before": {"missing_key": 3064},
+    # A clean start of the real broker never builds a removed index again, nor one queue.
+    "rebuild-index.after": {"missing_key": 3064},
+    "rebuild-one-queue.before": {"missing_file": 2},
+    "rebuild-one-queue.after": {"missing_file": 2},
+}  # fmt: skip
+
+
+def test_every_golden_store_has_its_line() -> None:
+    assert sorted([*SOUND, *OF_REAL_BROKERS]) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden_stores(golden: GoldenStores, name: str) -> None:
+    found = verify(Disk(), golden.store(name), golden_tool_sizes(golden, name))
+    assert found.counts == OF_REAL_BROKERS.get(name, {})
+    if "crash-flip" not in name:  # There the real decoder stopped at the damage.
+        assert found.records == len(golden.manifest(name)["records"])
+    if name in SOUND:
+        assert found.entries == sum(
+            file["indexCount"] - 1 for file in golden.manifest(name)["indexFiles"]
+        )
+        assert found.units > 0
+
+
+def test_any_byte_of_a_record_with_a_property_crc(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "propcrc", tmp_path / "s", log_files=2)
+    missed = []
+    for path, position, record in store.record_bytes(1000, seed=11):
+        with store.changed(path, position):
+            if not store.kinds(log_only=True):
+                missed.append((path.name, record, position - record))
+    assert missed == []
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("basic", 200), ("semantics", 300), ("v533", 200), ("cqext", 300)]
+)
+def test_any_byte_of_a_view(golden: GoldenStores, tmp_path: Path, name: str, count: int) -> None:
+    store = CheckedStore(golden, name, tmp_path / "s")
+    missed = []
+    for path, position in store.view_bytes(count, seed=12):
+        with store.changed(path, position):
+            if not store.kinds():
+                missed.append((str(path), position))
+    assert missed == []
+
+
+def test_without_a_property_crc_bodies_and_what_views_repeat_are_seen(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = CheckedStore(golden, "semantics", tmp_path / "s")
+    seen: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    for path, position, record in store.record_bytes(400, seed=13):
+        field = field_of(path, record, position)
+        with store.changed(path, position):
+            (seen if store.kinds() else missed)[field] += 1
+    for field in ("size", "magic", "body_crc", "body", "physical_offset", "queue_offset"):
+        assert missed[field] == 0, field
+    assert seen["body"] > 20
+    assert sum(seen.values()) > sum(missed.values())
+
+
+def field_of(path: Path, record: int, position: int) -> str:
+    """The field of a record a byte belongs to (README: what verify sees without property CRC)."""
+    from broker.format.record import split_record
+
+    content = path.read_bytes()
+    _, body, topic, topic_end, block, _ = split_record(content, record)
+    at = position - record
+    heads = {4: "size", 8: "magic", 12: "body_crc", 16: "queue_id", 20: "flag", 28: "queue_offset",
+             36: "physical_offset"}  # fmt: skip
+    for end, name in heads.items():
+        if at < end:
+            return name
+    parts = [(body, "head"), (topic - 1, "body"), (topic_end, "topic"), (block, "lengths")]
+    return next((name for end, name in parts if position < end), "properties")
+
+
+def test_a_missing_and_a_short_file_of_the_log(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "rebuild-base", tmp_path / "s")
+    files = sorted((store.directory / "commitlog").iterdir())
+    files[2].unlink()
+    files[5].write_bytes(b"short")
+    found = store.verify()
+    kinds = {(finding.kind, finding.file, finding.repairable) for finding in found.findings}
+    assert ("missing_file", f"commitlog/{files[2].name}", False) in kinds
+    assert ("file_size", f"commitlog/{files[5].name}", False) in kinds
+
+
+def test_strays_and_tables(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "semantics", tmp_path / "s")
+    (store.directory / "index/readme").touch()
+    (store.directory / "consumequeue/DelayT").mkdir(exist_ok=True)
+    (store.directory / "consumequeue/DelayT/x").touch()
+    (store.directory / "config/topics.json").write_text('{"a":')
+    counts = store.verify().counts
+    assert counts == {"stray_file": 2, "table": 1}
+
+
+def test_views_elsewhere_and_a_limit(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "rebuild-all.before", tmp_path / "s")
+    assert store.kinds(views=golden.store("rebuild-base")) == set()
+    assert store.verify(upto=10_000, log_only=True).records < 100
+
+
+def test_findings_are_counted_beyond_what_is_kept(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "rebuild-all.before", tmp_path / "s")
+    found = store.verify(findings_max=5)
+    assert (len(found.findings), found.is_cut) == (5, True)
+    assert found.counts["missing_key"] == 3064
