@@ -213,7 +213,7 @@ class ConsumeQueue:
 
     def _end_before(self, queue_offset: int) -> int:
         """Return the end of the last record whose unit lies before a queue offset, else 0."""
-        last = self.unit(self._message_before(queue_offset))
+        last = self.unit(self.message_before(queue_offset))
         return 0 if last is None else last[0] + last[1]
 
     def end_below(self, physical_offset: int) -> int:
@@ -228,7 +228,7 @@ class ConsumeQueue:
         self.files.cut(keep * UNIT_SIZE)
         if self.files.files and not self.files.files[-1].wrote:
             self.files.files.pop().remove()
-        if self.files.files and self._message_before(self.max_offset) < 0:
+        if self.files.files and self.message_before(self.max_offset) < 0:
             while self.files.files:
                 self.files.files.pop().remove()
         if self.files.files:
@@ -248,7 +248,7 @@ class ConsumeQueue:
         found = self._search(physical_offset, self.max_offset)
         while True:
             # Pre-blank units between messages may have led the search to their right.
-            before = self._message_before(found)
+            before = self.message_before(found)
             unit = self.unit(before)
             if unit is None:
                 self._front = max(self._front, min(found, self.max_offset))
@@ -274,7 +274,7 @@ class ConsumeQueue:
         """The first unit that may tell of a message."""
         return max(self.files.min_offset // UNIT_SIZE, self._front)
 
-    def _message_before(self, queue_offset: int) -> int:
+    def message_before(self, queue_offset: int) -> int:
         """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
         end, count = queue_offset, 1
         while end > self._lowest:

@@ -99,7 +99,10 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
     staging = Staging(job.out)
     tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
     tasks[:1] = [replace(task, last_time_ms=0) for task in tasks[:1]]
-    _run(staging, [task for task in tasks if not _is_finished(staging, task.part)], mapper)
+    unfinished = [task for task in tasks if not _is_finished(staging, task.part)]
+    if unfinished:  # Their entries may change what finished pieces of the index are made of.
+        staging.forget_pieces()
+    _run(staging, unfinished, mapper)
     results = [_result(staging, part) for part in ranges]
     _look_behind_holes(staging, tasks, results, mapper)
     _check_seams(ranges, results)

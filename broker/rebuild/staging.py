@@ -69,6 +69,10 @@ class Staging:
         for directory in (WORK_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
             shutil.rmtree(self.out / directory, ignore_errors=True)
 
+    def forget_pieces(self) -> None:
+        """Take no piece of an index file for finished any more."""
+        shutil.rmtree(self.work / "pieces", ignore_errors=True)
+
     def drop_scratch(self, *, with_spool: bool) -> None:
         """Remove what only the building needed; the spool is what a later run could go on from."""
         for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
@@ -97,6 +101,8 @@ class Staging:
         known = self.read(self.work / PLAN_FILE)
         keys = ("format_version", "settings", "boot")
         is_same = known is not None and all(known.get(key) == wanted.get(key) for key in keys)
+        # Units behind a lower limit would stay; nothing is taken back from finished files.
+        is_same = is_same and known["upto"] <= wanted["upto"]
         if not is_same:
             self.clear()
         self.write(self.work / PLAN_FILE, wanted)

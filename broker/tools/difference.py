@@ -1,198 +1,315 @@
-"""Where two stores differ: by meaning, message for message, and by bytes, file for file.
+"""Where the messages of two stores differ.
 
-Messages are compared queue by queue. Both logs are walked once side by side; as long as they hold
-the same messages in the same order, nothing is kept. Queues that are not in step are digested, and
-walked once more to find their first difference. Memory grows with queues, not with messages.
+Both logs are walked side by side. As long as they hold the same messages in the same order nothing
+but counts is kept; from the first difference on, the messages of each queue are folded into one
+digest. Queues whose digests differ are walked again, their messages folded into buckets, until the
+first difference is down to one message. Memory grows with queues, not with messages.
 """
 
-import hashlib
-from collections.abc import Iterator
-from itertools import zip_longest
-from pathlib import Path
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import chain, zip_longest
 from typing import Any, Final, NamedTuple
 
-from broker.files.disk import Disk
-from broker.format.names import (
-    COMMIT_LOG_DIRECTORY,
-    CONFIG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
-    INDEX_DIRECTORY,
+from broker.format.hosts import text_from_host
+from broker.format.record import (
+    HEADS,
+    HOSTS_V6_MASK,
+    PROPERTY_CRC_SIZE,
+    RECORD_HEAD,
+    SYSTEM_FLAG,
+    SYSTEM_FLAG_POSITION,
+    decode_record,
 )
-from broker.format.table_json import decode_table
-from broker.model.message import StoredMessage
-from broker.model.offsets import QueueKey
-from broker.tools.dump import LogDump
-from broker.tools.store_access import Sizes
+from broker.model.message import KEYS, PROPERTY_CRC, TAGS
+from broker.model.offsets import OFFSET_MAX, QueueKey
+from broker.rebuild.log_files import LogFile
+from broker.rebuild.range_pass import Told, tell_nobody
+from broker.tools.dump import Damage
+from broker.tools.selection import LogSearch, Selection
 
-PIECE: Final = 1024 * 1024
-_FIELDS: Final = (
-    "queue_offset", "body", "body_crc", "properties", "system_flag", "flag", "reconsume_times",
-    "born_timestamp_ms", "born_host", "store_timestamp_ms", "store_host",
-    "prepared_transaction_offset",
-)  # fmt: skip
+BUCKETS: Final = 1 << 18
+"""Digests kept of a side while first differences are looked for, by all queues together."""
+SHOWN_LENGTH: Final = 40
+NAMES_SHOWN: Final = 4
+_PLACE: Final = RECORD_HEAD.positions["physical_offset"]
+_CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
+_CONTEXT: Final = 8
 
 
 class Difference(NamedTuple):
-    """One difference; `where` is a queue and offset, or a file and byte."""
+    """One difference.
 
-    kind: str
+    part    "queue", "message", "file" or "table"
+    where   TOPIC:QUEUE, TOPIC:QUEUE:OFFSET, or a path in the stores
+    what    which fields, which byte, which entry; left and right are values of the first
+    """
+
+    part: str
     where: str
+    what: str
     left: str
     right: str
 
 
-class Side(NamedTuple):
-    """One of the two stores."""
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The log of one of the two stores; records from `upto` on are not looked at."""
 
-    directory: Path
-    sizes: Sizes
-
-
-class _Digest:
-    """What a queue holds, folded."""
-
-    __slots__ = ("count", "sha")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.sha = hashlib.sha256()
-
-    def add(self, message: StoredMessage) -> None:
-        self.count += 1
-        self.sha.update(repr([getattr(message, name) for name in _FIELDS]).encode())
+    files: Sequence[LogFile]
+    upto: int = OFFSET_MAX
 
 
-def message_differences(disk: Disk, left: Side, right: Side) -> Iterator[Difference]:
-    """Yield one difference for each queue whose messages are not the same.
+@dataclass(slots=True)
+class _Tally:
+    """What is known of a queue: its messages and the offsets of the first and last of them."""
 
-    Where in the log they lie does not count.
-    Errors   Corruption is not raised: damaged records count as missing, see `store verify`
-    Cost     two walks over both logs, four where queues differ
+    count: int
+    first: int
+    last: int
+    digest: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.count}, offsets {self.first} to {self.last}"
+
+
+_Record = tuple[QueueKey, int, bytearray]
+"""Queue, queue offset and the bytes that are compared."""
+_Tallies = dict[QueueKey, _Tally]
+
+
+class MessageComparison:
+    """One comparison of two logs; iterating yields where they differ, at most two a queue.
+
+    First come the queues that hold another number of messages or other offsets, then the first
+    message of each queue that is another one. Afterwards `damages` tells what is not sound in
+    either log; records there count as missing.
+
+    anywhere   compare what messages say, not where in the log they lie
+    Cost       about 5 µs for a message of both sides; twice to four times that where queues differ
     """
-    digests: tuple[dict[QueueKey, _Digest], dict[QueueKey, _Digest]] = ({}, {})
-    walks = [LogDump(disk, side.directory, side.sizes) for side in (left, right)]
-    for messages in zip_longest(*walks):
-        for message, found in zip(messages, digests, strict=True):
-            if message is not None:
-                key = (message.topic, message.queue_id)
-                found.setdefault(key, _Digest()).add(message)
-    for key in sorted(digests[0].keys() | digests[1].keys()):
-        one, other = (found.get(key) for found in digests)
-        if one is None or other is None:
-            yield Difference("queue", _name(key), _count(one), _count(other))
-        elif one.sha.digest() != other.sha.digest():
-            yield _first_difference(disk, left, right, key)
+
+    __slots__ = ("_anywhere", "_begins", "_sides", "_tell", "damages")
+
+    def __init__(
+        self, left: Side, right: Side, *, anywhere: bool, tell: Told = tell_nobody
+    ) -> None:
+        self._sides = (left, right)
+        self._anywhere = anywhere
+        self._tell = tell
+        self._begins: dict[QueueKey, int] = {}
+        self.damages: list[Damage] = []
+
+    def __iter__(self) -> Iterator[Difference]:
+        left, right = self._tallies()
+        ranges = {}
+        for key in sorted(left.keys() | right.keys()):
+            one, other = left.get(key), right.get(key)
+            if one is None or other is None or str(one) != str(other):
+                yield Difference("queue", _name(key), "messages", _text(one), _text(other))
+            if one is not None and other is not None and one.digest != other.digest:
+                ranges[key] = (self._begins.get(key, 0), max(one.count, other.count))
+        yield from self._first_differences(ranges)
+
+    # -- the first walk ------------------------------------------------------------------------
+    def _tallies(self) -> tuple[_Tallies, _Tallies]:
+        left: _Tallies = {}
+        walks = [self._records(side, tell=self._tell, is_first=True) for side in self._sides]
+        pairs = zip_longest(*walks)
+        for pair in pairs:
+            if pair[0] is None or pair[0] != pair[1]:
+                break
+            _add(left, pair[0], is_folded=False)
+        else:
+            return left, left
+        self._begins = {key: tally.count for key, tally in left.items()}
+        right = {key: replace(tally) for key, tally in left.items()}
+        for one, other in chain([pair], pairs):
+            if one is not None:
+                _add(left, one, is_folded=True)
+            if other is not None:
+                _add(right, other, is_folded=True)
+        return left, right
+
+    def _records(
+        self,
+        side: Side,
+        wanted: Container[QueueKey] | None = None,
+        *,
+        tell: Told = tell_nobody,
+        is_first: bool = False,
+    ) -> Iterator[_Record]:
+        """Yield the records of a log, or of some queues of it, in log order."""
+        search = LogSearch(side.files, Selection(upto=side.upto), tell=tell)
+        for picked in search:
+            heads, keys = picked.heads, search.queues.keys
+            rows = zip(
+                picked.queue.tolist(), heads.queue_offset.tolist(), heads.begin.tolist(),
+                heads.size.tolist(), strict=True,
+            )  # fmt: skip
+            for number, queue_offset, begin, size in rows:
+                if wanted is not None and keys[number] not in wanted:
+                    continue
+                record = picked.buffer[begin : begin + size]
+                if self._anywhere:
+                    _forget_place(record)
+                yield keys[number], queue_offset, record
+        self.damages += search.holes if is_first else []
+
+    # -- narrowing down ------------------------------------------------------------------------
+    def _first_differences(self, ranges: dict[QueueKey, tuple[int, int]]) -> Iterator[Difference]:
+        """Yield the first difference of each queue that differs somewhere in its range."""
+        bucket_count = max(2, BUCKETS // max(len(ranges), 1))
+        while any(end - begin > 1 for begin, end in ranges.values()):
+            widths = {
+                key: -(-(end - begin) // bucket_count) for key, (begin, end) in ranges.items()
+            }
+            folded = [self._folded(side, ranges, widths) for side in self._sides]
+            for key, (begin, end) in list(ranges.items()):
+                numbers = range(-(-(end - begin) // widths[key]))
+                one, other = (buckets[key] for buckets in folded)
+                begin += widths[key] * next((n for n in numbers if one.get(n) != other.get(n)), 0)
+                ranges[key] = (begin, min(begin + widths[key], end))
+        taken = [self._taken(side, ranges) for side in self._sides] if ranges else []
+        for key in ranges:
+            one_record, other_record = (records.get(key) for records in taken)
+            if one_record is not None or other_record is not None:
+                yield _message_difference(key, one_record, other_record)
+
+    def _folded(
+        self, side: Side, ranges: dict[QueueKey, tuple[int, int]], widths: dict[QueueKey, int]
+    ) -> dict[QueueKey, dict[int, bytes]]:
+        """Return the digests of a side's buckets by queue and number."""
+        buckets: dict[QueueKey, dict[int, bytes]] = {key: {} for key in ranges}
+        for at, (key, _, record) in self._numbered(side, ranges):
+            begin, end = ranges[key]
+            if begin <= at < end:
+                number = (at - begin) // widths[key]
+                buckets[key][number] = _fold(buckets[key].get(number, b""), record)
+        return buckets
+
+    def _taken(
+        self, side: Side, ranges: dict[QueueKey, tuple[int, int]]
+    ) -> dict[QueueKey, _Record]:
+        """Return the message of each queue that its range begins with."""
+        numbered = self._numbered(side, ranges)
+        return {record[0]: record for at, record in numbered if at == ranges[record[0]][0]}
+
+    def _numbered(self, side: Side, wanted: Container[QueueKey]) -> Iterator[tuple[int, _Record]]:
+        """Yield the records of some queues with the number each has in its queue."""
+        counts: dict[QueueKey, int] = {}
+        for record in self._records(side, wanted):
+            at = counts.get(record[0], 0)
+            counts[record[0]] = at + 1
+            yield at, record
 
 
-def _count(digest: _Digest | None) -> str:
-    return f"{digest.count} messages" if digest is not None else "none"
+def _add(tallies: _Tallies, record: _Record, *, is_folded: bool) -> None:
+    key, queue_offset, content = record
+    tally = tallies.get(key)
+    if tally is None:
+        tally = tallies[key] = _Tally(0, queue_offset, queue_offset)
+    tally.count += 1
+    tally.last = queue_offset
+    if is_folded:
+        tally.digest = _fold(tally.digest, content)
+
+
+def _fold(digest: bytes, content: bytearray) -> bytes:
+    folded = sha256(digest)
+    folded.update(content)
+    return folded.digest()
+
+
+def _forget_place(record: bytearray) -> None:
+    """Blank what tells where a record lies: its offset, that of its half message, its CRC."""
+    record[_PLACE : _PLACE + 8] = bytes(8)
+    (flags,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
+    prepared_end = HEADS[flags & HOSTS_V6_MASK].size - 4
+    record[prepared_end - 8 : prepared_end] = bytes(8)
+    if record.startswith(_CRC_MARK, len(record) - PROPERTY_CRC_SIZE):
+        record[-11:-1] = b"0" * 10
 
 
 def _name(key: QueueKey) -> str:
     return f"{key[0]}:{key[1]}"
 
 
-def _of_queue(disk: Disk, side: Side, key: QueueKey) -> Iterator[StoredMessage]:
-    for message in LogDump(disk, side.directory, side.sizes):
-        if (message.topic, message.queue_id) == key:
-            yield message
+def _text(tally: _Tally | None) -> str:
+    return "none" if tally is None else str(tally)
 
 
-def _first_difference(disk: Disk, left: Side, right: Side, key: QueueKey) -> Difference:
-    pairs = zip_longest(_of_queue(disk, left, key), _of_queue(disk, right, key))
-    for one, other in pairs:
-        if one is None or other is None:
-            present = one or other
-            where = f"{_name(key)}:{present.queue_offset}"
-            return Difference("message", where, _shown(one), _shown(other))
-        for name in _FIELDS:
-            values = getattr(one, name), getattr(other, name)
-            if values[0] != values[1]:
-                where = f"{_name(key)}:{one.queue_offset}"
-                return Difference(name, where, _shown(values[0]), _shown(values[1]))
-    return Difference("message", _name(key), "changed meanwhile", "changed meanwhile")
+# -- one message -----------------------------------------------------------------------------------
+def _message_difference(key: QueueKey, one: _Record | None, other: _Record | None) -> Difference:
+    """Return how two messages at the same place of a queue differ, or which is missing."""
+    queue_offsets = [record[1] for record in (one, other) if record is not None]
+    where = f"{_name(key)}:{min(queue_offsets)}"
+    if one is None or (other is not None and other[1] < one[1]):
+        return Difference("message", where, "message", "missing", "there")
+    if other is None or one[1] < other[1]:
+        return Difference("message", where, "message", "there", "missing")
+    left, right = (_fields(record[2]) for record in (one, other))
+    names = [name for name in left | right if left.get(name) != right.get(name)]
+    if not names:
+        return Difference("message", where, "order of properties", "", "")
+    what = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
+    shown = excerpts(left.get(names[0]), right.get(names[0]))
+    return Difference("message", where, what, *shown)
 
 
-def _shown(value: Any) -> str:
+def _fields(record: bytearray) -> dict[str, Any]:
+    """Return what a record says, by the names that differences are told with."""
+    message = decode_record(record, 0, unfold=False)
+    properties = dict(sorted(message.properties.items()))
+    return {
+        "body": message.body,
+        "tag": properties.pop(TAGS, ""),
+        "keys": properties.pop(KEYS, ""),
+        **{f"property {name}": value for name, value in properties.items()},
+        "born_timestamp_ms": message.born_timestamp_ms,
+        "born_host": text_from_host(message.born_host),
+        "store_timestamp_ms": message.store_timestamp_ms,
+        "store_host": text_from_host(message.store_host),
+        "flag": message.flag,
+        "system_flag": message.system_flag,
+        "reconsume_times": message.reconsume_times,
+        "body_crc": message.body_crc,
+        "prepared_transaction_offset": message.prepared_transaction_offset,
+        "physical_offset": message.physical_offset,
+    }
+
+
+def excerpts(one: Any, other: Any) -> tuple[str, str]:
+    """Return two values as text, from shortly before where they begin to differ."""
+    begin = 0
+    if isinstance(one, bytes | str) and isinstance(other, type(one)):
+        begin = max(first_unlike(one, other) - _CONTEXT, 0)
+    return _excerpt(one, begin), _excerpt(other, begin)
+
+
+def _excerpt(value: Any, begin: int) -> str:
     if value is None:
         return "missing"
-    if isinstance(value, StoredMessage):
-        return f"record {value.physical_offset}"
-    text = value.hex() if isinstance(value, bytes) else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if not isinstance(value, bytes | str):
+        return str(value)
+    piece = value[begin : begin + SHOWN_LENGTH]
+    text = piece if isinstance(piece, str) else _decoded(piece)
+    return ("…" if begin else "") + text + ("…" if begin + SHOWN_LENGTH < len(value) else "")
 
 
-def file_differences(left: Path, right: Path) -> Iterator[Difference]:
-    """Yield one difference for each file of log, queues and index that is not the same.
+def _decoded(piece: bytes) -> str:
+    text = piece.decode("utf-8", "replace")
+    return text if text.isprintable() and "\ufffd" not in text else f"0x{piece.hex()}"
 
-    Index files are compared by their order: their names are of the clock that made them.
-    """
-    for directory in (COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY):
-        yield from _tree_differences(left / directory, right / directory, directory)
-    indexes = [_files_in(side / INDEX_DIRECTORY) for side in (left, right)]
-    for one, other in zip_longest(*indexes):
-        if one is None or other is None:
-            present = one or other
-            yield Difference("file", f"{INDEX_DIRECTORY}/{present.name}", *_presence(one, other))
+
+def first_unlike(one: bytes | str, other: bytes | str) -> int:
+    """Return how much two values have in common at their front."""
+    lower, upper = 0, min(len(one), len(other))
+    while lower < upper:
+        middle = (lower + upper + 1) // 2
+        if one[lower:middle] == other[lower:middle]:
+            lower = middle
         else:
-            yield from _byte_difference(one, other, f"{INDEX_DIRECTORY}/{one.name}")
-
-
-def _files_in(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*") if path.is_file())
-
-
-def _presence(one: Path | None, other: Path | None) -> tuple[str, str]:
-    return ("there" if one else "missing", "there" if other else "missing")
-
-
-def _tree_differences(left: Path, right: Path, prefix: str) -> Iterator[Difference]:
-    names = [
-        {str(path.relative_to(side)): path for path in _files_in(side)} for side in (left, right)
-    ]
-    for name in sorted(names[0].keys() | names[1].keys()):
-        one, other = (found.get(name) for found in names)
-        if one is None or other is None:
-            yield Difference("file", f"{prefix}/{name}", *_presence(one, other))
-        else:
-            yield from _byte_difference(one, other, f"{prefix}/{name}")
-
-
-def _byte_difference(one: Path, other: Path, name: str) -> Iterator[Difference]:
-    sizes = one.stat().st_size, other.stat().st_size
-    if sizes[0] != sizes[1]:
-        yield Difference("size", name, str(sizes[0]), str(sizes[1]))
-        return
-    with one.open("rb") as left, other.open("rb") as right:
-        position = 0
-        while piece := left.read(PIECE):
-            beside = right.read(PIECE)
-            if piece != beside:
-                at = next(
-                    n
-                    for n, pair in enumerate(zip(piece, beside, strict=True))
-                    if pair[0] != pair[1]
-                )
-                values = f"0x{piece[at]:02X}", f"0x{beside[at]:02X}"
-                yield Difference("byte", f"{name} at {position + at}", *values)
-                return
-            position += len(piece)
-
-
-def table_differences(left: Path, right: Path) -> Iterator[Difference]:
-    """Yield one difference for each table under config/ that says something else."""
-    for name in sorted(
-        {path.name for side in (left, right) for path in (side / CONFIG_DIRECTORY).glob("*.json")}
-    ):
-        tables = [_table(side / CONFIG_DIRECTORY / name) for side in (left, right)]
-        if tables[0] != tables[1]:
-            yield Difference("table", f"{CONFIG_DIRECTORY}/{name}", *map(_shown, tables))
-
-
-def _table(path: Path) -> Any:
-    try:
-        return decode_table(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        return f"cannot be read: {error}"
+            upper = middle - 1
+    return lower

@@ -1,21 +1,22 @@
 """Puts rebuilt views in the place of a store's own, so that the store is whole at every moment.
 
     1. everything below the staging directory is made durable
-    2. consumequeue/ and index/ change places with the staged ones, each in one step
-    3. checkpoint, watermark and store.json are made to agree
-    4. the old views are removed, or kept under pocketmq/replaced/
+    2. where the new views tell of less than the old ones, the checkpoint is lowered to that
+    3. consumequeue/ and index/ change places with the staged ones, each in one step
+    4. watermark, checkpoint and store.json are made to agree
+    5. the old views are removed, or kept under pocketmq/replaced/
 
-Killed anywhere, the store has old or new views, both complete; what the small files say is then a
-matter of the broker's next start. The store's lock is held by the caller.
+Killed anywhere, the store has old or new views, both complete, and a checkpoint that promises no
+more than they hold; installing again ends the same. The store's lock is held by the caller.
 """
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.format.checkpoint_layout import encode_checkpoint
+from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from broker.format.consume_unit import UNIT, UNIT_SIZE, first_file_position
 from broker.format.index_layout import HEADER, HEADER_SIZE, IndexHeaderValues
 from broker.format.names import (
@@ -31,7 +32,7 @@ from broker.format.names import (
 from broker.format.record import split_record
 from broker.log.checkpoint import Checkpoint
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
-from broker.log.store_manifest import ClosedState, ManifestFile
+from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.offsets import QueueKey
 from broker.tools.store_access import Sizes
 
@@ -66,14 +67,22 @@ def install_views(
     for name in _VIEWS:
         disk.make_directory(staged.directory / name)
         sync_tree(disk, staged.directory / name)
+    _drop_others(disk, staged.directory)
+    numbers = _Numbers(disk, directory)
     last_place, last_time_ms = _last_dispatched(disk, directory, staged, sizes)
-    ended_ms = _index_end(disk, staged)
+    wanted = numbers.values._replace(
+        logics_msg_timestamp=last_time_ms,
+        index_msg_timestamp=_index_end(disk, staged),
+        logics_physical_offset=last_place,
+    )
+    numbers.write(CheckpointValues(*map(min, numbers.values, wanted)))
     for name in _VIEWS:
         disk.make_directory(directory / name)
         disk.exchange(staged.directory / name, directory / name)
     disk.sync_directory(directory)
     disk.sync_directory(staged.directory)
-    _agree(disk, directory, staged, last_place, last_time_ms, ended_ms)
+    numbers.write(wanted)
+    _rewrite_manifest(disk, directory / OWN_DIRECTORY, staged, sizes, encode_checkpoint(wanted))
     extension = directory / CONSUME_QUEUE_EXTENSION_DIRECTORY
     if disk.exists(extension):  # No unit leads there any more.
         disk.rename(extension, staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
@@ -131,47 +140,82 @@ def _index_end(disk: Disk, staged: StagedViews) -> int:
     return IndexHeaderValues(*HEADER.unpack(_read(disk, path, 0, HEADER_SIZE))).end_timestamp
 
 
-def _agree(
-    disk: Disk, directory: Path, staged: StagedViews, last_place: int, last_time_ms: int,
-    ended_ms: int,
-) -> None:  # fmt: skip
-    """Write down in checkpoint, mark and manifest what the views now hold."""
-    own = directory / OWN_DIRECTORY
-    checkpoint = Checkpoint(disk, directory / CHECKPOINT_FILE)
-    checkpoint.load()
-    before = encode_checkpoint(checkpoint.values)
-    values = checkpoint.values._replace(
-        logics_msg_timestamp=last_time_ms,
-        index_msg_timestamp=ended_ms,
-        logics_physical_offset=last_place,
-        physic_msg_timestamp=max(checkpoint.values.physic_msg_timestamp, last_time_ms),
-    )
-    mark = FlushedMark(disk, own) if disk.exists(own / MARK_FILE) else None
-    upto = None
-    if mark is not None:
+class _Numbers:
+    """Checkpoint and mark of a store, written so that the mark stays valid if it was."""
+
+    __slots__ = ("_directory", "_disk", "values")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._directory = directory
+        checkpoint = Checkpoint(disk, directory / CHECKPOINT_FILE)
+        checkpoint.load()
+        self.values = checkpoint.values
+
+    def write(self, values: CheckpointValues) -> None:
+        """Write both, the mark first: until the checkpoint follows it is void, never wrong."""
+        if values == self.values:
+            return
+        self._write_mark(encode_checkpoint(self.values), encode_checkpoint(values))
+        checkpoint = Checkpoint(self._disk, self._directory / CHECKPOINT_FILE)
+        checkpoint.save(values)
+        checkpoint.close()
+        self.values = values
+
+    def _write_mark(self, before: bytes, after: bytes) -> None:
+        own = self._directory / OWN_DIRECTORY
+        if not self._disk.exists(own / MARK_FILE):
+            return
+        mark = FlushedMark(self._disk, own)
         mark.open()
         upto = mark.valid_upto(before)
-    checkpoint.save(values)
-    checkpoint.close()
-    if mark is not None:
-        if upto is not None:
-            mark.write(upto, encode_checkpoint(values))
+        # When it has the new checkpoint already, an installation was killed before that followed.
+        if upto is not None and before != after:
+            mark.write(upto, after)
             mark.sync()
         mark.close()
-    _rewrite_manifest(disk, own, staged, encode_checkpoint(values))
 
 
-def _rewrite_manifest(disk: Disk, own: Path, staged: StagedViews, checkpoint: bytes) -> None:
-    """List the new views as what the store held when it was last closed, if it was."""
+def _rewrite_manifest(
+    disk: Disk, own: Path, staged: StagedViews, sizes: Sizes, checkpoint: bytes
+) -> None:
+    """List the new views as what the store held when it was last closed, with their sizes."""
     file = ManifestFile(disk, own)
-    manifest = file.read()
-    if manifest is None:
-        return
+    try:
+        before = file.read()
+    except ValueError:
+        before = None
     queues: dict[str, dict[str, list[int]]] = {}
     for (topic, queue_id), ends in sorted(staged.queues.items()):
         queues.setdefault(topic, {})[str(queue_id)] = list(ends)
-    closed = ClosedState(staged.end, checkpoint.hex(), queues, staged.index_names)
-    file.write(replace(manifest, closed=closed))
+    manifest = StoreManifest(
+        commit_log_file_size_bytes=sizes.commit_log_file_bytes,
+        consume_queue_file_size_bytes=sizes.consume_queue_file_bytes,
+        index_slot_count=sizes.geometry.slot_count,
+        index_entry_count_max=sizes.geometry.entry_count_max,
+        index_style=sizes.style,
+        time_zone=sizes.time_zone,
+        cluster=before.cluster if before is not None else "",
+        broker=before.broker if before is not None else "",
+        closed=ClosedState(staged.end, checkpoint.hex(), queues, staged.index_names),
+    )
+    if manifest != before:
+        file.write(manifest)
+
+
+def _drop_others(disk: Disk, staging: Path) -> None:
+    """Remove what is no view, so that nothing is gone on with once the views have changed places.
+
+    Durable before that happens.
+    """
+    for name in disk.names(staging):
+        if name not in _VIEWS:
+            path = staging / name
+            if disk.is_directory(path):
+                shutil.rmtree(path)
+            else:
+                disk.unlink(path)
+    disk.sync_directory(staging)
 
 
 def _put_away(disk: Disk, directory: Path, staging: Path, keep_as: str) -> Path | None:

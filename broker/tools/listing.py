@@ -1,155 +1,277 @@
 """The files of a store, one by one: what each is, how long, how far it reaches.
 
-Nothing but names, lengths and a few bytes at a file's front is read, and nothing that is wrong ends
-the list: it stands in the row's note.
+Read are names, lengths and heads: of a log file the head of its first record, of an index file its
+header, of a queue file a few units. Nothing that is wrong ends the list: it stands in the note of
+its row, be it a damaged head, a link that leads nowhere or a directory that cannot be read.
 """
 
+import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from stat import S_ISDIR, S_ISREG
+from typing import Any, Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
-from broker.format.index_layout import HEADER, HEADER_SIZE, IndexHeaderValues
+from broker.format.index_layout import (
+    ENTRY_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    IndexGeometry,
+    IndexHeaderValues,
+)
 from broker.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    OWN_DIRECTORY,
+    is_index_file_name,
+    offset_from_file_name,
+)
+from broker.format.record import (
+    HEADS,
+    HOSTS_V6_MASK,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_HEAD,
+    RECORD_SIZE_MIN,
+    SYSTEM_FLAG,
+    SYSTEM_FLAG_POSITION,
+)
+from broker.tools.store_access import Sizes
+
+OTHER: Final = "other"
+KINDS: Final = (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
-    is_index_file_name,
-    offset_from_file_name,
+    CONFIG_DIRECTORY,
+    OWN_DIRECTORY,
+    OTHER,
 )
-from broker.format.record import HEADS, RECORD_HEAD, BadRecord, check_record, split_record
-from broker.tools.store_access import Sizes
-
-KINDS: Final = ("commitlog", "consumequeue", "consumequeue_ext", "index", "other")
+"""A file's kind is the directory of the store that it lies in."""
+UNKNOWN_GEOMETRY: Final = IndexGeometry(0, 0)
+"""In the sizes of a store whose index files do not tell it: their lengths are not judged."""
 BLOCK_SIZE: Final = 512
 """What the system counts allocated room in."""
+TIME_MS_MAX: Final = 253_370_764_800_000
+"""The year 9999, above which a time cannot be written as a date."""
+
+_DEPTHS: Final = {
+    COMMIT_LOG_DIRECTORY: 2,
+    CONSUME_QUEUE_DIRECTORY: 4,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY: 4,
+    INDEX_DIRECTORY: 2,
+}
+"""Names in the path of a file of a kind, as in consumequeue/TOPIC/QUEUE/FILE."""
 _HEAD_MAX: Final = max(head.size for head in HEADS.values())
-_STORE_TIMESTAMP_FIELD: Final = 10
 
 
 class FileRow(NamedTuple):
     """One file.
 
-    begin, end       physical offsets (commitlog, index), queue offsets (consumequeue)
-    store_time_ms    of the first record, where it is cheap to know; 0: unknown
+    allocated         bytes it takes on the disk, less than its size where it is sparse
+    begin, end        physical offsets (commitlog, index), queue offsets (consumequeue)
+    first_stored_ms   store time of its first record (commitlog, index); 0: unknown
+    last_stored_ms    of its last one (index); 0: unknown
+    note              what is odd about it, or how many entries it has (index)
     """
 
     path: str
     kind: str
-    size: int
-    allocated: int
+    size: int = 0
+    allocated: int = 0
     begin: int | None = None
     end: int | None = None
-    store_time_ms: int = 0
+    first_stored_ms: int = 0
+    last_stored_ms: int = 0
     note: str = ""
 
 
 def list_files(disk: Disk, directory: Path, sizes: Sizes, kind: str = "") -> Iterator[FileRow]:
     """Yield a row for every file of a store, sorted by path; of one kind when it is given.
 
-    Cost     some system calls a file
+    Cost     some system calls a file, whatever its length
     """
-    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-        name = path.relative_to(directory)
-        found = name.parts[0] if name.parts[0] in KINDS else "other"
-        if kind and found != kind:
-            continue
-        stat = path.stat()
-        row = FileRow(str(name), found, stat.st_size, stat.st_blocks * BLOCK_SIZE)
+    for path in _paths(directory):
+        row = _named(path.relative_to(directory))
+        if kind in ("", row.kind):
+            yield _described(disk, path, row, sizes)
+
+
+def _named(relative: Path) -> FileRow:
+    kind = relative.parts[0] if relative.parts and relative.parts[0] in KINDS else OTHER
+    return FileRow(os.fsencode(relative).decode(errors="replace"), kind)
+
+
+# -- walking ---------------------------------------------------------------------------------------
+def _paths(directory: Path) -> list[Path]:
+    """Return what is no directory, and the directories that are not looked into, sorted.
+
+    Links to directories are followed where a store's files may lie, each directory once.
+    """
+    found: list[Path] = []
+    seen: set[tuple[int, int]] = set()
+    pending = [directory]
+    while pending:
+        folder = pending.pop()
         try:
-            yield _look(disk, path, row, sizes)
-        except OSError as error:
-            yield row._replace(note=f"cannot be read: {error.strerror}")
+            stat = folder.stat()
+            paths = list(folder.iterdir())
+        except OSError:
+            found.append(folder)
+            continue
+        if (stat.st_dev, stat.st_ino) in seen:
+            continue
+        seen.add((stat.st_dev, stat.st_ino))
+        for path in paths:
+            is_walked = _is_directory(path) and not _leads_elsewhere(directory, path)
+            (pending if is_walked else found).append(path)
+    return sorted(found)
 
 
-def _look(disk: Disk, path: Path, row: FileRow, sizes: Sizes) -> FileRow:
+def _is_directory(path: Path) -> bool:
+    try:
+        return S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _leads_elsewhere(directory: Path, path: Path) -> bool:
+    if not path.is_symlink():
+        return False
+    relative = path.relative_to(directory)
+    kind = _named(relative).kind
+    return kind == OTHER or len(relative.parts) >= _DEPTHS.get(kind, 2)
+
+
+# -- one file --------------------------------------------------------------------------------------
+def _described(disk: Disk, path: Path, row: FileRow, sizes: Sizes) -> FileRow:
+    try:
+        stat = path.stat()
+        row = row._replace(size=stat.st_size, allocated=stat.st_blocks * BLOCK_SIZE)
+        if not S_ISREG(stat.st_mode):
+            is_directory = S_ISDIR(stat.st_mode)
+            return row._replace(note="not looked into" if is_directory else "no regular file")
+        depth = row.path.count("/") + 1
+        if depth != _DEPTHS.get(row.kind, depth):
+            return row._replace(note="stray place")
+        return _looked_into(disk, path, row, sizes)
+    except OSError as error:
+        return row._replace(note=f"cannot be read: {error.strerror}")
+
+
+def _looked_into(disk: Disk, path: Path, row: FileRow, sizes: Sizes) -> FileRow:
     if row.kind == COMMIT_LOG_DIRECTORY:
         return _log_file(disk, path, row, sizes.commit_log_file_bytes)
     if row.kind == CONSUME_QUEUE_DIRECTORY:
         return _queue_file(disk, path, row, sizes.consume_queue_file_bytes)
     if row.kind == INDEX_DIRECTORY:
-        return _index_file(disk, path, row, sizes.geometry.file_size)
+        return _index_file(disk, path, row, sizes.geometry)
     if row.kind == CONSUME_QUEUE_EXTENSION_DIRECTORY:
-        return row._replace(note=_note(path, row, row.size))
-    return row
+        return row._replace(note=_name_or_size(path, row, row.size))
+    is_empty_table = row.kind == CONFIG_DIRECTORY and not row.size
+    return row._replace(note="empty" if is_empty_table else "")
 
 
-def _note(path: Path, row: FileRow, size: int) -> str:
+def _name_or_size(path: Path, row: FileRow, size: int) -> str:
     if offset_from_file_name(path.name) is None:
         return "stray name"
+    return _wrong_size(row, size)
+
+
+def _wrong_size(row: FileRow, size: int) -> str:
     return "" if row.size == size else f"wrong size: {size} expected"
 
 
-def _read(disk: Disk, path: Path, position: int, size: int) -> bytes:
+def _front(disk: Disk, path: Path, size: int) -> bytes:
     descriptor = disk.open_read_only(path)
     try:
-        return disk.read_at(descriptor, position, size)
+        return disk.read_at(descriptor, 0, size)
     finally:
         disk.close(descriptor)
 
 
 def _log_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
-    note, base = _note(path, row, size), offset_from_file_name(path.name)
+    note, base = _name_or_size(path, row, size), offset_from_file_name(path.name)
     if base is None:
         return row._replace(note=note)
     row = row._replace(begin=base, end=base + row.size, note=note)
-    head = _read(disk, path, 0, _HEAD_MAX)
-    if len(head) < RECORD_HEAD.size or not head.strip(b"\0"):
+    content = _front(disk, path, _HEAD_MAX)
+    head = _record_head(content)
+    if not content.strip(b"\0") or head.get("magic") == MAGIC_BLANK:
         return row._replace(note=note or "empty")
-    record = _read(disk, path, 0, min(int.from_bytes(head[:4]), row.size))
-    try:
-        if check_record(record, 0, base, crc=False):
-            time_ms = split_record(record, 0)[0][_STORE_TIMESTAMP_FIELD]
-            return row._replace(store_time_ms=time_ms)
-    except (BadRecord, IndexError, ValueError):
-        pass
-    return row._replace(note=note or "begins with no sound record")
+    is_record = (
+        head.get("magic") in (MAGIC_V1, MAGIC_V2)
+        and RECORD_SIZE_MIN <= head["total_size"] <= row.size
+        and head["physical_offset"] == base
+    )
+    if not is_record:
+        return row._replace(note=note or "begins with no sound record")
+    return row._replace(first_stored_ms=_as_time(head["store_timestamp"]))
+
+
+def _record_head(content: bytes) -> dict[str, Any]:
+    """Return the fields of the head at the front, none when it is cut off."""
+    if len(content) < RECORD_HEAD.size:
+        return {}
+    (system_flag,) = SYSTEM_FLAG.unpack_from(content, SYSTEM_FLAG_POSITION)
+    head = HEADS[system_flag & HOSTS_V6_MASK]
+    if len(content) < head.size:
+        return {}
+    return dict(zip(RECORD_HEAD.positions, head.unpack_from(content), strict=True))
 
 
 def _queue_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
-    note, base = _note(path, row, size), offset_from_file_name(path.name)
+    note, base = _name_or_size(path, row, size), offset_from_file_name(path.name)
     if base is None or base % UNIT_SIZE:
-        return row._replace(note=note or "stray name")
+        return row._replace(note="stray name")
     descriptor = disk.open_read_only(path)
+
+    def size_in_unit(number: int) -> int:
+        unit = disk.read_at(descriptor, number * UNIT_SIZE, UNIT_SIZE)
+        return int(UNIT.unpack(unit.ljust(UNIT_SIZE, b"\0"))[1])
+
     try:
-        count = row.size // UNIT_SIZE
-        lower = _first(disk, descriptor, 0, count, PRE_BLANK_SIZE)
-        upper = _first(disk, descriptor, lower, count, 0)
+        units = range(row.size // UNIT_SIZE)
+        lower = bisect_left(units, True, key=lambda number: size_in_unit(number) != PRE_BLANK_SIZE)
+        upper = bisect_left(units, True, lower, key=lambda number: size_in_unit(number) <= 0)
     finally:
         disk.close(descriptor)
     first = base // UNIT_SIZE
-    return row._replace(
-        begin=first + lower, end=first + upper, note=note or ("" if upper > lower else "empty")
-    )
+    note = note or ("" if upper > lower else "empty")
+    return row._replace(begin=first + lower, end=first + upper, note=note)
 
 
-def _first(disk: Disk, descriptor: int, lower: int, upper: int, size: int) -> int:
-    """Return the first unit whose size is another one (pre-blank), or is this one (unused)."""
-    while lower < upper:
-        middle = (lower + upper) // 2
-        unit = UNIT.unpack(disk.read_at(descriptor, middle * UNIT_SIZE, UNIT_SIZE))
-        is_behind = unit[1] != size if size else unit[1] == 0
-        if is_behind:
-            upper = middle
-        else:
-            lower = middle + 1
-    return lower
-
-
-def _index_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
+def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -> FileRow:
     if not is_index_file_name(path.name):
         return row._replace(note="stray name")
-    note = "" if row.size == size else f"wrong size: {size} expected"
-    head = _read(disk, path, 0, HEADER_SIZE)
-    if len(head) < HEADER_SIZE:
+    is_known = geometry != UNKNOWN_GEOMETRY
+    note = _wrong_size(row, geometry.file_size) if is_known else ""
+    content = _front(disk, path, HEADER_SIZE)
+    if len(content) < HEADER_SIZE:
         return row._replace(note=note or "no header")
-    header = IndexHeaderValues(*HEADER.unpack(head))
-    entries = f"{max(header.index_count - 1, 0)} entries"
+    header = IndexHeaderValues(*HEADER.unpack(content))
+    if header.index_count <= 1:
+        return row._replace(note=note or "empty")
+    count_max = geometry.entry_count_max if is_known else (row.size - HEADER_SIZE) // ENTRY_SIZE
+    is_sound = 0 <= header.begin_physical_offset <= header.end_physical_offset
+    if header.index_count > count_max or not is_sound:
+        return row._replace(note=note or "its header cannot be right")
     return row._replace(
         begin=header.begin_physical_offset,
         end=header.end_physical_offset,
-        store_time_ms=header.begin_timestamp,
-        note=note or entries,
+        first_stored_ms=_as_time(header.begin_timestamp),
+        last_stored_ms=_as_time(header.end_timestamp),
+        note=note or f"{header.index_count - 1} entries",
     )
+
+
+def _as_time(time_ms: int) -> int:
+    """Return a time as a file tells it, 0 for one that cannot be."""
+    return time_ms if 0 < time_ms < TIME_MS_MAX else 0

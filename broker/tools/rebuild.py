@@ -2,12 +2,13 @@
 
 A rebuild in place is made in `pocketmq/rebuild/` and swapped in when it is complete
 (`install.py`); killed before, it leaves the store as it was, and the next one goes on from where it
-stopped.
+stopped, or begins anew when log or settings are no longer the same.
 """
 
+import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,18 +22,22 @@ from broker.format.names import (
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, NotAStore
 from broker.model.offsets import OFFSET_MAX
-from broker.rebuild.log_files import LogFile, find_log_files
-from broker.rebuild.range_pass import tell_nobody
+from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
+from broker.rebuild.manifest import view_files
+from broker.rebuild.plan import Range
+from broker.rebuild.range_pass import Told, tell_nobody
 from broker.rebuild.resume import PROGRESS_FILE
 from broker.rebuild.sequential import Rebuilt, rebuild
+from broker.rebuild.staging import Staging, boot_id, range_mark
+from broker.tools.estimate import ViewEstimate, estimate_views
 from broker.tools.install import StagedViews, install_views, sync_tree
 from broker.tools.store_access import Sizes, view_settings
 
 STAGING_DIRECTORY: Final = "rebuild"
 STATE_DIRECTORY: Final = "rebuild-state"
 BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
-VIEW_SHARE: Final = 0.12
-"""What views take of a log of 1 KiB messages; small messages take more."""
+STAT_BLOCK_BYTES: Final = 512
+"""Unit of st_blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,9 @@ class RebuildPlan:
 
     out         where views are written; None: in the store's place
     upto        records that start below it
+    settings    what the views are built with
+    estimate    what they will take on the disk
+    replaced    (files, bytes on the disk) of the store's own views
     is_resumed  an earlier rebuild was killed and is gone on with
     """
 
@@ -48,6 +56,9 @@ class RebuildPlan:
     out: Path | None
     files: list[LogFile]
     upto: int
+    settings: ViewSettings
+    estimate: ViewEstimate
+    replaced: tuple[int, int]
     free_bytes: int
     has_extension: bool
     has_batch_queues: bool
@@ -57,6 +68,11 @@ class RebuildPlan:
     def log_bytes(self) -> int:
         """Bytes of the log's files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def log_end(self) -> int:
+        """Physical offset behind the log's last file."""
+        return self.files[-1].end if self.files else 0
 
     @property
     def staging(self) -> Path:
@@ -70,12 +86,14 @@ class RebuildPlan:
 
 
 def plan_rebuild(
-    disk: Disk, directory: Path, sizes: Sizes, *, out: Path | None = None, upto: int = OFFSET_MAX
-) -> RebuildPlan:
+    disk: Disk, directory: Path, sizes: Sizes, *, out: Path | None = None, upto: int = OFFSET_MAX,
+    check_crc: bool = False,
+) -> RebuildPlan:  # fmt: skip
     """Look at a store and say what a rebuild would do; nothing is changed.
 
     Errors   NotAStore (the log, or an output directory that holds other things), StoreGap,
              WrongFileSize, DiskFull
+    Cost     reads some samples of the log
     """
     files = find_log_files(directory, sizes.commit_log_file_bytes)
     staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
@@ -83,19 +101,41 @@ def plan_rebuild(
     ours = {CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY}
     if out is not None and found - ours:
         raise NotAStore(path=str(out), why="it holds other things than a rebuild")
+    settings = view_settings(sizes, check_crc=check_crc)
     plan = RebuildPlan(
         directory=directory,
         out=out,
         files=files,
         upto=upto,
+        settings=settings,
+        estimate=estimate_views(files, settings, upto),
+        replaced=(0, 0) if out is not None else _taken(directory),
         free_bytes=disk.free_bytes(_existing(staging)),
         has_extension=disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY),
         has_batch_queues=bool(disk.names(directory / BATCH_QUEUE_DIRECTORY)),
-        is_resumed=disk.exists(staging / STATE_DIRECTORY / PROGRESS_FILE),
+        is_resumed=_is_resumable(staging / STATE_DIRECTORY, files, settings, upto),
     )
-    if plan.free_bytes < plan.log_bytes * VIEW_SHARE:
+    staged_bytes = _taken(staging)[1] if plan.is_resumed else 0
+    if plan.free_bytes + staged_bytes < plan.estimate.view_bytes:
         raise DiskFull(path=str(staging))
     return plan
+
+
+def _taken(directory: Path) -> tuple[int, int]:
+    """Return how many files the views below a directory have, and what they take on the disk."""
+    paths = [directory / path for path in view_files(directory)]
+    return len(paths), sum(path.stat().st_blocks * STAT_BLOCK_BYTES for path in paths)
+
+
+def _is_resumable(state: Path, files: Sequence[LogFile], settings: ViewSettings, upto: int) -> bool:
+    """Return whether what an earlier rebuild saved is of this log and these settings."""
+    saved = Staging(state).read(state / PROGRESS_FILE)
+    if saved is None or saved["boot"] != boot_id():
+        return False
+    read = files[: len(saved["marks"])]
+    marks = [range_mark(Range(file, file.base, min(file.end, upto))) for file in read]
+    is_same_log: bool = saved["marks"] == marks
+    return is_same_log and saved["settings"] == json.loads(json.dumps(asdict(settings)))
 
 
 def _existing(path: Path) -> Path:
@@ -105,22 +145,21 @@ def _existing(path: Path) -> Path:
 
 
 def rebuild_beside(
-    disk: Disk, plan: RebuildPlan, sizes: Sizes, *, check_crc: bool, accept_holes: bool,
-    tell: Callable[[int], None] = tell_nobody,
-) -> Rebuilt:  # fmt: skip
+    disk: Disk, plan: RebuildPlan, *, accept_holes: bool, tell: Told = tell_nobody
+) -> Rebuilt:
     """Build the views below the plan's `out`.
 
     Errors   Corruption: sound records behind damage, unless holes are accepted
     """
-    rebuilt = _build(plan, sizes, check_crc=check_crc, accept_holes=accept_holes, tell=tell)
-    sync_tree(disk, plan.staging)
+    rebuilt = _build(plan, accept_holes=accept_holes, tell=tell)
     shutil.rmtree(plan.state, ignore_errors=True)
+    sync_tree(disk, plan.staging)
     return rebuilt
 
 
 def rebuild_in_place(
-    disk: Disk, plan: RebuildPlan, sizes: Sizes, *, check_crc: bool, accept_holes: bool,
-    keep_as: str = "", tell: Callable[[int], None] = tell_nobody,
+    disk: Disk, plan: RebuildPlan, sizes: Sizes, *, accept_holes: bool, keep_as: str = "",
+    tell: Told = tell_nobody,
 ) -> Rebuilt:  # fmt: skip
     """Build the views and put them in the place of the store's own, under its lock.
 
@@ -129,7 +168,7 @@ def rebuild_in_place(
     store = StoreDirectory(disk, plan.directory)
     store.acquire()
     try:
-        rebuilt = _build(plan, sizes, check_crc=check_crc, accept_holes=accept_holes, tell=tell)
+        rebuilt = _build(plan, accept_holes=accept_holes, tell=tell)
         staged = StagedViews(plan.staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
         install_views(disk, plan.directory, staged, sizes, keep_as=keep_as)
     finally:
@@ -137,18 +176,15 @@ def rebuild_in_place(
     return rebuilt
 
 
-def _build(
-    plan: RebuildPlan, sizes: Sizes, *, check_crc: bool, accept_holes: bool,
-    tell: Callable[[int], None],
-) -> Rebuilt:  # fmt: skip
+def _build(plan: RebuildPlan, *, accept_holes: bool, tell: Told) -> Rebuilt:
     if not plan.is_resumed:
-        for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
+        for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY):
             shutil.rmtree(plan.staging / name, ignore_errors=True)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
         (plan.staging / name).mkdir(parents=True, exist_ok=True)
     return rebuild(
         plan.files,
-        view_settings(sizes, check_crc=check_crc),
+        plan.settings,
         plan.staging,
         upto=plan.upto,
         accept_holes=accept_holes,

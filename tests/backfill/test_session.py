@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,7 +67,10 @@ def test_spark_submit_is_known_by_what_it_sets(monkeypatch: pytest.MonkeyPatch) 
     assert is_submitted()
 
 
-def test_workers_get_this_package_and_need_no_other_of_ours() -> None:
+def test_workers_get_this_package_and_need_no_other_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     archive = package_archive()
     with zipfile.ZipFile(archive) as opened:
         assert "broker/rebuild/parallel.py" in opened.namelist()

@@ -2,9 +2,13 @@
 
 log = LogBytes(tmp_path / "s", file_size=4096)
 log.add("T", queue_offset=0, keys="a b"); log.add("T", queue_offset=1); log.close()
-dispatched(log.store, settings, tmp_path / "views")     what a rebuild has to equal
+dispatched(log.store, settings, 4096, tmp_path / "views")     what a rebuild has to equal
+
+log.damage(log.places[1], b"\0"); log.close()
+applied(log.without([1]), settings, tmp_path / "views")       … when it goes over that record
 """
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from broker.format.hosts import host_from_text
@@ -22,7 +26,8 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import PutAddress, PutRow
+from broker.model.message import TRANSACTION_ROLLBACK, DispatchEntry, PutAddress, PutRow
+from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
@@ -45,6 +50,7 @@ class LogBytes:
         self.files: list[bytearray] = [bytearray()]
         self.base = base
         self.places: list[int] = []
+        self.entries: list[DispatchEntry] = []
 
     @property
     def end(self) -> int:
@@ -79,6 +85,7 @@ class LogBytes:
         )  # fmt: skip
         self.files[-1] += record
         self.places.append(place)
+        self.entries.append(dispatch_entry(record, 0, DelayLevels()))
         return place
 
     def roll(self) -> None:
@@ -86,6 +93,17 @@ class LogBytes:
         left = self.file_size - len(self.files[-1])
         self.files[-1] += encode_blank(left) + bytes(left - BLANK_SIZE)
         self.files.append(bytearray())
+
+    def end_of(self, number: int) -> int:
+        """Physical offset behind a record, by its number."""
+        return self.places[number] + self.entries[number][1]
+
+    def without(self, lost: Collection[int]) -> list[DispatchEntry]:
+        """The records as views are told of them, stand-ins of a repair in the place of some."""
+        return [
+            _stand_in(entry) if number in lost else entry
+            for number, entry in enumerate(self.entries)
+        ]
 
     def damage(self, place: int, content: bytes) -> None:
         """Write over bytes at a physical offset."""
@@ -104,6 +122,11 @@ class LogBytes:
     def found(self) -> list[LogFile]:
         """The files as a rebuild is given them."""
         return find_log_files(self.store, self.file_size)
+
+
+def _stand_in(entry: DispatchEntry) -> DispatchEntry:
+    nothing = ("", "", "", TRANSACTION_ROLLBACK)
+    return (*entry[:2], 0, entry[3], QUARANTINE_TOPIC, 0, 0, *nothing)
 
 
 def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> ViewSettings:
@@ -136,9 +159,22 @@ def views(directory: Path) -> dict[str, bytes]:
 
 def dispatched(store: Path, settings: ViewSettings, file_size: int, out: Path) -> dict[str, bytes]:
     """The views of a log as the broker builds them record by record; names of files included."""
-    disk, levels = QuickDisk(), DelayLevels(settings.delay_levels)
-    log = CommitLog(disk, store / COMMIT_LOG_DIRECTORY, file_size)
+    levels = DelayLevels(settings.delay_levels)
+    log = CommitLog(QuickDisk(), store / COMMIT_LOG_DIRECTORY, file_size)
     log.load(read_only=True)
+    entries = [
+        dispatch_entry(file.view, position, levels)
+        for _, file, position, _ in log.scan(log.min_offset)
+    ]
+    log.close()
+    return applied(entries, settings, out)
+
+
+def applied(
+    entries: Iterable[DispatchEntry], settings: ViewSettings, out: Path
+) -> dict[str, bytes]:
+    """The views of these records as the broker builds them one by one."""
+    disk = QuickDisk()
     queues = ConsumeQueueTable(
         disk, out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_bytes
     )
@@ -146,15 +182,14 @@ def dispatched(store: Path, settings: ViewSettings, file_size: int, out: Path) -
         disk, out / INDEX_DIRECTORY, settings.geometry, style=settings.style,
         zone=zone_from_name(settings.time_zone),
     )  # fmt: skip
-    for _, file, position, _ in log.scan(log.min_offset):
-        entry = dispatch_entry(file.view, position, levels)
+    for entry in entries:
         queues.apply([entry])
         index.apply([entry])
-    for part in (queues, index, log):
-        part.close()
-    return files_below(out / CONSUME_QUEUE_DIRECTORY) | files_below(out / INDEX_DIRECTORY)
+    queues.close()
+    index.close()
+    return rebuilt_files(out)
 
 
 def rebuilt_files(out: Path) -> dict[str, bytes]:
-    """The same of a rebuild."""
+    """The files of the views below a directory, by their names."""
     return files_below(out / CONSUME_QUEUE_DIRECTORY) | files_below(out / INDEX_DIRECTORY)

@@ -1,5 +1,6 @@
 """Index files built from rows are those the broker fills entry by entry, whole or in pieces."""
 
+import json
 from datetime import UTC
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 
 from broker.format.columns.records import ENTRY_TYPE
 from broker.format.index_layout import IndexGeometry
+from broker.format.names import index_file_name, zone_from_name
 from broker.log.hash_index import HashIndex
+from broker.rebuild import index_builder
 from broker.rebuild.index_builder import (
     FileBuilder,
     FileStart,
@@ -34,8 +37,11 @@ def rows_of(count: int, seed: int = 1) -> NDArray[np.void]:
     return rows
 
 
-def plain(directory: Path, rows: NDArray[np.void]) -> dict[str, bytes]:
-    index = HashIndex(QuickDisk(), directory, GEOMETRY, style="5.5", zone=UTC)
+def plain(
+    directory: Path, rows: NDArray[np.void], geometry: IndexGeometry = GEOMETRY
+) -> dict[str, bytes]:
+    """What the broker's index makes of entries."""
+    index = HashIndex(QuickDisk(), directory, geometry, style="5.5", zone=UTC)
     columns = [rows[name].astype(np.int64) for name in ("hash", "physical_offset", "time_ms")]
     if len(rows):
         index._held.append((columns[0], columns[1], columns[2]))
@@ -91,3 +97,84 @@ def test_the_state_of_a_file_in_the_making(tmp_path: Path) -> None:
     again.finish()
     assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows)
     assert IndexBuilder(tmp_path, GEOMETRY, "UTC").state()[1] is None
+
+
+def built(directory: Path, geometry: IndexGeometry, parts: list[NDArray[np.void]]) -> IndexBuilder:
+    builder = IndexBuilder(directory, geometry, "UTC")
+    for rows in parts:
+        builder.add(rows)
+    builder.finish()
+    return builder
+
+
+@pytest.mark.parametrize("geometry", [(1, 2), (1, 40), (3, 3), (1_000, 5), (7, 1_000)])
+@pytest.mark.parametrize("block", [1, 3, 20_000])
+def test_geometries_of_all_kinds(
+    tmp_path: Path, geometry: tuple[int, int], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One entry a file, one slot, more slots than entries; blocks that end anywhere."""
+    monkeypatch.setattr(index_builder, "BLOCK", block)
+    rows = rows_of(61)
+    built(tmp_path / "a", IndexGeometry(*geometry), [rows[:20], rows[20:20], rows[20:]])
+    assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows, IndexGeometry(*geometry))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[0], [-5], [TIME_MS], [TIME_MS, TIME_MS - 86_400_000], [TIME_MS, 1, TIME_MS + 999],
+     [-1, 0, 1, 999, 1_000], [1_000 * 2**31 + TIME_MS, TIME_MS]],
+)  # fmt: skip
+def test_times_that_stand_still_go_back_or_are_none(tmp_path: Path, times: list[int]) -> None:
+    rows = rows_of(50)
+    rows["time_ms"] = (times * 50)[:50]
+    built(tmp_path / "a", GEOMETRY, [rows])
+    assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows)
+
+
+def test_names_rise_where_clocks_do_not(tmp_path: Path) -> None:
+    """Also over the end of a year."""
+    rows = rows_of(11 * 40)
+    rows["time_ms"] = 1_798_761_599_990  # 2026-12-31 23:59:59.990
+    names = built(tmp_path / "a", GEOMETRY, [rows]).names
+    assert names == sorted(set(names))
+    assert (names[0], names[9], names[10]) == (
+        "20261231235959990", "20261231235959999", "20270101000000000",
+    )  # fmt: skip
+    assert list(plain(tmp_path / "b", rows)) == names
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
+def test_names_are_local_times(tmp_path: Path, zone: str) -> None:
+    builder = IndexBuilder(tmp_path, GEOMETRY, zone)
+    rows = rows_of(1)
+    rows["time_ms"] = TIME_MS
+    builder.add(rows)
+    builder.finish()
+    assert builder.names == [index_file_name(TIME_MS, zone_from_name(zone))]
+    assert (tmp_path / builder.names[0]).stat().st_size == GEOMETRY.file_size
+
+
+@pytest.mark.parametrize("cut", range(0, 34, 3))
+def test_a_state_taken_anywhere_goes_on(tmp_path: Path, cut: int) -> None:
+    rows = rows_of(34)
+    first = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
+    first.add(rows[:cut])
+    document, slots = first.state()
+    document = json.loads(json.dumps(document))
+    first.add(rows[cut:])
+    again = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
+    again.restore(document, slots)
+    again.add(rows[cut:])
+    again.finish()
+    assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows)
+
+
+def test_tables_of_pieces_are_the_table_of_all() -> None:
+    hashes = rows_of(500)["hash"]
+    whole = slot_table_of(hashes, 37, 1)
+    for border in (0, 1, 250, 499, 500):
+        pieces = (
+            slot_table_of(hashes[:border], 37, 1),
+            slot_table_of(hashes[border:], 37, 1 + border),
+        )
+        assert overlay(*pieces).tolist() == whole.tolist()

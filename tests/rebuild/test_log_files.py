@@ -43,3 +43,37 @@ def test_what_does_not_belong_is_named(tmp_path: Path) -> None:
     (tmp_path / "away").rename(directory / "00000000000000003072")
     with pytest.raises(NotAStore, match=r"note\.txt"):
         log.found()
+
+
+def test_a_log_whose_oldest_files_are_gone(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    for base in (2048, 3072):
+        (log.store / f"commitlog/{base:020d}").unlink()
+    assert log.found()[0].base == 4096
+
+
+def test_a_file_cut_short_or_empty_in_the_middle_is_named(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    third = log.store / "commitlog/00000000000000004096"
+    for size in (0, 1023, 1025):
+        with third.open("r+b") as file:
+            file.truncate(size)
+        with pytest.raises(WrongFileSize, match=f"{third.name} has {size} bytes"):
+            log.found()
+
+
+def test_an_offset_of_more_than_twenty_digits(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1024, base=10**20)
+    log.roll()
+    log.close()
+    assert [file.base for file in log.found()] == [10**20, 10**20 + 1024]
+
+
+@pytest.mark.parametrize(
+    "name", ["0", "-0000000000000001024", "00000000000000001024.bak", ".hidden"]
+)
+def test_foreign_names(tmp_path: Path, name: str) -> None:
+    log = log_of(tmp_path)
+    (log.store / "commitlog" / name).write_bytes(bytes(1024))
+    with pytest.raises(NotAStore, match="another name"):
+        log.found()

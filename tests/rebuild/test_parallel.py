@@ -118,6 +118,18 @@ def test_a_log_that_grew_is_caught_up_with(tmp_path: Path) -> None:
     assert counting.counts["read_range"] < len(log.found())
 
 
+def test_a_lower_limit_leaves_nothing_behind_it(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1024)
+    for number in range(40):
+        log.add(queue_offset=number, keys=f"k{number}")
+    log.close()
+    job = Job(log.found(), SMALL, tmp_path / "out", EVERYTHING, keep_spool=True)
+    rebuild_parallel(job, map_here)
+    rebuild_parallel(replace(job, upto=log.places[15]), map_here)
+    rebuild(log.found(), SMALL, tmp_path / "wanted", upto=log.places[15])
+    assert rebuilt_files(tmp_path / "out") == rebuilt_files(tmp_path / "wanted")
+
+
 def test_damage_is_refused(golden: GoldenStores, tmp_path: Path) -> None:
     job = replace(job_of(golden, "crash-flip.before", tmp_path), accept_holes=False)
     with pytest.raises(Corruption, match="the CRC of its body is wrong"):

@@ -1,16 +1,20 @@
 """A range: what it hands out, over holes as well, and what it tells."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from broker.format.columns.queues import QueueTable
-from broker.model.message import FLAG_TRANSACTION_MASK
+from broker.model.errors import IllegalTopic
+from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.rebuild.range_pass import UNKNOWN_TIME, RangePass, RangeResult
+from broker.rebuild.range_pass import UNKNOWN_TIME, RangePass, RangeResult, queue_runs
 from broker.rebuild.reader import StopKind
-from tests.fakes.log_bytes import EVERYTHING, SMALL, LogBytes
+from broker.rebuild.unit_files import QueueFiles, UnitWriter
+from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 
 
 class Seen:
@@ -89,3 +93,90 @@ def test_records_in_the_place_of_damage_are_gaps_without_units(tmp_path: Path) -
     seen, result = passed(log, 0, EVERYTHING)
     assert result.gaps == [(place, log.end)]
     assert place not in seen.units + seen.entries
+
+
+def test_several_holes_and_one_at_the_begin(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    for number in (0, 1, 4, 6):
+        log.damage(log.places[number] + 4, b"\0")
+    seen, result = passed(log, 0, EVERYTHING)
+    assert seen.units == [log.places[number] for number in (2, 3, 5, 7)]
+    assert [(hole.begin, hole.end) for hole in result.holes] == [
+        (log.places[0], log.places[2]),
+        (log.places[4], log.places[5]),
+        (log.places[6], log.places[7]),
+        (log.end, log.file_size),
+    ]
+    assert all(hole.reason for hole in result.holes)
+
+
+def test_behind_a_hole_at_the_begin_the_time_before_it_decides(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(6):
+        log.add(queue_offset=number, time_ms=TIME_MS + number)
+    log.damage(0, bytes(8))
+    log.close()
+    file = log.found()[0]
+    for last_time_ms, wanted in ((0, 1), (TIME_MS + 1, 1), (TIME_MS + 3, 3), (TIME_MS + 6, 6)):
+        seen = Seen()
+        result = RangePass(SMALL, QueueTable(), seen, seen.take).run(
+            file, 0, EVERYTHING, last_time_ms
+        )
+        assert seen.units == log.places[wanted:]
+        assert result.record_count == 6 - wanted
+
+
+def test_progress_is_told_of_records_alone(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    log.damage(log.places[3] + 4, b"\0")
+    seen, _ = passed(log, 0, EVERYTHING)
+    assert seen.told == log.end - (log.places[4] - log.places[3])
+
+
+def test_ranges_one_after_the_other_are_the_whole(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    file = log.close().found()[0]
+    seen = Seen()
+    reading = RangePass(SMALL, QueueTable(), seen, seen.take)
+    borders = [0, log.places[1], log.places[4], log.places[5], EVERYTHING]
+    results = [reading.run(file, begin, end) for begin, end in pairwise(borders)]
+    assert seen.units == log.places
+    assert [result.record_count for result in results] == [1, 3, 1, 3]
+    assert [result.stop.kind for result in results[:3]] == [StopKind.UPTO] * 3
+    assert [result.end for result in results] == [*borders[1:4], log.end]
+
+
+def test_a_range_without_records(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    seen, result = passed(log, 0, EVERYTHING, TIME_MS)
+    assert (seen.units, result.record_count, result.end) == ([], 0, 0)
+    assert result.last_time_ms == TIME_MS
+    assert [(hole.begin, hole.end, hole.is_followed) for hole in result.holes] == [(0, 4096, False)]
+
+
+def test_runs_of_queues(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for topic, queue_offset in (("A", 3), ("B", 0), ("A", 4), ("C", 1), ("C", 3), ("A", 5)):
+        log.add(topic, queue_offset=queue_offset)
+    log.add("D", flags=TRANSACTION_PREPARED)
+    queues, files = QueueTable(), QueueFiles(tmp_path / "q", 200)
+    units = UnitWriter(files, queues.keys)
+    RangePass(SMALL, queues, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
+    units.flush()
+    files.close()
+    assert queue_runs(units, queues.keys) == {
+        ("A", 0): (3, 3, True), ("B", 0): (0, 1, True), ("C", 0): (1, 2, False),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "订单", "t" * 128])
+def test_a_name_that_can_be_no_directory_is_refused(tmp_path: Path, topic: str) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add(topic)
+    queues, files = QueueTable(), QueueFiles(tmp_path / "q", 200)
+    units = UnitWriter(files, queues.keys)
+    RangePass(SMALL, queues, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
+    with pytest.raises(IllegalTopic):
+        units.flush()
+    files.close()
+    assert not (tmp_path / "q").exists()

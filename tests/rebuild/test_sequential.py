@@ -1,23 +1,28 @@
-"""A rebuild makes byte for byte what the broker's own dispatch makes, and what RocketMQ made."""
+"""A rebuild makes byte for byte what the broker's own dispatch makes, and what RocketMQ made.
+
+Logs with damage are in `test_damaged_logs.py`.
+"""
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from broker.format.consume_unit import PRE_BLANK
-from broker.model.errors import Corruption
+from broker.format.index_layout import IndexGeometry
+from broker.rebuild.reader import LogReader
 from broker.rebuild.sequential import rebuild
-from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import (
     EVERYTHING,
     SMALL,
     TIME_MS,
     LogBytes,
+    applied,
     dispatched,
     golden_files,
     golden_settings,
@@ -25,6 +30,7 @@ from tests.fakes.log_bytes import (
     views,
 )
 from tests.fakes.odd_records import records
+from tests.fakes.records import record
 from tests.golden_stores import GoldenStores
 
 IDENTICAL = (
@@ -114,34 +120,129 @@ def test_gaps_and_repeats_follow_the_brokers_rule(tmp_path: Path, offsets: list[
     assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
 
 
-def log_with_damage(tmp_path: Path, damaged: list[int]) -> LogBytes:
-    """Thirty records of one queue, some of them with another byte in their body."""
-    log = LogBytes(tmp_path / "s", 2048)
-    for number in range(30):
-        log.add(queue_offset=number, keys=f"k{number}", body=b"body %02d" % number)
-    for number in damaged:
-        log.damage(log.places[number] + 90, b"\xff")
-    return log.close()
+@pytest.mark.parametrize("chunk_size", [4_096, 16_384, 65_536])
+def test_records_cut_by_chunks_and_longer_than_one(
+    tmp_path: Path, chunk_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "broker.rebuild.range_pass.LogReader", partial(LogReader, chunk_size=chunk_size)
+    )
+    log = LogBytes(tmp_path / "s", 1 << 20)
+    chance = Random(chunk_size)
+    sizes = [chance.choice([0, 10, 900, 4_000, 20_000, 70_000]) for _ in range(150)]
+    for number, size in enumerate(sizes):
+        body = chance.randbytes(size)
+        if (
+            number % 3 == 0
+        ):  # A record at the right place, and one that ends with the one around it.
+            body += record(log.end + 88 + size, b"in")
+            body += record(log.end + 88 + len(body), b"at the end")[:-4]
+        block = b"A\x01" + b"v" * (size % 20_001) + b"\x02"
+        log.add("Aa", queue_offset=number, body=body, block=block, keys=f"k{number} common")
+    log.close()
+    assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
 
 
-@pytest.mark.parametrize("damaged", [[7], [7, 8], [7, 12], [15], [16]])
-def test_damage_is_refused_or_leaves_pre_blank_units(tmp_path: Path, damaged: list[int]) -> None:
-    log, crc = log_with_damage(tmp_path, damaged), replace(SMALL, check_crc=True)
-    with pytest.raises(Corruption, match=f"physical offset {log.places[damaged[0]]}"):
-        rebuild(log.found(), crc, tmp_path / "refused", upto=EVERYTHING)
-    found = rebuild(log.found(), crc, tmp_path / "a", upto=EVERYTHING, accept_holes=True)
-    assert found.record_count == 30 - len(damaged)
-    units = b"".join(files_below(tmp_path / "a/consumequeue").values())
-    for number in range(30):
-        unit = units[20 * number : 20 * number + 20]
-        is_there = unit[:8] == log.places[number].to_bytes(8)
-        assert is_there if number not in damaged else unit == PRE_BLANK
+def test_hundreds_of_queues(tmp_path: Path) -> None:
+    """Rolling files, first offsets of all kinds, some queues that do not follow."""
+    log = LogBytes(tmp_path / "s", 1 << 16)
+    chance = Random(11)
+    following = {(f"topic-{number % 40}", number // 40): chance.choice([0, 0, 0, 5, 37, 1_000])
+                 for number in range(300)}  # fmt: skip
+    for number in range(4_000):
+        key = (f"topic-{chance.randrange(40)}", chance.randrange(7))
+        log.add(*key, queue_offset=following[key], time_ms=TIME_MS + number)
+        following[key] += chance.choice([1] * 400 + [0, 2])
+    log.close()
+    found = rebuild(log.found(), SMALL, tmp_path / "a", upto=EVERYTHING)
+    assert rebuilt_files(tmp_path / "a") == plain(log, tmp_path / "b")
+    assert len(found.queues) == 280
+    assert 3 < len(found.irregular) < 100
+
+
+@pytest.mark.parametrize("geometry", [(3, 2), (1, 40), (50, 5)])
+@pytest.mark.parametrize("style", ["5.3", "5.5"])
+def test_index_files_roll_inside_one_records_keys(
+    tmp_path: Path, geometry: tuple[int, int], style: str
+) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(40):
+        log.add(
+            queue_offset=number, keys=" ".join(f"k{piece}" for piece in range(number % 13)),
+            block=b"UNIQ_KEY\x01u%d\x02TAGS\x01t\x02" % number,
+            time_ms=TIME_MS + number * 77 - number % 3 * 5_000,
+        )  # fmt: skip
+    log.close()
+    own = replace(SMALL, geometry=IndexGeometry(*geometry), style=style)
+    rebuild(log.found(), own, tmp_path / "a", upto=EVERYTHING)
+    wanted = dispatched(log.store, own, log.file_size, tmp_path / "b")
+    assert rebuilt_files(tmp_path / "a") == wanted
+    assert sum("/" not in name for name in wanted) >= 4
+
+
+def test_names_of_index_files_follow_the_zone(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(20):
+        log.add(queue_offset=number, keys="a b")
+    log.close()
+    for zone in ("Asia/Shanghai", "America/New_York"):
+        own = replace(SMALL, time_zone=zone)
+        rebuild(log.found(), own, tmp_path / zone, upto=EVERYTHING)
+        wanted = dispatched(log.store, own, log.file_size, tmp_path / "plain" / zone)
+        assert rebuilt_files(tmp_path / zone) == wanted
+
+
+def test_a_log_whose_head_was_removed(tmp_path: Path) -> None:
+    """Fronts are pre-blank from where the file of the first unit begins."""
+    log = LogBytes(tmp_path / "s", 2_048)
+    for number in range(120):
+        log.add("AaBB"[number % 2 * 2 :][:2], queue_offset=number // 2, keys=f"k{number}")
+    log.close()
+    for gone in range(1, 5):
+        (log.store / f"commitlog/{(gone - 1) * 2_048:020d}").unlink()
+        found = rebuild(log.found(), SMALL, tmp_path / f"a{gone}", upto=EVERYTHING)
+        assert found.begin == gone * 2_048
+        assert rebuilt_files(tmp_path / f"a{gone}") == plain(log, tmp_path / f"b{gone}")
+
+
+def test_delays_in_the_schedule_topic_follow_the_table(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number, text in enumerate(["1", "2", "3", "99", "0", "x", "+1"]):
+        log.add("SCHEDULE_TOPIC_XXXX", queue_offset=number, block=f"DELAY\x01{text}\x02".encode())
+    log.close()
+    own = replace(SMALL, delay_levels="5s 1d")
+    rebuild(log.found(), own, tmp_path / "a", upto=EVERYTHING)
+    wanted = dispatched(log.store, own, log.file_size, tmp_path / "b")
+    assert rebuilt_files(tmp_path / "a") == wanted
+
+
+def test_clocks_that_went_back_between_orderly_files_take_nothing_away(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1_024)
+    for number in range(40):
+        log.add(queue_offset=number, keys=f"k{number}", time_ms=TIME_MS - number * 60_000)
+    log.close()
+    assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
+
+
+def test_an_empty_log(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s").close()
+    found = rebuild(log.found(), SMALL, tmp_path / "a", upto=EVERYTHING)
+    assert (found.begin, found.end, found.record_count, found.queues) == (0, 0, 0, {})
+    assert rebuilt_files(tmp_path / "a") == {}
+    assert rebuild([], SMALL, tmp_path / "b", upto=EVERYTHING) == found
 
 
 def test_only_records_below_a_limit_count(tmp_path: Path) -> None:
-    log = log_with_damage(tmp_path, [])
-    found = rebuild(log.found(), SMALL, tmp_path / "a", upto=log.places[20])
-    assert (found.record_count, found.end) == (20, log.places[20])
+    log = LogBytes(tmp_path / "s", 2_048)
+    for number in range(30):
+        log.add(queue_offset=number, keys=f"k{number}")
+    log.close()
+    for count in (0, 1, 17, 20, 30):
+        upto = log.end_of(count - 1) if count else 0
+        found = rebuild(log.found(), SMALL, tmp_path / f"a{count}", upto=upto)
+        assert (found.record_count, found.end) == (count, upto)
+        wanted = applied(log.entries[:count], SMALL, tmp_path / f"b{count}")
+        assert rebuilt_files(tmp_path / f"a{count}") == wanted
 
 
 class Killed(Exception):

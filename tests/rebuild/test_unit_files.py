@@ -1,15 +1,21 @@
 """Units land at twenty bytes times their queue offset, across files, in bulk or one by one."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_TYPE
+from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic
 from broker.rebuild import unit_files
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from tests.fakes.golden_log import files_below
+from tests.fakes.quick_disk import QuickDisk
 
 KEYS = [("A", 0), ("B", 1)]
 
@@ -89,3 +95,99 @@ def test_a_name_that_is_no_topic_is_no_directory(tmp_path: Path) -> None:
     with pytest.raises(IllegalTopic):
         QueueFiles(tmp_path / "q", 60).write(("../up", 0), 0, memoryview(bytes(20)))
     assert not (tmp_path / "up").exists()
+
+
+firsts = st.dictionaries(st.integers(0, 6), st.sampled_from([0, 1, 2, 3, 4, 8, 100]), min_size=1)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(firsts, st.lists(st.integers(0, 6), max_size=40), st.integers(1, 9), st.integers(1, 9))
+def test_queues_that_follow_are_the_brokers(
+    first: dict[int, int], order: list[int], batch: int, held: int
+) -> None:
+    """Any number of batches and flushes; fronts filled at the end."""
+    order = [queue for queue in order if queue in first]
+    following = dict(first)
+    rows = []
+    for place, queue in enumerate(order):
+        rows.append((queue, following[queue], place))
+        following[queue] += 1
+    keys = [("T", number) for number in range(7)]
+    with (
+        TemporaryDirectory() as scratch,
+        patch.object(unit_files, "UNITS_HELD", held),
+        patch.object(unit_files, "UNITS_HELD_PER_QUEUE", 0),
+        patch.object(unit_files, "OPEN_FILES_MAX", 3),
+    ):
+        files = QueueFiles(Path(scratch) / "found", 60)
+        writer = UnitWriter(files, keys)
+        for begin in range(0, len(rows), batch):
+            queues, offsets, places = zip(*rows[begin : begin + batch], strict=True)
+            writer.add(np.array(queues), np.array(offsets), units_of(list(places)))
+        writer.flush()
+        for number, run in writer.runs.items():
+            assert (run.first, run.end) == (first[number], following[number])
+            assert run.is_regular
+            files.fill(keys[number], run.first)
+        files.close()
+        for queue, offset, place in rows:
+            _put(Path(scratch) / "plain", queue, offset, place)
+        assert files_below(Path(scratch) / "found") == files_below(Path(scratch) / "plain")
+
+
+def _put(directory: Path, queue_id: int, queue_offset: int, place: int) -> None:
+    found = ConsumeQueue(QuickDisk(), directory / f"T/{queue_id}", 60, topic="T", queue_id=queue_id)
+    found.load()
+    found.put(place, 1, 0, queue_offset)
+    found.files.close()
+
+
+def test_several_hundred_queues_of_one_unit_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_files, "OPEN_FILES_MAX", 50)
+    keys = [(f"topic-{number}", number % 4) for number in range(400)]
+    files = QueueFiles(tmp_path, 60)
+    writer = UnitWriter(files, keys)
+    chance = np.random.default_rng(7)
+    for turn in range(5):
+        order = chance.permutation(400)
+        writer.add(order, np.full(400, turn), units_of((order + 1_000 * turn).tolist()))
+        if turn == 2:
+            writer.flush()
+    writer.flush()
+    files.close()
+    for number, (topic, queue_id) in enumerate(keys):
+        found = b"".join(files_below(tmp_path / topic / str(queue_id)).values())
+        wanted = b"".join(UNIT.pack(number + 1_000 * turn, 1, 0) for turn in range(5))
+        assert found == wanted + bytes(20)
+
+
+def test_a_file_of_exactly_its_units_is_the_last(tmp_path: Path) -> None:
+    written(tmp_path, [([0] * 6, list(range(6)))])
+    assert list(files_below(tmp_path / "q")) == [f"A/0/{0:020d}", f"A/0/{60:020d}"]
+
+
+def test_more_queues_than_a_short_number_holds(tmp_path: Path) -> None:
+    """The order of the units of one queue is kept."""
+    keys = [("T", number) for number in range(70_000)]
+    files = QueueFiles(tmp_path, 60)
+    writer = UnitWriter(files, keys)
+    queues = np.array([65_536, 0, 65_536, 0, 69_999, 65_536])
+    writer.add(queues, np.array([0, 0, 1, 1, 0, 2]), units_of(list(range(1, 7))))
+    writer.flush()
+    files.close()
+    found = files_below(tmp_path)
+    assert sorted(found) == [f"T/{number}/{0:020d}" for number in (0, 65_536, 69_999)]
+    assert found[f"T/65536/{0:020d}"] == b"".join(UNIT.pack(n, 1, 0) for n in (1, 3, 6))
+
+
+def test_a_front_of_a_long_file(tmp_path: Path) -> None:
+    """What RocketMQ's size of six million bytes asks for: as many units in front as fit."""
+    size = 20 * 300_000
+    files = QueueFiles(tmp_path, size)
+    files.write(("T", 0), 599_999, memoryview(UNIT.pack(9, 1, 0)))
+    files.fill(("T", 0), 599_999)
+    files.close()
+    content = (tmp_path / f"T/0/{size:020d}").read_bytes()
+    assert content == PRE_BLANK * 299_999 + UNIT.pack(9, 1, 0)

@@ -1,24 +1,52 @@
 """Every file of a store is listed, however damaged it is."""
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from broker.files.disk import Disk
-from broker.tools.listing import FileRow, list_files
+from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from broker.format.index_layout import HEADER
+from broker.format.record import encode_blank
+from broker.tools.listing import (
+    KINDS,
+    TIME_MS_MAX,
+    UNKNOWN_GEOMETRY,
+    FileRow,
+    list_files,
+)
+from broker.tools.store_access import Sizes
 from tests.fakes.tool_sizes import golden_tool_sizes
-from tests.golden_stores import GoldenStores
+from tests.golden_stores import NAMES, GoldenStores
+
+STORE = "rebuild-base"
+QUEUE = "consumequeue/R2/0"
 
 
-def listed(golden: GoldenStores, directory: Path, kind: str = "") -> dict[str, FileRow]:
-    sizes = golden_tool_sizes(golden, "rebuild-base")
-    return {row.path: row for row in list_files(Disk(), directory, sizes, kind)}
+def listed(
+    golden: GoldenStores, directory: Path, kind: str = "", sizes: Sizes | None = None
+) -> dict[str, FileRow]:
+    known = sizes or golden_tool_sizes(golden, STORE)
+    return {row.path: row for row in list_files(Disk(), directory, known, kind)}
+
+
+@pytest.fixture
+def store(golden: GoldenStores, tmp_path: Path) -> Path:
+    """A store to damage."""
+    return golden.copy(STORE, tmp_path / "s")
 
 
 def test_what_each_file_reaches(golden: GoldenStores) -> None:
-    store, manifest = golden.store("rebuild-base"), golden.manifest("rebuild-base")
+    store, manifest = golden.store(STORE), golden.manifest(STORE)
     rows = listed(golden, store)
     assert len(rows) == sum(path.is_file() for path in store.rglob("*"))
     first = rows["commitlog/" + "0" * 20]
-    assert (first.begin, first.store_time_ms) == (0, manifest["records"][0]["storeTimestamp"])
+    assert (first.begin, first.first_stored_ms) == (0, manifest["records"][0]["storeTimestamp"])
     for queue in manifest["queues"]:
         own = [
             r
@@ -26,30 +54,244 @@ def test_what_each_file_reaches(golden: GoldenStores) -> None:
             if n.startswith(f"consumequeue/{queue['topic']}/{queue['queueId']}/")
         ]
         assert max(row.end or 0 for row in own) == queue["maxOffset"]
-    index = [row for row in rows.values() if row.kind == "index"]
-    assert [row.note for row in index] == [
-        f"{file['indexCount'] - 1} entries" for file in manifest["indexFiles"]
-    ]
 
 
-def test_one_kind(golden: GoldenStores) -> None:
-    rows = listed(golden, golden.store("rebuild-base"), "index")
-    assert {row.kind for row in rows.values()} == {"index"}
+def test_what_an_index_file_reaches_stands_in_its_header(golden: GoldenStores) -> None:
+    for row in listed(golden, golden.store(STORE), "index").values():
+        content = (golden.store(STORE) / row.path).read_bytes()
+        begin_ms, end_ms, begin, end, _, count = HEADER.unpack_from(content)
+        assert (row.begin, row.end) == (begin, end)
+        assert (row.first_stored_ms, row.last_stored_ms) == (begin_ms, end_ms)
+        assert row.note == f"{count - 1} entries"
+    counts = [file["indexCount"] for file in golden.manifest(STORE)["indexFiles"]]
+    assert len(listed(golden, golden.store(STORE), "index")) == len(counts)
 
 
-def test_what_is_odd_stands_in_the_note(golden: GoldenStores, tmp_path: Path) -> None:
-    store = golden.copy("rebuild-base", tmp_path / "s")
+@pytest.mark.parametrize("name", [name for name in NAMES if "." not in name])
+def test_nothing_is_odd_in_a_sound_store(golden: GoldenStores, name: str) -> None:
+    rows = listed(golden, golden.store(name), sizes=golden_tool_sizes(golden, name))
+    odd = {row.note for row in rows.values() if not row.note.endswith(" entries")}
+    assert odd <= {"", "empty"}
+    log = [row for row in rows.values() if row.kind == "commitlog" and not row.note]
+    assert all(row.first_stored_ms for row in log)
+
+
+def test_rows_are_sorted_and_of_known_kinds(golden: GoldenStores) -> None:
+    rows = listed(golden, golden.store("basic"), sizes=golden_tool_sizes(golden, "basic"))
+    assert list(rows) == sorted(rows, key=lambda path: path.split("/"))
+    assert {row.kind for row in rows.values()} <= set(KINDS)
+    assert rows["config/topics.json"].kind == "config"
+    assert rows["checkpoint"].kind == "other"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_kind(golden: GoldenStores, kind: str) -> None:
+    all_rows = listed(golden, golden.store(STORE))
+    chosen = {path: row for path, row in all_rows.items() if row.kind == kind}
+    assert listed(golden, golden.store(STORE), kind) == chosen
+
+
+def test_room_on_disk_is_told_beside_the_length(golden: GoldenStores, store: Path) -> None:
+    path = store / "commitlog" / "9".zfill(20)
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    row = listed(golden, store)[f"commitlog/{path.name}"]
+    assert row.size == 1 << 30
+    assert row.allocated == path.stat().st_blocks * 512
+    assert row.allocated < row.size
+
+
+def test_what_is_odd_stands_in_the_note(golden: GoldenStores, store: Path) -> None:
     files = sorted((store / "commitlog").iterdir())
     files[0].write_bytes(b"\xff" * 200)
     files[1].write_bytes(b"")
     (store / "commitlog/note").touch()
+    (store / "commitlog/deep").mkdir()
+    (store / "commitlog/deep" / files[0].name).touch()
     (store / "index/20200101000000000").write_bytes(b"x")
     (store / "index/readme").touch()
-    (store / "consumequeue/R2/0/odd").touch()
+    (store / QUEUE / "odd").touch()
+    (store / QUEUE / "7".zfill(20)).touch()
+    (store / "consumequeue" / files[0].name).touch()
+    (store / "config/topics.json").write_bytes(b"")
+    notes = {path: row.note for path, row in listed(golden, store).items()}
+    assert "wrong size" in notes[f"commitlog/{files[0].name}"]
+    assert "wrong size" in notes[f"commitlog/{files[1].name}"]
+    assert notes["commitlog/note"] == "stray name"
+    assert notes[f"commitlog/deep/{files[0].name}"] == "stray place"
+    assert "wrong size" in notes["index/20200101000000000"]
+    assert notes["index/readme"] == "stray name"
+    assert notes[f"{QUEUE}/odd"] == "stray name"
+    assert notes[f"{QUEUE}/{'7'.zfill(20)}"] == "stray name"
+    assert notes[f"consumequeue/{files[0].name}"] == "stray place"
+    assert notes["config/topics.json"] == "empty"
+
+
+# -- files of the log ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("position", "content", "note"),
+    [
+        (0, bytes(200), "empty"),
+        (0, encode_blank(4096), "empty"),
+        (0, b"\x7f\xff\xff\xff", "begins with no sound record"),
+        (4, b"\0\0\0\0", "begins with no sound record"),
+        (28, b"\0\0\0\0\0\0\0\1", "begins with no sound record"),
+    ],
+    ids=["zeros", "blank", "size", "magic", "own offset"],
+)
+def test_the_head_of_a_log_file(
+    golden: GoldenStores, store: Path, position: int, content: bytes, note: str
+) -> None:
+    with (store / "commitlog" / "0".zfill(20)).open("r+b") as file:
+        file.seek(position)
+        file.write(content)
+    row = listed(golden, store, "commitlog")["commitlog/" + "0" * 20]
+    assert (row.note, row.first_stored_ms) == (note, 0)
+
+
+def test_no_more_than_the_head_is_read_whatever_size_it_tells(
+    golden: GoldenStores, store: Path
+) -> None:
+    class Meter(Disk):
+        bytes_read = 0
+
+        def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
+            content = super().read_at(descriptor, position, size_bytes)
+            Meter.bytes_read += len(content)
+            return content
+
+    path = store / "commitlog" / "0".zfill(20)
+    with path.open("r+b") as file:
+        file.write(path.stat().st_size.to_bytes(4))
+    rows = list(list_files(Meter(), store, golden_tool_sizes(golden, STORE), "commitlog"))
+    assert Meter.bytes_read <= 112 * len(rows)
+
+
+# -- files of queues -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("units", "begin", "end", "note"),
+    [
+        (0, 5, 5, "empty"),
+        (3, 5, 8, ""),
+        (15, 5, 20, ""),
+    ],
+)
+def test_units_behind_pre_blank_ones(
+    golden: GoldenStores, tmp_path: Path, units: int, begin: int, end: int, note: str
+) -> None:
+    path = tmp_path / "consumequeue/orders/0" / "0".zfill(20)
+    path.parent.mkdir(parents=True)
+    content = PRE_BLANK * 5 + UNIT.pack(4096, 100, 7) * units
+    path.write_bytes(content.ljust(20 * UNIT_SIZE, b"\0"))
+    sizes = golden_tool_sizes(golden, STORE)._replace(consume_queue_file_bytes=20 * UNIT_SIZE)
+    (row,) = list_files(Disk(), tmp_path, sizes)
+    assert (row.begin, row.end, row.note) == (begin, end, note)
+
+
+# -- files of the index ----------------------------------------------------------------------------
+def test_a_header_that_cannot_be_right_tells_nothing(golden: GoldenStores, store: Path) -> None:
+    first, second, third = sorted((store / "index").iterdir())[:3]
+    for path, header in (
+        (first, HEADER.pack(1, 2, 300, 200, 1, 2)),
+        (second, HEADER.pack(1, 2, 200, 300, 1, 2**31 - 1)),
+        (third, HEADER.pack(0, 0, 0, 0, 0, 0)),
+    ):
+        with path.open("r+b") as file:
+            file.write(header)
+    rows = listed(golden, store, "index")
+    notes = [rows[f"index/{path.name}"].note for path in (first, second, third)]
+    assert notes == ["its header cannot be right"] * 2 + ["empty"]
+    assert rows[f"index/{first.name}"].begin is None
+
+
+def test_a_time_that_is_no_date_is_unknown(golden: GoldenStores, store: Path) -> None:
+    path = min((store / "index").iterdir())
+    with path.open("r+b") as file:
+        file.write(HEADER.pack(-1, TIME_MS_MAX, 200, 300, 1, 2))
+    row = listed(golden, store, "index")[f"index/{path.name}"]
+    assert (row.first_stored_ms, row.last_stored_ms, row.note) == (0, 0, "1 entries")
+
+
+def test_lengths_are_not_judged_when_the_geometry_is_unknown(
+    golden: GoldenStores, store: Path
+) -> None:
+    path = min((store / "index").iterdir())
+    path.write_bytes(path.read_bytes()[:500])
+    sizes = golden_tool_sizes(golden, STORE)._replace(geometry=UNKNOWN_GEOMETRY)
+    rows = listed(golden, store, "index", sizes)
+    assert not [row for row in rows.values() if "wrong size" in row.note]
+    assert rows[f"index/{path.name}"].note == "its header cannot be right"
+
+
+# -- what is no plain file -------------------------------------------------------------------------
+def test_links_are_followed_where_files_of_a_store_may_lie(
+    golden: GoldenStores, store: Path, tmp_path: Path
+) -> None:
+    before = listed(golden, store)
+    (store / "commitlog").rename(tmp_path / "other disk")
+    (store / "commitlog").symlink_to(tmp_path / "other disk")
+    (store / "config" / "loop").symlink_to(store)
+    (store / "away").symlink_to(tmp_path)
+    after = listed(golden, store)
+    assert after.pop("away").note == "not looked into"
+    assert after.pop("config/loop").note == "not looked into"
+    assert after == before
+
+
+def test_a_loop_of_links_ends(golden: GoldenStores, store: Path) -> None:
+    before = listed(golden, store)
+    (store / "consumequeue" / "loop").symlink_to(store / "consumequeue")
+    assert listed(golden, store) == before
+
+
+def test_what_cannot_be_read_is_listed(golden: GoldenStores, store: Path) -> None:
+    name = "1".zfill(20)
+    (store / "commitlog" / name).symlink_to(store / "nowhere")
+    os.mkfifo(store / "commitlog" / "2".zfill(20))
     rows = listed(golden, store)
-    assert "wrong size" in rows[f"commitlog/{files[0].name}"].note
-    assert "wrong size" in rows[f"commitlog/{files[1].name}"].note
-    assert rows["commitlog/note"].note == "stray name"
-    assert "wrong size" in rows["index/20200101000000000"].note
-    assert rows["index/readme"].note == "stray name"
-    assert rows["consumequeue/R2/0/odd"].note == "stray name"
+    assert rows[f"commitlog/{name}"].note == "cannot be read: No such file or directory"
+    assert rows[f"commitlog/{'2'.zfill(20)}"].note == "no regular file"
+
+
+def test_a_directory_that_cannot_be_read_is_listed(
+    golden: GoldenStores, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterate = Path.iterdir
+
+    def refuse(path: Path) -> object:
+        if path.name == "index":
+            raise PermissionError
+        return iterate(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    rows = listed(golden, store, "index")
+    assert {path: row.note for path, row in rows.items()} == {"index": "not looked into"}
+
+
+def test_a_name_that_is_no_text_can_be_printed(golden: GoldenStores, store: Path) -> None:
+    Path(os.fsdecode(os.fsencode(store / "commitlog") + b"/\xff")).touch()
+    assert listed(golden, store)["commitlog/�"].note == "stray name"
+
+
+# -- any damage ------------------------------------------------------------------------------------
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whatever_a_file_holds_the_list_goes_on(golden: GoldenStores, data: st.DataObject) -> None:
+    store, sizes = golden.store(STORE), golden_tool_sizes(golden, STORE)
+    names = [str(row.path) for row in list_files(Disk(), store, sizes) if row.kind != "other"]
+    name = data.draw(st.sampled_from(names))
+    content = (store / name).read_bytes()
+    cut = data.draw(st.integers(0, min(len(content), 200)))
+    damaged = data.draw(st.binary(max_size=120)) + content[cut:]
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, name)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(damaged)
+        (row,) = list_files(Disk(), Path(scratch), sizes)
+        shutil.rmtree(path.parent)
+    assert row.path == name
+    assert row.size == len(damaged)
+    for time_ms in (row.first_stored_ms, row.last_stored_ms):
+        assert 0 <= time_ms < TIME_MS_MAX
+    if row.begin is not None and row.end is not None:
+        assert row.begin <= row.end

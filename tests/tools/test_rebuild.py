@@ -16,7 +16,7 @@ from tests.fakes.store_language import store_at
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 
-OPTIONS: Any = {"check_crc": True, "accept_holes": False}
+OPTIONS: Any = {"accept_holes": False}
 
 
 def sizes(golden: GoldenStores, name: str = "rebuild-base") -> Sizes:
@@ -26,7 +26,7 @@ def sizes(golden: GoldenStores, name: str = "rebuild-base") -> Sizes:
 def test_beside_the_store(golden: GoldenStores, tmp_path: Path) -> None:
     before = golden.store("rebuild-all-full.before")
     plan = plan_rebuild(Disk(), before, sizes(golden), out=tmp_path / "out")
-    rebuild_beside(Disk(), plan, sizes(golden), **OPTIONS)
+    rebuild_beside(Disk(), plan, **OPTIONS)
     assert views(tmp_path / "out") == views(golden.store("rebuild-all-full.after"))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["consumequeue", "index"]
 
@@ -70,11 +70,11 @@ def test_damage_is_refused_and_nothing_changed(golden: GoldenStores, tmp_path: P
     store = golden.copy("crash-flip.before", tmp_path / "s")
     own = golden_tool_sizes(golden, "crash-flip.before")
     before = views(store)
-    plan = plan_rebuild(Disk(), store, own)
+    plan = plan_rebuild(Disk(), store, own, check_crc=True)
     with pytest.raises(Corruption, match="the CRC of its body is wrong"):
         rebuild_in_place(Disk(), plan, own, **OPTIONS)
     assert views(store) == before
-    rebuilt = rebuild_in_place(Disk(), plan, own, check_crc=True, accept_holes=True)
+    rebuilt = rebuild_in_place(Disk(), plan, own, accept_holes=True)
     assert len(rebuilt.holes) == 1
 
 
@@ -89,7 +89,7 @@ async def test_a_store_in_use_keeps_its_views(tmp_path: Path) -> None:
         )  # fmt: skip
         assert plan_rebuild(Disk(), store.directory, own).out is None
         beside = plan_rebuild(Disk(), store.directory, own, out=tmp_path / "out")
-        assert rebuild_beside(Disk(), beside, own, **OPTIONS).record_count == 1
+        assert rebuild_beside(Disk(), beside, **OPTIONS).record_count == 1
 
 
 def test_an_output_that_holds_other_things_and_a_full_disk(

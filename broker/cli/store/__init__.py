@@ -13,14 +13,15 @@ PLACES: Final = {
         "broker.cli.store.check", "verify", "Find everything that is not as it must be."
     ),
     "rebuild": Place("broker.cli.store.build", "rebuild", "Build queues and index from the log."),
+    "repair": Place("broker.cli.store.mend", "repair", "Mend what verify finds."),
     "ls": Place("broker.cli.store.compare", "ls", "List the files of a store."),
     "diff": Place("broker.cli.store.compare", "diff", "Tell where two stores differ."),
     "backup": Place("broker.cli.store.copies", "backup", "Copy a store, running or stopped."),
     "restore": Place("broker.cli.store.copies", "restore", "Bring a copy back as a store."),
-    "grep": Place("broker.cli.store.messages", "grep", "Print messages that match."),
-    "stats": Place("broker.cli.store.messages", "stats", "Count messages and bytes."),
+    "grep": Place("broker.cli.store.mine", "grep", "Print messages that match."),
+    "stats": Place("broker.cli.store.mine", "stats", "Count messages and bytes."),
     "export": Place(
-        "broker.cli.store.messages", "export", "Write messages to Parquet, Arrow or JSONL."
+        "broker.cli.store.export", "export", "Write messages to Parquet, Arrow or JSONL."
     ),
 }
 EPILOG: Final = """\b

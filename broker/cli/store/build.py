@@ -42,6 +42,9 @@ Examples:
     help="Write consumequeue/ and index/ there and leave the store alone.",
 )
 @click.option(
+    "--in-place", is_flag=True, help="Let them take the place of the store's own; the default."
+)
+@click.option(
     "--compat", type=click.Choice(["5.5", "5.3"]), help="Index style [default: as found]."
 )
 @click.option("--time-zone", metavar="ZONE", help="Zone that index files are named in.")
@@ -58,6 +61,7 @@ Examples:
 def rebuild(
     directory: Path,
     out: Path | None,
+    in_place: bool,
     compat: str | None,
     time_zone: str | None,
     check_crc: bool,
@@ -74,33 +78,48 @@ def rebuild(
     Without --out they take the place of the store's own, in one step, once they are complete; a
     rebuild that was killed leaves the store as it was and is gone on with by the next one.
     """
-    from broker.model.offsets import OFFSET_MAX
+    if in_place and out is not None:
+        raise click.UsageError("--out and --in-place exclude each other")
     from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
-    from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
 
-    if compat is not None:
-        assignments += (f"store.index_style={compat}",)
-    if time_zone is not None:
-        assignments += (f"store.time_zone={time_zone}",)
+    given = (
+        *((f"store.index_style={compat}",) if compat is not None else ()),
+        *((f"store.time_zone={time_zone}",) if time_zone is not None else ()),
+    )
     disk = accessible(directory, read_only=read_only and out is not None)
-    sizes = sizes_of(disk, directory, assignments, with_index=True)
-    if upto is None and is_live(directory):
-        upto = flushed_upto(disk, directory)
-        talk(f"The store is in use: records below {upto} are taken")
-    limit = OFFSET_MAX if upto is None else upto
-    plan = plan_rebuild(disk, directory, sizes, out=out, upto=limit)
+    sizes = sizes_of(disk, directory, (*assignments, *given), with_index=True)
+    limit = _limit(disk, directory, upto)
+    plan = plan_rebuild(disk, directory, sizes, out=out, upto=limit, check_crc=check_crc)
     _tell(plan)
-    _refuse_unless_told(disk, plan, sizes, yes, output_format)
-    options = {"check_crc": check_crc, "accept_holes": accept_damage}
+    if not yes and (plan.out is None or plan.has_extension):
+        print_document(_plan(disk, plan, sizes, assignments, given), output_format)
+        why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
+        raise Failure(f"nothing was done: {why}", EXIT_REFUSED, "add --yes to do it")
     begun = perf_counter()
     with progress("Rebuilding", plan.log_bytes) as tell:
         if out is not None:
-            rebuilt = rebuild_beside(disk, plan, sizes, **options, tell=tell)
+            rebuilt = rebuild_beside(disk, plan, accept_holes=accept_damage, tell=tell)
         else:
             keep_as = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else ""
-            rebuilt = rebuild_in_place(disk, plan, sizes, **options, keep_as=keep_as, tell=tell)
+            rebuilt = rebuild_in_place(
+                disk, plan, sizes, accept_holes=accept_damage, keep_as=keep_as, tell=tell
+            )
     print_document(_result(plan, rebuilt, perf_counter() - begun), output_format)
+
+
+def _limit(disk: "Disk", directory: Path, upto: int | None) -> int:
+    """Return below which offset records are taken: of a live store, what is flushed for certain."""
+    from broker.model.offsets import OFFSET_MAX
+    from broker.tools.store_access import is_live
+    from broker.tools.verify.tables import flushed_upto
+
+    if upto is None and is_live(directory):
+        upto = flushed_upto(disk, directory)
+        if upto is None:
+            talk("The store is in use, and nothing tells what is flushed: whole records are taken")
+        else:
+            talk(f"The store is in use: records below {upto} are taken")
+    return OFFSET_MAX if upto is None else upto
 
 
 def _tell(plan: "RebuildPlan") -> None:
@@ -112,32 +131,48 @@ def _tell(plan: "RebuildPlan") -> None:
         talk("Note: units keep the plain tags code instead of an address of the extension")
 
 
-def _refuse_unless_told(
-    disk: "Disk", plan: "RebuildPlan", sizes: "Sizes", yes: bool, output_format: str | None
-) -> None:
-    """Show the plan and end, unless what it does was agreed to."""
-    if yes or (plan.out is not None and not plan.has_extension):
-        return
-    print_document(_plan(plan, sizes), output_format)
-    why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
-    raise Failure(f"nothing was done: {why}", EXIT_REFUSED, "add --yes to do it")
-
-
-def _plan(plan: "RebuildPlan", sizes: "Sizes") -> Document:
+def _plan(
+    disk: "Disk", plan: "RebuildPlan", sizes: "Sizes", assignments: tuple[str, ...],
+    given: tuple[str, ...],
+) -> Document:  # fmt: skip
+    files, taken = plan.replaced
     return {
         "store": str(plan.directory),
         "out": str(plan.out or plan.directory),
         "in_place": plan.out is None,
         "log_files": len(plan.files),
         "log_bytes": plan.log_bytes,
-        "free_bytes": plan.free_bytes,
-        "index_style": sizes.style,
-        "time_zone": sizes.time_zone or "this machine's",
+        "files_replaced": files,
+        "bytes_replaced": taken,
+        "bytes_needed": plan.estimate.view_bytes,
+        "bytes_free": plan.free_bytes,
+        "consume_queue_file_bytes": sizes.consume_queue_file_bytes,
         "slot_count": sizes.geometry.slot_count,
         "entry_count_max": sizes.geometry.entry_count_max,
+        "index_style": sizes.style,
+        "index_style_from": _origin(disk, plan, "index_style", assignments, given),
+        "time_zone": sizes.time_zone or "this machine's",
+        "time_zone_from": _origin(disk, plan, "time_zone", assignments, given),
         "has_extension": plan.has_extension,
         "is_resumed": plan.is_resumed,
     }
+
+
+def _origin(
+    disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...],
+    given: tuple[str, ...],
+) -> str:  # fmt: skip
+    """Return where a setting was found."""
+    from broker.format.names import INDEX_DIRECTORY, OWN_DIRECTORY
+    from broker.log.store_manifest import MANIFEST_FILE
+
+    if any(f"{name}=" in assignment for assignment in (*given, *assignments)):
+        return "the command line"
+    if disk.exists(plan.directory / OWN_DIRECTORY / MANIFEST_FILE):
+        return f"{OWN_DIRECTORY}/{MANIFEST_FILE}"
+    if name == "index_style" and disk.names(plan.directory / INDEX_DIRECTORY):
+        return "the index files, as far as they show it"
+    return "the default"
 
 
 def _result(plan: "RebuildPlan", rebuilt: "Rebuilt", seconds: float) -> Document:
@@ -146,6 +181,9 @@ def _result(plan: "RebuildPlan", rebuilt: "Rebuilt", seconds: float) -> Document
         f"{rebuilt.record_count} records, {amount(end)} in {seconds:.1f} s, "
         f"{amount(int(end / max(seconds, 1e-3)))}/s"
     )
+    if plan.upto < plan.log_end:
+        behind = "" if plan.out else "; a broker dispatches what lies behind when it starts"
+        talk(f"The views end at {rebuilt.end}{behind}")
     for hole in rebuilt.holes:
         talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
     return {

@@ -1,14 +1,15 @@
 """`pocketmq store ls` and `diff`: the files of a store, and where two stores differ."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.failures import EXIT_FAILED, Failure
-from broker.cli.output import Rows, column, moment, output_option
+from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, Failure
+from broker.cli.output import Rows, column, moment, output_option, talk
+from broker.cli.progress import progress
 from broker.cli.settings import set_option, sizes_of
 from broker.cli.store.options import (
     accessible,
@@ -18,21 +19,29 @@ from broker.cli.store.options import (
 )
 
 if TYPE_CHECKING:
-    from broker.tools.difference import Difference
+    from broker.files.disk import Disk
+    from broker.tools.difference import Difference, Side
+    from broker.tools.dump import Damage
+    from broker.tools.store_access import Sizes
 
-KINDS: Final = ("commitlog", "consumequeue", "consumequeue_ext", "index", "other")
+KINDS: Final = (
+    "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
+)  # fmt: skip
 FILE_COLUMNS: Final = {
     "FILE": column("path"),
+    "KIND": column("kind"),
     "BYTES": column("size"),
     "ON DISK": column("allocated"),
     "BEGIN": column("begin"),
     "END": column("end"),
-    "STORED": lambda row: moment(row["store_time_ms"]),
+    "FIRST": lambda row: moment(row["first_stored_ms"]),
+    "LAST": lambda row: moment(row["last_stored_ms"]),
     "NOTE": column("note"),
 }
 DIFFERENCE_COLUMNS: Final = {
-    "KIND": column("kind"),
+    "PART": column("part"),
     "WHERE": column("where"),
+    "WHAT": column("what"),
     "LEFT": column("left"),
     "RIGHT": column("right"),
 }
@@ -56,62 +65,128 @@ def ls(
     assignments: tuple[str, ...],
     output_format: str | None,
 ) -> None:
-    """List the files of a store: length, room on disk, how far each reaches, what is odd."""
+    """List the files of a store: length, room on disk, how far each reaches, what is odd.
+
+    BEGIN and END are physical offsets of the log and the index, queue offsets of a queue. Damage is
+    no error here: what cannot be right is told in the row of its file.
+    """
     from broker.tools.listing import list_files
 
     disk = accessible(directory, read_only=read_only)
-    sizes = sizes_of(disk, directory, assignments, with_index=True)
+    sizes = _sizes_as_far_as_known(disk, directory, assignments)
     rows = (row._asdict() for row in list_files(disk, directory, sizes, kind or ""))
     print_rows(rows, output_format, FILE_COLUMNS)
+
+
+def _sizes_as_far_as_known(disk: "Disk", directory: Path, assignments: Sequence[str]) -> "Sizes":
+    """Return a store's sizes; a geometry that damaged index files do not tell stays unknown."""
+    from broker.model.errors import UnknownGeometry
+    from broker.tools.listing import UNKNOWN_GEOMETRY
+
+    try:
+        return sizes_of(disk, directory, assignments, with_index=True)
+    except UnknownGeometry as error:
+        talk(f"Note: {error}; until then the lengths of index files are not judged")
+    sizes = sizes_of(disk, directory, assignments, with_index=False)
+    return sizes._replace(geometry=UNKNOWN_GEOMETRY)
 
 
 @click.command(
     epilog="""\b
 Examples:
-  pocketmq store diff ./store ./copy
-  pocketmq store diff ./store ./copy --files
+  pocketmq store diff ./store ./copy --messages
+  pocketmq store diff ./store ./rebuilt --views
 """
 )
-@click.argument("left", type=click.Path(path_type=Path))
-@click.argument("right", type=click.Path(path_type=Path))
-@click.option("--files", "is_files", is_flag=True, help="Compare files byte by byte instead.")
+@click.argument("left", metavar="LEFT", type=click.Path(path_type=Path))
+@click.argument("right", metavar="RIGHT", type=click.Path(path_type=Path))
+@click.option("--messages", "is_messages", is_flag=True, help="Messages, wherever they lie.")
+@click.option("--files", "is_files", is_flag=True, help="Bytes of log, queues and index.")
+@click.option("--views", "is_views", is_flag=True, help="Bytes of queues and index.")
 @read_only_option
 @set_option
 @output_option
 def diff(
     left: Path,
     right: Path,
+    is_messages: bool,
     is_files: bool,
+    is_views: bool,
     read_only: bool,
     assignments: tuple[str, ...],
     output_format: str | None,
 ) -> None:
-    """Tell where two stores differ; the exit code is 1 when they do.
+    """Tell where two stores differ; the exit code is 1 when they do, 10 when one is damaged.
 
-    Messages are compared queue by queue with all their fields, wherever they lie in the log, and
-    the tables under config/. With --files the bytes of log, queues and index are compared.
+    Messages, their places in the log, tables, and the bytes of log, queues and index are compared,
+    or only what is named. The first difference of each queue and each file is shown. Index files
+    are compared by their order; files of the log that hold nothing count as absent.
     """
-    from broker.tools.difference import (
-        Side,
+    from broker.tools.file_difference import (
+        LOG_FILES,
+        VIEW_FILES,
         file_differences,
-        message_differences,
         table_differences,
     )
 
-    sides = []
     for directory in (left, right):
-        disk = accessible(directory, read_only=read_only)
-        sides.append(Side(directory, sizes_of(disk, directory, assignments, with_index=False)))
-    found: Iterator[Difference]
-    if is_files:
-        found = file_differences(left, right)
-    else:
-        messages = message_differences(disk, sides[0], sides[1])
-        found = chain(messages, table_differences(left, right))
+        accessible(directory, read_only=read_only)
+    is_all = not (is_messages or is_files or is_views)
+    parts: list[Iterable[Difference]] = []
+    damages: list[Damage] = []
+    if is_all or is_messages:
+        parts.append(_unlike_messages(left, right, assignments, is_messages, damages))
+    if is_all:
+        parts.append(table_differences(left, right))
+    if is_all or is_files:
+        parts.append(file_differences(left, right, LOG_FILES))
+    if is_all or is_files or is_views:
+        parts.append(file_differences(left, right, VIEW_FILES))
     count = 0
     with Rows(output_format, DIFFERENCE_COLUMNS) as rows:
-        for difference in found:
+        for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is told
             rows.add(difference._asdict())
-            count += 1
+    for damage in damages:
+        talk(f"Damage: {damage.path} at {damage.physical_offset}: {damage.reason}")
+    if damages:
+        next_step = "pocketmq store verify DIR"
+        raise Failure("a log is damaged: what lies there is unknown", EXIT_DAMAGED, next_step)
     if count:
-        raise Failure(f"the stores differ in {count} places", EXIT_FAILED)
+        raise Failure(f"the stores differ; differences shown: {count}", EXIT_FAILED)
+
+
+def _unlike_messages(
+    left: Path,
+    right: Path,
+    assignments: Sequence[str],
+    anywhere: bool,
+    damages: "list[Damage]",
+) -> "Iterator[Difference]":
+    """Yield where messages differ; what is damaged is added to `damages`."""
+    from broker.tools.difference import MessageComparison
+
+    one, other = (_side(directory, assignments) for directory in (left, right))
+    total = sum(file.size for side in (one, other) for file in side.files)
+    with progress("Comparing", total) as tell:
+        comparison = MessageComparison(one, other, anywhere=anywhere, tell=tell)
+        yield from comparison
+        damages += comparison.damages
+
+
+def _side(directory: Path, assignments: Sequence[str]) -> "Side":
+    """Return a store's log as far as it may be looked at: a live one up to what is flushed."""
+    from broker.files.disk import Disk
+    from broker.model.offsets import OFFSET_MAX
+    from broker.rebuild.log_files import find_log_files
+    from broker.tools.difference import Side
+    from broker.tools.store_access import is_live
+    from broker.tools.verify.tables import flushed_upto
+
+    disk = Disk()
+    sizes = sizes_of(disk, directory, assignments, with_index=False)
+    files = find_log_files(directory, sizes.commit_log_file_bytes)
+    if not is_live(directory):
+        return Side(files, OFFSET_MAX)
+    upto = flushed_upto(disk, directory) or 0
+    talk(f"{directory} is in use: records below {upto} are compared")
+    return Side(files, upto)

@@ -239,12 +239,13 @@ class MessageColumns:
 
 
 def unfolded_bodies(
-    buffer: bytearray, heads: Heads, *, bytes_max: int = UNFOLDED_MAX
+    buffer: bytearray, heads: Heads, *, bytes_max: int | None = None
 ) -> Iterator[tuple[slice, list[bytes] | None]]:
     """Yield stretches of records with their bodies decompressed, None where none is compressed.
 
-    A stretch ends with the body that makes it `bytes_max` or more.
+    A stretch ends with the body that makes it `bytes_max` or more, `UNFOLDED_MAX` if not given.
     """
+    limit = UNFOLDED_MAX if bytes_max is None else bytes_max
     if not (heads.system_flag & FLAG_COMPRESSED).any():
         yield slice(None), None
         return
@@ -254,7 +255,7 @@ def unfolded_bodies(
     for number, flag in enumerate(heads.system_flag.tolist()):
         bodies.append(plain_body(bytes(slices[number]), flag))
         total += len(bodies[-1])
-        if total >= bytes_max or number + 1 == len(heads):
+        if total >= limit or number + 1 == len(heads):
             yield slice(begin, number + 1), bodies
             begin, total, bodies = number + 1, 0, []
 

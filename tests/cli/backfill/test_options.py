@@ -1,9 +1,14 @@
 """What is wrong with a store, a directory or an option is told before Spark starts."""
 
+import logging
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.backfill import session as session_module
 from tests.cli.backfill.conftest import Started
 from tests.cli.command_line import run
 from tests.fakes.log_bytes import views
@@ -92,3 +97,22 @@ def test_a_store_in_use_is_read_as_far_as_it_is_flushed(
     done = run("backfill", "run", *arguments, "--read-only")
     assert done.document["records"] == 50
     assert "The store is in use" in done.err
+
+
+def test_a_run_can_be_interrupted(
+    golden: GoldenStores, tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(session: Any, partitions: int) -> Any:
+        return lambda function, tasks: os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(session_module, "spark_mapper", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        done = run(
+            "backfill", "run", str(golden.store("basic")), "--out", str(tmp_path), "--partitions",
+            "2", "--piece-size", "64KiB",
+        )  # fmt: skip
+    finally:
+        logging.disable(logging.NOTSET)
+    assert done.code == 130
+    assert signal.getsignal(signal.SIGINT) is before

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker.format.columns.heads import (
     BEHIND,
@@ -15,7 +17,8 @@ from broker.format.columns.heads import (
     words_of,
 )
 from broker.format.record import split_record
-from tests.fakes.log_bytes import IPV6, LogBytes
+from broker.format.record_scan import RecordScan
+from tests.fakes.log_bytes import IPV4, IPV6, LogBytes
 
 
 def buffer_of(content: bytes) -> bytearray:
@@ -87,3 +90,58 @@ def test_rows_and_words_are_the_bytes_there() -> None:
         bytes([0, 1, 2]), bytes([5, 6, 7]), bytes([40, 41, 42]),
     ]  # fmt: skip
     assert int(words_of(buffer)[8]) == int.from_bytes(bytes(range(8, 16)), "little")
+
+
+BASE = 8192
+cases = st.tuples(
+    st.sampled_from(["T", "t" * 127, "%RETRY%" + "é" * 130]),
+    st.sampled_from([b"", b"body", b"x" * 300]),
+    st.sampled_from([b"", b"k\x01v\x02", b"p" * 200]),
+    st.sampled_from([IPV4, IPV6]),
+    st.sampled_from([IPV4, IPV6]),
+)
+changes = st.lists(
+    st.tuples(st.integers(0, 3_000), st.sampled_from([b"\0", b"\xff", b"\1", bytes(60), b"\x7f"])),
+    max_size=3,
+)
+noises = st.sampled_from([b"\0", b"\xff", b"\x7f", b"KEYS\x01behind\x02"])
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(cases, min_size=1, max_size=6), changes, noises)
+def test_sound_records_are_those_of_a_scan(
+    rows: list[tuple[str, bytes, bytes, bytes, bytes]],
+    changed: list[tuple[int, bytes]],
+    noise: bytes,
+) -> None:
+    """Whatever bytes change, whatever stands in front of the records and behind them."""
+    log = LogBytes(Path("/none"), 1 << 16, base=BASE)
+    for topic, body, block, born, host in rows:
+        log.add(topic, body=body, block=block, born=born, host=host)
+    content = log.files[0]
+    for position, octets in changed:
+        position %= len(content)
+        content[position : position + len(octets)] = octets[: len(content) - position]
+    wanted = [BASE + position for position, _ in RecordScan(content, BASE)]
+    filler = noise * BEHIND
+    buffer = bytearray(filler[:FRONT] + content + filler[:BEHIND])
+    heads = read_heads(buffer, starts(buffer, FRONT, FRONT + len(content)))
+    assert heads.physical_offset.tolist()[: sound_count(heads, BASE - FRONT)] == wanted
+
+
+def test_lengths_that_lead_out_of_the_buffer_are_not_followed(tmp_path: Path) -> None:
+    for octets in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0"):
+        log = log_of_three(tmp_path)
+        log.damage(log.places[2] + 84 + 24, octets)  # The last one's body length, behind IPv6.
+        _, heads = heads_of(log)
+        assert sound_count(heads, -FRONT) == 2
+
+
+def test_a_record_without_anything_in_it() -> None:
+    log = LogBytes(Path("/none"))
+    log.add("", body=b"")
+    log.add("", body=b"")
+    _, heads = heads_of(log)
+    assert heads.size.tolist() == [91, 91]
+    assert heads.topic_size.tolist() == heads.body_size.tolist() == heads.block_size.tolist()
+    assert sound_count(heads, -FRONT) == 2

@@ -1,6 +1,9 @@
 """Where property values lie: what the parser of one block says, for many at once."""
 
+from unittest.mock import patch
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,5 +82,69 @@ def test_keys_are_split_at_single_spaces(found: list[str]) -> None:
     assert rows == [[piece for piece in text.split(" ") if piece] for text in found]
 
 
-def test_the_words_of_names_are_nine_bytes_at_most() -> None:
+def test_the_words_of_names_are_eight_bytes_at_most() -> None:
     assert all(len(begin) <= 8 for begin in module._BEGINS)
+
+
+long_texts = st.builds(
+    lambda part, count: part * count,
+    st.sampled_from([b" ", b"a ", b" b", b"\xe9\x94\xae", b"\xff", b"\x01", b"key-7 "]),
+    st.integers(0, 5_000),
+)
+long_blocks = st.lists(
+    st.builds(
+        lambda name, value: (name + b"\x01" + value)[:20_000] + b"\x02",
+        st.sampled_from([b"KEYS", b"TAGS", b"UNIQ_KEY", b"DELAY", b"other"]),
+        long_texts,
+    ),
+    max_size=3,
+).map(b"".join)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    st.lists(st.one_of(blocks, long_blocks.map(lambda b: b[:32_767])), max_size=12),
+    st.sampled_from([1, 70, 5_000, 1 << 22]),
+)
+def test_rows_of_any_width_say_the_same(found: list[bytes], rows_size: int) -> None:
+    """Long blocks and short ones, looked at in one go, in classes, or one by one."""
+    with patch.object(module, "ROWS_SIZE_MAX", rows_size):
+        rows = found_by_column(found)
+        buffer, heads = heads_of(found)
+        pieces, _ = split_keys(buffer, find_properties(buffer, heads).keys)
+    keys: list[list[bytes]] = [[] for _ in found]
+    for record, begin, length in zip(*(column.tolist() for column in pieces), strict=True):
+        keys[record].append(bytes(buffer[begin : begin + length]))
+    for block, row, split in zip(found, rows, keys, strict=True):
+        parsed = decode_properties(block)
+        wanted = {name: parsed[name] for name in NAMES.values() if name in parsed}
+        assert {name: value.decode("utf-8", "replace") for name, value in row.items()} == wanted
+        assert split == [piece for piece in row.get("KEYS", b"").split(b" ") if piece]
+
+
+@pytest.mark.parametrize(
+    ("block", "wanted"),
+    [
+        (b"KEYS\x01a\x02KEYS\x01b\x02", b"b"),
+        (b"KEYS\x01a\x02KEYS\x01\x02", b"a"),
+        (b"KEYS\x01a\x01b\x02", b"a\x01b"),
+        (b"KEYS\x01\x01\x02", b"\x01"),
+        (b"KEYS\x01KEYS\x01a\x02", b"KEYS\x01a"),
+        (b"X\x01KEYS\x01a\x02", None),
+        (b"\x01KEYS\x01a\x02", None),
+        (b"\x02KEYS\x01a", b"a"),
+        (b"\x02\x02KEYS\x01 \x02", b" "),
+        (b"\xffKEYS\x01a\x02", None),
+        (b"\xe8\xae\x02KEYS\x01\xe5\x8d\x02", b"\xe5\x8d"),
+        (b"KEYS\x02KEYS\x01", None),
+        (b"KEYSKEYS\x01a\x02", None),
+        (b"keys\x01a\x02", None),
+        (b"KEYS\0\x01a\x02", None),
+    ],
+)
+def test_odd_pairs(block: bytes, wanted: bytes | None) -> None:
+    for found in ([block], [b"", block, b"KEYS\x01z\x02"], [block] * 3):
+        rows = found_by_column(found)
+        assert rows[found.index(block)].get("KEYS") == wanted
+        parsed = decode_properties(block).get("KEYS")
+        assert parsed == (None if wanted is None else wanted.decode("utf-8", "replace"))

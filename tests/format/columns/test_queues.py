@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker.format.columns import queues as module
 from broker.format.columns.heads import BEHIND, FRONT, Heads, Words, read_heads, starts
@@ -71,3 +73,42 @@ def test_prefixes_are_the_hashes_of_what_stands_before_a_key(tmp_path: Path) -> 
     for number, (topic, _) in enumerate(table.keys):
         assert table.prefixes[number] == java_hash(index_key(topic, "")) & WRAP
         assert table.tag_prefixes[number] == java_hash(index_key(topic, "", "T")) & WRAP
+
+
+topics = st.one_of(
+    st.sampled_from(["", "Aa", "BB", "AaAa", "BBBB", "AaBB", "t" * 8, "t" * 16, "t" * 127]),
+    st.text("AaB\0", max_size=18),
+    st.sampled_from(["é" * 64, "%RETRY%" + "g" * 121, "%RETRY%" + "g" * 249, "x" * 300]),
+)
+queue_ids = st.sampled_from([0, 1, 255, -1, 2**31 - 1, -(2**31)])
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(st.lists(st.lists(st.tuples(topics, queue_ids), max_size=20), max_size=3))
+def test_any_queues_in_any_order(batches: list[list[tuple[str, int]]]) -> None:
+    table = QueueTable()
+    for keys in batches:
+        log = LogBytes(Path("/none"), 1 << 20)
+        for topic, queue_id in keys:
+            log.add(topic, queue_id)
+        assert numbered(log, table) == keys
+    assert len(table.keys) == len({key for keys in batches for key in keys})
+
+
+def test_topics_that_are_no_text_are_told_apart_though_they_look_alike() -> None:
+    log = LogBytes(Path("/none"))
+    for octet in (0xFF, 0xFE, 0xFF, 0xC3):
+        place = log.add("?")
+        log.damage(place + 93, bytes([octet]))
+    table = QueueTable()
+    assert numbered(log, table) == [("\ufffd", 0)] * 4
+    assert len(table.keys) == 3
+
+
+def test_what_stands_behind_a_topic_is_no_part_of_it() -> None:
+    log = LogBytes(Path("/none"), 1 << 16)
+    for number in range(40):
+        log.add("orders"[: number % 7], number % 2, block=bytes([number]) * number, body=b"")
+    table = QueueTable()
+    numbered(log, table)
+    assert len(table.keys) == 14

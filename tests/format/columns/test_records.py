@@ -1,13 +1,15 @@
 """Decoding by column says of every record what decoding one by one says."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from broker.format.columns import properties
 from broker.format.columns.heads import BEHIND, FRONT, read_heads, sound_count, starts
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import decode, spooled, units_of
@@ -17,8 +19,8 @@ from broker.format.java_hash import java_hash
 from broker.format.record import has_queue_offset
 from broker.format.record_scan import RecordScan, dispatch_entry
 from broker.model.delay_levels import DelayLevels
-from tests.fakes.log_bytes import LogBytes, golden_files
-from tests.fakes.odd_records import records
+from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
+from tests.fakes.odd_records import fields, records
 from tests.golden_stores import GoldenStores
 
 LEVELS = DelayLevels()
@@ -62,11 +64,7 @@ def one_by_one(content: bytes, base: int, style: str) -> list[tuple[Any, ...]]:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(rows=records)
 def test_odd_records_are_read_alike(rows: list[dict[str, Any]]) -> None:
-    with TemporaryDirectory() as scratch:
-        log = LogBytes(Path(scratch) / "s", 1 << 20)
-        for row in rows:
-            log.add(**row)
-    content = bytes(log.files[0])
+    content = content_of(*rows)
     for style in STYLES:
         assert by_column(content, 0, style) == one_by_one(content, 0, style)
 
@@ -93,6 +91,98 @@ def test_blocks_of_very_different_sizes_are_looked_at_in_classes(tmp_path: Path)
         )
     content = bytes(log.files[0])
     assert by_column(content, 0, "5.5") == one_by_one(content, 0, "5.5")
+
+
+def content_of(*rows: dict[str, Any]) -> bytes:
+    log = LogBytes(Path("/none"), 1 << 23)
+    for row in rows:
+        log.add(**row)
+    return bytes(log.files[0])
+
+
+long_values = st.builds(
+    lambda part, count: part * count,
+    st.sampled_from(
+        [b" ", b"a ", b" b  ", b"\xe9\x94\xae ", b"\xff", b"order-7 ", b"x", b"\xf0\x9f"]
+    ),
+    st.integers(0, 6_000),
+)
+large = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(["T", "SCHEDULE_TOPIC_XXXX", "%RETRY%" + "g" * 140]),
+        "queue_id": st.integers(0, 1),
+        "block": st.lists(
+            st.tuples(
+                st.sampled_from([b"KEYS", b"TAGS", b"UNIQ_KEY", b"DELAY", b"A"]), long_values
+            ),
+            max_size=3,
+        ).map(lambda found: b"\x02".join(b"\x01".join(pair) for pair in found)[:32_000]),
+    }
+)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.one_of(large, fields), min_size=1, max_size=9), st.sampled_from([700, 1 << 22]))
+def test_large_properties_are_read_alike(rows: list[dict[str, Any]], rows_size: int) -> None:
+    content = content_of(*rows)
+    with patch.object(properties, "ROWS_SIZE_MAX", rows_size):
+        for style in STYLES:
+            assert by_column(content, 0, style) == one_by_one(content, 0, style)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1", "0", "-1", "+2", "18", "19", "007", "9999999999", "99999999999", " 3", "3 ", "3.0", "٣",
+     "1e1", "0x3", "3\n", "three", "-0", "2147483648", "3\x01"],
+)  # fmt: skip
+def test_delay_levels_as_odd_texts(text: str) -> None:
+    block = f"TAGS\x01t\x02DELAY\x01{text}\x02".encode()
+    content = content_of(
+        *({"topic": topic, "block": block} for topic in ("SCHEDULE_TOPIC_XXXX", "T")),
+        {"topic": "SCHEDULE_TOPIC_XXXX", "block": b"DELAY\x01\x02" + block},
+        {"topic": "SCHEDULE_TOPIC_XXXX"},
+    )
+    assert by_column(content, 0, "5.5") == one_by_one(content, 0, "5.5")
+
+
+@pytest.mark.parametrize("character", ["a", "键", "😀", "\x7f"])
+def test_more_key_text_than_is_hashed_in_one_go(character: str) -> None:
+    """A thousand long keys and more than 70,000 characters of them in one chunk."""
+    keys = [" ".join(f"{number}-{piece}" + character * 90 for piece in range(30)) for number in
+            range(40)]  # fmt: skip
+    content = content_of(*({"keys": key, "queue_offset": n} for n, key in enumerate(keys)))
+    assert sum(map(len, keys)) > 70_000
+    assert by_column(content, 0, "5.5") == one_by_one(content, 0, "5.5")
+
+
+def test_keys_around_the_longest_that_is_hashed_at_once() -> None:
+    rows = [
+        {"keys": "k" * n + " " + "l" * n, "block": b"TAGS\x01" + b"t" * n + b"\x02"}
+        for n in (1, 7, 8, 9, 510, 511, 512, 513, 1_000)
+    ]
+    content = content_of(*rows)
+    assert by_column(content, 0, "5.5") == one_by_one(content, 0, "5.5")
+
+
+def test_a_hash_without_an_absolute_value_is_zero() -> None:
+    # "T#" + KEY hashes to -2**31.
+    key = "jllgx0D"
+    assert java_hash(index_key("T", key)) == -(2**31)
+    ((_, _, _, _, ((found, _, _),)),) = by_column(content_of({"keys": key}), 0, "5.5")
+    assert found == 0
+
+
+@pytest.mark.parametrize("flags", [0, 4, 8, 12, 0x30, 0x7FFF_FFCF])
+def test_transaction_types_decide_on_units_and_entries(flags: int) -> None:
+    rows = [
+        {"keys": "k", "flags": flags & ~0x30, "born": IPV6, "host": host} for host in (IPV4, IPV6)
+    ]
+    content = content_of(*rows, {"keys": "k"})
+    for style in STYLES:
+        found = by_column(content, 0, style)
+        assert found == one_by_one(content, 0, style)
+        assert [len(row[4]) for row in found] == [int(flags & 12 != 12)] * 2 + [1]
+        assert [row[2] for row in found] == [flags & 12 in (0, 8)] * 2 + [True]
 
 
 def test_no_records_are_no_columns() -> None:

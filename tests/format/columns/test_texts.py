@@ -1,6 +1,7 @@
 """Hashes of texts in a buffer are Java's, whatever the texts are."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,3 +60,33 @@ def test_bytes_that_are_no_text_are_replaced_first(found: list[bytes]) -> None:
 def test_more_text_than_one_go_of_the_power_tables() -> None:
     found = [f"订单{number:>9}".encode() * 3 for number in range(3_000)]
     assert hashed(found) == [java_hash(text.decode()) & WRAP for text in found]
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 31, WRAP, 0x8000_0000])
+def test_every_length_up_to_the_longest_that_is_hashed_at_once(prefix: int) -> None:
+    """Also when all are long, all are short, or only one is."""
+    text = bytes(33 + number % 90 for number in range(LENGTH_MAX + 20))
+    every = [text[:length] for length in range(len(text))]
+    for found in (every, every[300:310], every[:1], every[:9], every[8:17], [every[-1], b""]):
+        wanted = [
+            (java_hash(text.decode()) + prefix * pow(31, len(text), 1 << 32)) & WRAP
+            for text in found
+        ]
+        assert hashed(found, [prefix] * len(found)) == wanted
+
+
+@pytest.mark.parametrize("name", ["polygenelubricants", "\0", "\x7f", "\x80", "\uffff", "😀"])
+def test_odd_characters(name: str) -> None:
+    found = [part.encode() for part in (name, name * 7, "a" + name, name + "a" * 40)]
+    assert hashed(found) == [java_hash(text.decode()) & WRAP for text in found]
+
+
+def test_one_odd_text_among_many_leaves_the_others_alone() -> None:
+    found = [b"k%d" % number for number in range(2_000)]
+    found[700], found[1_300] = "键".encode(), b"x" * 70_000
+    prefixes = list(range(2_000))
+    wanted = [
+        (java_hash(text.decode()) + prefix * pow(31, len(text.decode()), 1 << 32)) & WRAP
+        for text, prefix in zip(found, prefixes, strict=True)
+    ]
+    assert hashed(found, prefixes) == wanted

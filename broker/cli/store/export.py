@@ -1,0 +1,220 @@
+"""`pocketmq store export`: the messages of a store as Parquet, Arrow or JSON lines."""
+
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker.cli.documents import Document, message_document
+from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
+from broker.cli.output import chosen_format, output_option, print_document, talk
+from broker.cli.store.mine import Chosen, opened, selection_options
+from broker.cli.store.options import directory_argument
+
+if TYPE_CHECKING:
+    from broker.model.message import StoredMessage
+    from broker.tools.export.sinks import Line, Shape
+
+FORMATS: Final = ("parquet", "arrow", "jsonl")
+SPLITS: Final = ("topic", "day", "rows")
+COMPRESSIONS: Final = ("zstd", "snappy", "none")
+STANDARD_OUTPUT: Final = "-"
+BODY: Final = "body"
+BODY_TEXT: Final = "body_text"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store export ./store --to orders.parquet --topic orders --since 2026-11-20
+  pocketmq store export ./store --to ./lake --format parquet --split-by topic --no-body
+  pocketmq store export ./store --to - --format jsonl --key order-42
+"""
+)
+@directory_argument
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="FILE|DIRECTORY",
+    help="Where to; - is standard output.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="[default: what the suffix of FILE says]"
+)
+@click.option("--columns", metavar="A,B,…", help="Fields of a message [default: all].")
+@click.option("--no-body", is_flag=True, help="All fields but the body.")
+@click.option("--raw-body", is_flag=True, help="Leave compressed bodies as they are stored.")
+@click.option(
+    "--split-by", type=click.Choice(SPLITS), help="Several files, in a DIRECTORY; days are UTC."
+)
+@click.option(
+    "--rows", "rows_max", type=click.IntRange(min=1), default=1_000_000, show_default=True,
+    help="Messages a file, with --split-by rows.",
+)  # fmt: skip
+@click.option(
+    "--compression", type=click.Choice(COMPRESSIONS), help="Of Parquet and Arrow [default: zstd]."
+)
+@click.option("--system", is_flag=True, help="The broker's own topics too.")
+@click.option("--yes", is_flag=True, help="Replace FILE if it exists.")
+@selection_options
+@output_option
+def export(
+    chosen: Chosen,
+    directory: Path,
+    target: str,
+    form: str | None,
+    columns: str | None,
+    no_body: bool,
+    raw_body: bool,
+    split_by: str | None,
+    rows_max: int,
+    compression: str | None,
+    system: bool,
+    yes: bool,
+    output_format: str | None,
+) -> None:
+    """Write messages of a store to files that other programs read.
+
+    Fields and their names are those of `store dump -o jsonl`, and so are the lines of JSONL. A file
+    appears when it is complete. Parquet and Arrow need pyarrow: pip install 'pocketmq[export]'.
+    Damaged records are passed over and told of; the exit code is then 10.
+    """
+    form = form or _form_of(target)
+    _refuse_mixtures(target, form, compression, split_by)
+    _need_arrow(form)
+    names = _names(columns, no_body=no_body)
+    shape = _shape(form, names, compression, split_by, rows_max, unfold=not raw_body)
+    if target == STANDARD_OUTPUT:
+        _to_output(directory, chosen, shape, system=system)
+        return
+    path = Path(target)
+    _refuse_target(path, directory, is_split=split_by is not None, yes=yes)
+    from broker.tools.export.files import export_files
+
+    with opened(directory, chosen, "Exporting", with_system=system) as store:
+        done = export_files(store.disk, store.search, path, shape)
+        is_table = chosen_format(output_format) == "table"
+        document = {
+            "to": target,
+            "format": form,
+            "messages": done.messages,
+            "bytes": done.bytes,
+            "files": len(done.files) if is_table else [str(file) for file in done.files],
+        }
+        print_document(document, output_format)
+
+
+def _to_output(directory: Path, chosen: Chosen, shape: "Shape", *, system: bool) -> None:
+    from broker.tools.export.files import export_stream
+
+    with opened(directory, chosen, "Exporting", with_system=system) as store:
+        count = export_stream(store.search, sys.stdout.buffer, shape)
+        talk(f"{count} messages")
+
+
+def _form_of(target: str) -> str:
+    from broker.tools.export.files import SUFFIXES
+
+    form = SUFFIXES.get(Path(target).suffix)
+    if form is None:
+        raise click.UsageError(
+            f"{target!r} does not tell a format; add --format {'|'.join(FORMATS)}"
+        )
+    return form
+
+
+def _refuse_mixtures(target: str, form: str, compression: str | None, split_by: str | None) -> None:
+    """Refuse options that exclude each other."""
+    if form == "jsonl" and compression not in (None, "none"):
+        raise click.UsageError("JSONL is not compressed; pipe it: --to - | zstd")
+    if form == "arrow" and compression == "snappy":
+        raise click.UsageError("Arrow knows no snappy; take zstd or none")
+    if target == STANDARD_OUTPUT and form == "parquet":
+        raise click.UsageError(
+            "Parquet cannot be written to a stream; take --format arrow or jsonl"
+        )
+    if target == STANDARD_OUTPUT and split_by is not None:
+        raise click.UsageError("--split-by needs a DIRECTORY to write to")
+
+
+def _need_arrow(form: str) -> None:
+    if form != "jsonl" and find_spec("pyarrow") is None:
+        text = f"{form} files need pyarrow, which is not installed"
+        raise Failure(text, EXIT_FAILED, "pip install 'pocketmq[export]', or --format jsonl")
+
+
+def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) -> None:
+    """Refuse to replace anything unasked, and to write into the store."""
+    if path.resolve().is_relative_to(directory.resolve()):
+        raise Failure(f"{path} lies in the store", EXIT_REFUSED, "write somewhere else")
+    if not path.exists():
+        return
+    if is_split and not (path.is_dir() and not any(path.iterdir())):
+        text = f"nothing was done: {path} is there already"
+        raise Failure(text, EXIT_REFUSED, "name a directory that is new or empty")
+    if not is_split and path.is_dir():
+        raise click.UsageError(f"{path} is a directory; add --split-by {'|'.join(SPLITS)}")
+    if not is_split and not yes:
+        raise Failure(f"nothing was done: {path} exists", EXIT_REFUSED, "add --yes to replace it")
+
+
+def _names(columns: str | None, *, no_body: bool) -> list[str]:
+    """Return the fields wanted."""
+    from broker.format.message_columns import columns_of
+
+    given = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    try:
+        names = [column.name for column in columns_of(given)]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    names = [name for name in dict.fromkeys(names) if not (no_body and name == BODY)]
+    if not names:
+        raise click.UsageError("no column is left")
+    return names
+
+
+def _shape(
+    form: str,
+    names: list[str],
+    compression: str | None,
+    split_by: str | None,
+    rows_max: int,
+    *,
+    unfold: bool,
+) -> "Shape":
+    from broker.format.message_columns import MESSAGE_COLUMNS, columns_of
+    from broker.tools.export.sinks import Shape
+
+    is_whole = len(names) == len(MESSAGE_COLUMNS)
+    return Shape(
+        form,
+        columns_of(names),
+        _line if is_whole else _line_of(names),
+        compression=compression or "zstd",
+        unfold=unfold,
+        split_by=split_by,
+        rows_max=rows_max,
+    )
+
+
+def _line(message: "StoredMessage") -> bytes:
+    return _encoded(message_document(message))
+
+
+def _line_of(names: list[str]) -> "Line":
+    """Return what makes lines of some fields; where there is a body, its text stands beside it."""
+    shown = [part for name in names for part in ([BODY, BODY_TEXT] if name == BODY else [name])]
+
+    def line(message: "StoredMessage") -> bytes:
+        document = message_document(message)
+        return _encoded({name: document[name] for name in shown if name in document})
+
+    return line
+
+
+def _encoded(document: Document) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

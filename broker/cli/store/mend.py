@@ -1,0 +1,122 @@
+"""`pocketmq store repair`: mends what verify finds, setting aside what was damaged."""
+
+import json
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from broker.cli.documents import Document
+from broker.cli.failures import EXIT_DAMAGED, Failure
+from broker.cli.output import chosen_format, output_option, print_document, talk
+from broker.cli.progress import progress
+from broker.cli.settings import set_option, sizes_of
+from broker.cli.store.options import (
+    accessible,
+    directory_argument,
+    read_only_option,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from broker.files.disk import Disk
+    from broker.tools.store_access import Sizes
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store repair ./store                               what would be done
+  pocketmq store repair ./store --yes --report repair.json    do it
+"""
+)
+@directory_argument
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write the plan or the report there too, as JSON.",
+)
+@yes_option
+@read_only_option
+@set_option
+@output_option
+def repair(
+    directory: Path,
+    report: Path | None,
+    yes: bool,
+    read_only: bool,
+    assignments: tuple[str, ...],
+    output_format: str | None,
+) -> None:
+    """Set damage aside, close the log over it, and build queues and index anew.
+
+    Without --yes nothing is changed: the plan is shown. Every damaged byte is copied to
+    pocketmq/quarantine/ before anything takes its place; sound messages stay where they are. A
+    repair that was interrupted is gone on with by the next one. The exit code is 10 where something
+    is to be mended, or could not be.
+    """
+    if yes and read_only:
+        raise click.UsageError("--yes and --read-only exclude each other")
+    disk = accessible(directory, read_only=read_only)
+    sizes = sizes_of(disk, directory, assignments, with_index=True)
+    show = _mend if yes else _plan
+    show(disk, directory, sizes, report, output_format)
+
+
+def _plan(
+    disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, output_format: str | None
+) -> None:
+    from broker.tools.repair.planning import plan_repair
+
+    names = disk.names(directory / "commitlog")
+    with progress("Looking", len(names) * sizes.commit_log_file_bytes) as tell:
+        plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), tell=tell)
+    _show(plan.document, report, output_format)
+    if plan.blocked:
+        text = "nothing can be done: files of the log are missing or short"
+        raise Failure(text, EXIT_DAMAGED, "bring them back from a copy")
+    if not plan.is_empty:
+        text = "nothing was done; messages known to be lost"
+        raise Failure(f"{text}: {plan.lost_count}", EXIT_DAMAGED, "add --yes to mend it")
+    _tell_left(directory, len(plan.left), is_sound=not plan.left)
+
+
+def _mend(
+    disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, output_format: str | None
+) -> None:
+    from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
+
+    done = repair_store(disk, directory, sizes, now_ms=_now_ms(), stage=progress)
+    _show(done, report, output_format)
+    if done["state"] != NOTHING_TO_DO:
+        talk(f"What was damaged lies in {done['quarantine']}")
+    _tell_left(directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
+
+
+def _tell_left(directory: Path, count: int, *, is_sound: bool) -> None:
+    if not is_sound:
+        text = f"findings that no repair mends: {count}"
+        raise Failure(text, EXIT_DAMAGED, f"pocketmq store verify {directory}")
+    talk("Everything is as it must be")
+
+
+def _show(document: Document, report: Path | None, output_format: str | None) -> None:
+    from broker.tools.repair.summary import summary
+
+    lines = summary(document)
+    full: dict[str, Any] = {**document, "summary": lines}
+    if report is not None:
+        report.write_text(json.dumps(full, indent=2, ensure_ascii=False) + "\n")
+    if chosen_format(output_format) == "table":
+        for line in lines:
+            click.echo(line)
+    else:
+        print_document(full, output_format)
+        for line in lines:
+            talk(line)
+
+
+def _now_ms() -> int:
+    return time_ns() // 1_000_000

@@ -1,0 +1,1 @@
+"""Messages of a log as files for other programs: Parquet, Arrow, or JSON lines."""

@@ -1,0 +1,11 @@
+"""`store repair`: what is damaged is set aside, and the store is made whole around it.
+
+    look (tools/verify) ─► plan ─► 1 copies aside    pocketmq/quarantine/<UTC time>/
+                                   2 the log         sound records stand for damaged bytes
+                                   3 small files     tables, checkpoint, mark
+                                   4 views           built anew and installed
+                                   5 look again, report
+
+Nothing is changed before its copy is durable, and every step can be taken again: a repair that was
+killed is gone on with by the next one.
+"""

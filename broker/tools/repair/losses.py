@@ -1,0 +1,76 @@
+"""What consume queues say of messages whose records are damaged: units that lead there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker.files.disk import Disk
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, round_file_size
+from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory, queue_id_from_name
+from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import IllegalTopic, StorageError
+from broker.model.offsets import QueueKey
+from broker.tools.repair.actions import Loss
+from broker.tools.store_access import Sizes
+
+
+class QueueWitness:
+    """The consume queues of a store as they are; queues that cannot be read say nothing."""
+
+    __slots__ = ("_queues",)
+
+    def __init__(self, disk: Disk, directory: Path, sizes: Sizes) -> None:
+        root = directory / CONSUME_QUEUE_DIRECTORY
+        file_size = round_file_size(sizes.consume_queue_file_bytes)
+        self._queues: list[ConsumeQueue] = []
+        for topic, queue_id in _keys(disk, root):
+            place = queue_directory(root, topic, queue_id)
+            queue = ConsumeQueue(disk, place, file_size, topic=topic, queue_id=queue_id)
+            try:
+                queue.load(read_only=True)
+            except StorageError:
+                queue.files.close()
+            else:
+                self._queues.append(queue)
+
+    def losses(self, begin: int, end: int) -> tuple[Loss, ...]:
+        """Return the messages whose records begin in [begin, end).
+
+        Cost     some 40 looks for each queue
+        """
+        found = []
+        for queue in self._queues:
+            lower, upper = queue.first_at_or_behind(begin), queue.first_at_or_behind(end)
+            if lower < upper:
+                units = queue.units(lower, upper - lower)
+                count = sum(unit[1] != PRE_BLANK_SIZE for unit in UNIT.iter_unpack(units))
+                found.append(Loss(queue.topic, queue.queue_id, lower, count))
+        return tuple(found)
+
+    def units_of(self, key: QueueKey) -> Iterator[tuple[int, int, int]]:
+        """Yield (queue offset, physical offset, size) of a queue's units."""
+        for queue in self._queues:
+            if (queue.topic, queue.queue_id) != key:
+                continue
+            first = queue.files.min_offset // UNIT_SIZE
+            joined = queue.units(first, queue.max_offset - first)
+            for number, unit in enumerate(UNIT.iter_unpack(joined), first):
+                if unit[1] != PRE_BLANK_SIZE:
+                    yield number, unit[0], unit[1]
+
+    def close(self) -> None:
+        """Unmap all files."""
+        for queue in self._queues:
+            queue.files.close()
+
+
+def _keys(disk: Disk, root: Path) -> Iterator[QueueKey]:
+    for topic in disk.names(root):
+        for name in disk.names(root / topic):
+            queue_id = queue_id_from_name(name)
+            if queue_id is None:
+                continue
+            try:
+                queue_directory(root, topic, queue_id)
+            except IllegalTopic:
+                continue
+            yield topic, queue_id

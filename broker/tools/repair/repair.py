@@ -1,0 +1,269 @@
+"""Performs a repair: looks, sets aside, mends, looks again, until nothing is left to do."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, Final
+
+from broker.files.disk import Disk
+from broker.files.mapped_file import MappedFile
+from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
+from broker.log.flushed_mark import MARK_FILE
+from broker.log.store_directory import StoreDirectory
+from broker.model.errors import DiskFull, StoreGap, WrongFileSize
+from broker.model.offsets import OFFSET_MAX
+from broker.rebuild.log_files import find_log_files
+from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.sequential import rebuild
+from broker.tools.estimate import estimate_views
+from broker.tools.install import StagedViews, install_views
+from broker.tools.rebuild import STAGING_DIRECTORY
+from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
+from broker.tools.repair.neighbours import Neighbours
+from broker.tools.repair.planning import log_files, plan_repair
+from broker.tools.repair.quarantine import (
+    FINISHED,
+    UNFINISHED,
+    new_quarantine,
+    unfinished_repair,
+)
+from broker.tools.repair.small_files import backup_of, mend_file, settle_checkpoint
+from broker.tools.repair.stand_in import stand_in, stand_in_to_file_end
+from broker.tools.store_access import Sizes, view_settings
+
+ROUNDS_MAX: Final = 4
+"""What lies behind damage is seen for the first time once that is mended."""
+STRAY: Final = "stray_file"
+
+NOTHING_TO_DO: Final = "nothing to do"
+
+Report = dict[str, Any]
+Stage = Callable[[str, int], AbstractContextManager[Told]]
+"""Begins a step: its name, the bytes it will read; gives what is told of bytes read."""
+
+
+@contextmanager
+def silent_stage(label: str, total_bytes: int) -> Iterator[Told]:
+    """Begin a step and tell nobody."""
+    yield tell_nobody
+
+
+def repair_store(
+    disk: Disk, directory: Path, sizes: Sizes, *, now_ms: int, stage: Stage = silent_stage
+) -> Report:
+    """Mend a store under its lock; returns the report.
+
+    Its `state` is NOTHING_TO_DO when nothing was changed; `is_sound` says whether nothing is left.
+
+    Errors   StoreLocked; StoreGap, when files of the log are missing or short: nothing was changed;
+             DiskFull, AllocationFailed, FsyncFailed: call again to go on
+    """
+    store = StoreDirectory(disk, directory)
+    store.acquire()
+    try:
+        return _Repair(disk, directory, sizes, now_ms, stage).run()
+    finally:
+        store.release()
+
+
+class _Repair:
+    """One repair in progress, under the store's lock."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, sizes: Sizes, now_ms: int, stage: Stage
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes = sizes
+        self._now_ms = now_ms
+        self._stage = stage
+
+    def run(self) -> Report:
+        plan = self._look()
+        if plan.blocked:
+            raise missing_part(self._disk, self._directory, self._sizes, plan)
+        if plan.is_empty:
+            return {"state": NOTHING_TO_DO, "is_sound": not plan.left, **plan.document}
+        self._check_room(plan)
+        self._begin()
+        for _ in range(ROUNDS_MAX):
+            self._mend(plan)
+            plan = self._look()
+            plan.is_continued = False
+            if plan.is_empty or plan.blocked:
+                break
+        self._report |= {
+            "state": FINISHED,
+            "finished": _moment(self._now_ms),
+            "left_as_it_is": [finding._asdict() for finding in [*plan.left, *plan.blocked]],
+            "is_sound": plan.is_empty and not plan.left,
+            "notes": plan.notes,
+        }
+        self._quarantine.write_report(self._report)
+        return self._report
+
+    def _look(self) -> RepairPlan:
+        with self._stage("Looking", self._log_bytes()) as tell:
+            return plan_repair(
+                self._disk, self._directory, self._sizes, now_ms=self._now_ms, tell=tell
+            )
+
+    def _log_bytes(self) -> int:
+        names = self._disk.names(self._directory / COMMIT_LOG_DIRECTORY)
+        return len(names) * self._sizes.commit_log_file_bytes
+
+    def _check_room(self, plan: RepairPlan) -> None:
+        needed = sum(action.end - action.begin for action in plan.log)
+        if plan.builds_views:
+            files = log_files(self._disk, self._directory, self._sizes.commit_log_file_bytes)
+            settings = view_settings(self._sizes, check_crc=False)
+            needed += estimate_views(files, settings, OFFSET_MAX).view_bytes
+        if self._disk.free_bytes(self._directory) < needed:
+            raise DiskFull(path=str(self._directory))
+
+    def _begin(self) -> None:
+        """Go on with a repair that was killed, or begin a report."""
+        found = unfinished_repair(self._disk, self._directory)
+        if found is not None:
+            self._quarantine, self._report = found
+            return
+        self._quarantine = new_quarantine(self._disk, self._directory, self._now_ms)
+        self._report = {
+            "state": UNFINISHED,
+            "store": str(self._directory),
+            "quarantine": str(self._quarantine.directory),
+            "begun": _moment(self._now_ms),
+            "log": [],
+            "files": [],
+            "view_findings": {},
+            "views": None,
+            "numbers": None,
+            "acknowledged_bytes_missing": None,
+        }
+        self._quarantine.write_report(self._report)
+
+    # -- one round ---------------------------------------------------------------------------
+    def _mend(self, plan: RepairPlan) -> None:
+        self._note(plan)
+        self._set_aside(plan)
+        for action in plan.log:
+            self._write(action)
+        for file in plan.files:
+            mend_file(self._disk, self._directory, file)
+        if plan.checkpoint or plan.missing is not None:
+            self._settle(plan)
+        if plan.builds_views:
+            self._build_views(plan)
+
+    def _note(self, plan: RepairPlan) -> None:
+        """Write down what is about to be done, once."""
+        report = self._report
+        for name, actions in (("log", plan.log), ("files", plan.files)):
+            report[name] += [a.document for a in actions if a.document not in report[name]]
+        report["view_findings"] = plan.view_findings | report["view_findings"]
+        if plan.missing is not None:
+            report["acknowledged_bytes_missing"] = list(plan.missing)
+        self._quarantine.write_report(report)
+
+    def _set_aside(self, plan: RepairPlan) -> None:
+        for action in plan.log:
+            path = self._directory / action.file
+            self._quarantine.keep(
+                path, action.begin, action.end, base=int(path.name), note=action.document
+            )
+        for file in plan.files:
+            self._keep_whole(self._directory / file.file, file.document)
+            if file.act is FileAct.REMOVE:
+                self._keep_whole(backup_of(self._directory / file.file), file.document)
+        if plan.checkpoint or plan.missing is not None:
+            note = {"reason": "it says what cannot be"}
+            self._keep_whole(self._directory / CHECKPOINT_FILE, note)
+            self._keep_whole(self._directory / OWN_DIRECTORY / MARK_FILE, note)
+
+    def _keep_whole(self, path: Path, note: dict[str, Any]) -> None:
+        if self._disk.exists(path):
+            self._quarantine.keep(path, 0, self._disk.file_size(path), base=0, note=note)
+
+    def _write(self, action: LogAction) -> None:
+        """Let something sound take the place of damaged bytes."""
+        path, size = self._directory / action.file, self._sizes.commit_log_file_bytes
+        base = int(path.name)
+        if action.act is LogAct.ZERO:
+            file = MappedFile(self._disk, path, base, size).open()
+            try:
+                file.zero_from(action.begin - base)
+                file.sync()
+            finally:
+                file.close()
+            return
+        descriptor = self._disk.open(path)
+        try:
+            position = action.begin - base
+            self._disk.allocate(descriptor, position, action.end - action.begin, path)
+            for content in _replacement(action):
+                self._disk.write_at(descriptor, position, content)
+                position += len(content)
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+
+    def _settle(self, plan: RepairPlan) -> None:
+        files = find_log_files(self._directory, self._sizes.commit_log_file_bytes)
+        last = Neighbours(files, ()).before(plan.log_end)
+        numbers = settle_checkpoint(self._disk, self._directory, log_end=plan.log_end, last=last)
+        self._report["numbers"] = self._report["numbers"] or numbers
+
+    def _build_views(self, plan: RepairPlan) -> None:
+        """Build the views anew and install them; old ones with stray files in them are kept."""
+        directory = self._directory
+        staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
+        rmtree(staging, ignore_errors=True)
+        self._disk.make_directory(staging)
+        files = find_log_files(directory, self._sizes.commit_log_file_bytes)
+        settings = view_settings(self._sizes, check_crc=True)
+        with self._stage("Rebuilding", plan.log_bytes) as tell:
+            built = rebuild(files, settings, staging, upto=OFFSET_MAX, tell=tell)
+        staged = StagedViews(staging, built.queues, built.index_names, built.end)
+        keep_as = self._quarantine.directory.name if STRAY in plan.view_findings else ""
+        kept = install_views(self._disk, directory, staged, self._sizes, keep_as=keep_as)
+        self._report["views"] = {
+            "records": built.record_count,
+            "index_entries": built.entry_count,
+            "queues": len(built.queues),
+            "index_files": len(built.index_names),
+            "end": built.end,
+            "old_ones_kept_in": str(kept) if kept is not None else None,
+        }
+        self._quarantine.write_report(self._report)
+
+
+def missing_part(
+    disk: Disk, directory: Path, sizes: Sizes, plan: RepairPlan
+) -> StoreGap | WrongFileSize:
+    """Return the error for what no repair can bring back: a file of the log that is not whole."""
+    finding = plan.blocked[0]
+    path = directory / finding.file
+    if disk.exists(path):
+        return WrongFileSize(
+            path=str(path), expected_bytes=sizes.commit_log_file_bytes,
+            found_bytes=disk.file_size(path), key_names="mappedFileSizeCommitLog",
+        )  # fmt: skip
+    following = next(name for name in disk.names(path.parent) if name > path.name)
+    return StoreGap(
+        path=str(path.with_name(following)), expected=int(path.name), found=int(following)
+    )
+
+
+def _replacement(action: LogAction) -> Iterable[bytes]:
+    if action.act in (LogAct.CRC_FIELD, LogAct.TIME):
+        return [action.content]
+    if action.act is LogAct.STAND_IN:
+        return stand_in(action.begin, action.end, action.style)
+    holds_records = action.act is LogAct.FILE_END
+    return stand_in_to_file_end(action.begin, action.end, action.style, holds_records=holds_records)
+
+
+def _moment(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,56 @@
+"""A plan knows whether it does anything, and shows all of it."""
+
+import json
+
+import pytest
+
+from broker.model.finding import Finding
+from broker.tools.repair.actions import (
+    FileAct,
+    FileAction,
+    LogAct,
+    LogAction,
+    Loss,
+    RepairPlan,
+)
+from broker.tools.repair.stand_in import Style
+
+ACTION = LogAction(
+    file="commitlog/0", begin=10, end=30, reason="torn", act=LogAct.STAND_IN,
+    style=Style(0, property_crc=False), losses=(Loss("T", 0, 7, 2), Loss("U", 1, 0, 1)),
+)  # fmt: skip
+FILE = FileAction("config/topics.json", "torn", FileAct.RESTORE)
+FINDING = Finding("born_time", "commitlog/0", 5, "a time", "-1")
+
+
+def test_an_empty_plan() -> None:
+    plan = RepairPlan(left=[FINDING], blocked=[FINDING])
+    assert plan.is_empty
+    assert not plan.builds_views
+    assert plan.document["left_as_it_is"] == [FINDING._asdict()]
+
+
+@pytest.mark.parametrize(
+    ("plan", "builds_views"),
+    [
+        (RepairPlan(log=[ACTION]), True),
+        (RepairPlan(view_findings={"unit": 1}), True),
+        (RepairPlan(is_continued=True), True),
+        (RepairPlan(files=[FILE]), False),
+        (RepairPlan(checkpoint=True), False),
+        (RepairPlan(missing=(1, 2)), False),
+    ],
+)
+def test_what_makes_work(plan: RepairPlan, builds_views: bool) -> None:
+    assert not plan.is_empty
+    assert plan.builds_views == builds_views
+    json.dumps(plan.document)
+
+
+def test_what_is_lost_is_counted() -> None:
+    plan = RepairPlan(log=[ACTION])
+    assert plan.lost_count == 3
+    (row,) = plan.document["log"]
+    assert row["bytes"] == 20
+    assert row["messages_lost"][0] == {"topic": "T", "queue_id": 0, "first": 7, "messages": 2}
+    assert FILE.document["done"] == "its .bak takes its place"

@@ -1,0 +1,128 @@
+"""Tables, checkpoint and mark are mended, and stay of one mind."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.checkpoint_layout import (
+    CHECKPOINT_FILE_SIZE,
+    CheckpointValues,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from broker.log.flushed_mark import FlushedMark
+from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
+from broker.tools.repair.actions import FileAct, FileAction
+from broker.tools.repair.neighbours import Neighbour
+from broker.tools.repair.small_files import mend_file, settle_checkpoint
+
+LAST = Neighbour(4_000, 100, 1_000, property_crc=False)
+BEYOND = CheckpointValues(1_001, 999, 5_000, -3, 4_100, 3_000)
+WITHIN = CheckpointValues(1_000, 999, 1_000, 0, 4_000, 3_000)
+
+
+class Small:
+    """The small files of a store without anything else."""
+
+    def __init__(self, directory: Path, values: CheckpointValues) -> None:
+        self.directory = directory
+        (directory / "pocketmq").mkdir(parents=True)
+        content = encode_checkpoint(values).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+        (directory / "checkpoint").write_bytes(content)
+
+    def mark(self, upto: int, values: CheckpointValues) -> None:
+        mark = FlushedMark(Disk(), self.directory / "pocketmq")
+        mark.open()
+        mark.write(upto, encode_checkpoint(values))
+        mark.close()
+
+    def marked(self) -> int | None:
+        """What the mark says for the checkpoint there is."""
+        mark = FlushedMark(Disk(), self.directory / "pocketmq")
+        mark.open()
+        mark.close()
+        return mark.valid_upto(encode_checkpoint(self.values))
+
+    @property
+    def values(self) -> CheckpointValues:
+        return decode_checkpoint((self.directory / "checkpoint").read_bytes())
+
+    def settle(self) -> None:
+        settle_checkpoint(Disk(), self.directory, log_end=4_100, last=LAST)
+
+
+def test_a_checkpoint_says_no_more_than_the_log_holds(tmp_path: Path) -> None:
+    small = Small(tmp_path, BEYOND)
+    small.settle()
+    assert small.values == WITHIN
+
+
+def test_without_a_record_nothing_is_left_of_it(tmp_path: Path) -> None:
+    small = Small(tmp_path, BEYOND)
+    settle_checkpoint(Disk(), tmp_path, log_end=0, last=None)
+    assert small.values == CheckpointValues()
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 48, b"\0" * 48 + b"x" * 4048, bytes(5_000)])
+def test_a_checkpoint_of_another_shape_is_written_as_a_whole(
+    tmp_path: Path, content: bytes
+) -> None:
+    small = Small(tmp_path, WITHIN)
+    (tmp_path / "checkpoint").write_bytes(content)
+    small.settle()
+    found = (tmp_path / "checkpoint").read_bytes()
+    assert len(found) == (CHECKPOINT_FILE_SIZE if content else 0)
+    assert found[48:].strip(b"\0") == b""
+
+
+@pytest.mark.parametrize(("upto", "lowered"), [(4_050, 4_050), (9_999, 4_100)])
+def test_a_mark_that_was_valid_stays_so(tmp_path: Path, upto: int, lowered: int) -> None:
+    small = Small(tmp_path, BEYOND)
+    small.mark(upto, BEYOND)
+    small.settle()
+    assert small.marked() == lowered
+    small.settle()
+    assert small.marked() == lowered
+
+
+def test_a_mark_that_was_void_stays_so(tmp_path: Path) -> None:
+    small = Small(tmp_path, BEYOND)
+    small.mark(9_999, CheckpointValues(7))
+    small.settle()
+    assert small.marked() is None
+
+
+def test_killed_between_mark_and_checkpoint_it_ends_the_same(tmp_path: Path) -> None:
+    small = Small(tmp_path, BEYOND)
+    small.mark(4_050, WITHIN)
+    small.settle()
+    assert small.marked() == 4_050
+
+
+def test_the_list_of_the_last_stop_goes_with_the_checkpoint(tmp_path: Path) -> None:
+    small = Small(tmp_path, BEYOND)
+    file = ManifestFile(Disk(), tmp_path / "pocketmq")
+    closed = ClosedState(4_100, encode_checkpoint(BEYOND).hex(), {}, [])
+    file.write(StoreManifest(4096, 200, 8, 16, "5.5", "UTC", "c", "b", closed=closed))
+    small.settle()
+    manifest = file.read()
+    assert manifest is not None
+    assert manifest.closed is not None
+    assert manifest.closed.checkpoint == encode_checkpoint(WITHIN).hex()
+
+
+def test_a_table_gets_its_previous_version(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    table, backup = tmp_path / "config/topics.json", tmp_path / "config/topics.json.bak"
+    table.write_bytes(b"{torn")
+    backup.write_bytes(b'{"a": 1}')
+    mend_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.RESTORE))
+    assert table.read_bytes() == backup.read_bytes() == b'{"a": 1}'
+
+
+def test_a_table_without_one_goes(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/topics.json").write_bytes(b"{torn")
+    mend_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.REMOVE))
+    assert list((tmp_path / "config").iterdir()) == []
