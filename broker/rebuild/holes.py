@@ -13,6 +13,7 @@ from broker.format.record import (
     BLANK_SIZE,
     MAGIC_V1,
     MAGIC_V2,
+    RECORD_SIZE_MIN,
     SIZE_AND_MAGIC,
     BadRecord,
     check_record,
@@ -45,7 +46,7 @@ class Hole:
 def next_sound_record(file: LogFile, physical_offset: int, last_time_ms: int) -> int | None:
     """Return where the next sound record behind damage starts in its file, None without one.
 
-    First where the damaged record's size leads, then anywhere.
+    First where the damaged records' lengths lead, when they agree, then anywhere behind.
     Cost     a search of the file's rest, some 0.2 s a GiB
     """
     if file.end - physical_offset < BLANK_SIZE:
@@ -60,15 +61,32 @@ def next_sound_record(file: LogFile, physical_offset: int, last_time_ms: int) ->
 
 def _search(mapped: mmap.mmap, base: int, begin: int, last_time_ms: int) -> int | None:
     with memoryview(mapped) as view:
-        size: int = SIZE_AND_MAGIC.unpack_from(view, begin)[0]
-        if size > 0 and _is_sound(view, base, begin + size, last_time_ms):
-            return begin + size
-        at = mapped.find(_MAGIC_BEGIN, begin + _MAGIC_AT + 1)
+        place = begin
+        while (end := _end_by_lengths(view, place)) is not None:
+            place = end
+            if _is_sound(view, base, place, last_time_ms):
+                return place
+        at = mapped.find(_MAGIC_BEGIN, place + _MAGIC_AT + (place == begin))
         while at >= 0:
             if _is_sound(view, base, at - _MAGIC_AT, last_time_ms):
                 return at - _MAGIC_AT
             at = mapped.find(_MAGIC_BEGIN, at + 1)
     return None
+
+
+def _end_by_lengths(view: memoryview, position: int) -> int | None:
+    """Return where a record ends whose lengths agree with its size, whatever else is wrong of it.
+
+    What lies in its body is no record of the log, however much it looks like one.
+    """
+    if position + RECORD_SIZE_MIN > len(view):
+        return None
+    try:
+        split_record(view, position)
+    except BadRecord:
+        return None
+    size: int = SIZE_AND_MAGIC.unpack_from(view, position)[0]
+    return position + size if size >= RECORD_SIZE_MIN else None
 
 
 def _is_sound(view: memoryview, base: int, position: int, last_time_ms: int) -> bool:

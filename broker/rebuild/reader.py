@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from broker.format.columns.checks import unsound_by_crc
 from broker.format.columns.heads import BEHIND, FRONT, Heads, read_heads, sound_count, starts
-from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC
+from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record
 from broker.format.record_scan import RecordScan
 from broker.model.results import ScanEnd
 from broker.rebuild.log_files import LogFile
@@ -71,7 +71,15 @@ def fill_buffer(file: LogFile, buffer: bytearray, physical_offset: int) -> int:
 class LogReader:
     """Reads chunk by chunk; `stop` tells afterwards how it ended."""
 
-    __slots__ = ("_buffer", "_check_crc", "_chunk_size", "_crc_share", "_property_crc", "stop")
+    __slots__ = (
+        "_buffer",
+        "_check_crc",
+        "_chunk_size",
+        "_crc_share",
+        "_doubted",
+        "_property_crc",
+        "stop",
+    )
 
     def __init__(
         self, *, check_crc: bool = False, property_crc: bool = False, crc_share: float = 1.0,
@@ -82,6 +90,8 @@ class LogReader:
         self._property_crc = property_crc
         self._chunk_size = chunk_size
         self._buffer = bytearray()
+        self._doubted = -1
+        """Where a CRC did not hold: that record is never taken unlooked at."""
         self.stop = Stop(StopKind.END_OF_DATA, 0)
 
     def chunks(self, file: LogFile, begin: int, upto: int) -> Iterator[Chunk]:
@@ -102,7 +112,7 @@ class LogReader:
             got = self._fill(descriptor, at - file.base)
             heads = self._heads(FRONT + got, at, upto)
             if not len(heads):
-                if self._is_cut(got, at, file):
+                if self._is_cut(descriptor, got, at, file):
                     continue
                 break
             yield Chunk(self._buffer, heads, at - FRONT)
@@ -128,18 +138,35 @@ class LogReader:
             heads = heads.take(slice(count))
         if self._check_crc and len(heads) and self._is_in_sample(at):
             unsound = unsound_by_crc(self._buffer, heads, property_crc=self._property_crc)
-            heads = heads.take(slice(unsound)) if unsound < len(heads) else heads
+            if unsound < len(heads):
+                self._doubted = int(heads.physical_offset[unsound])
+                heads = heads.take(slice(unsound))
         return heads
 
     def _is_in_sample(self, at: int) -> bool:
         """Return whether the CRCs of the chunk at a place are compared: the same in every run."""
-        return self._crc_share >= 1 or at * _SPREAD % 2**32 < self._crc_share * 2**32
+        if self._crc_share >= 1 or at == self._doubted:
+            return True
+        return at * _SPREAD % 2**32 < self._crc_share * 2**32
 
-    def _is_cut(self, got: int, at: int, file: LogFile) -> bool:
-        """Return whether one record is longer than the buffer, which is then made to hold it."""
+    def _is_cut(self, descriptor: int, got: int, at: int, file: LogFile) -> bool:
+        """Return whether one record is longer than the buffer, which is then made to hold it.
+
+        Only a record whose lengths agree counts: a damaged size must not take memory.
+        """
         size, _ = SIZE_AND_MAGIC.unpack_from(self._buffer, FRONT)
         room = len(self._buffer) - FRONT - BEHIND
         if got < room or not room < size <= file.end - at:
+            return False
+        with (
+            mmap.mmap(descriptor, file.size, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as view,
+        ):
+            try:
+                found = check_record(view, at - file.base, at, crc=False)
+            except BadRecord:
+                return False
+        if not found:
             return False
         self._make_room(size)
         return True

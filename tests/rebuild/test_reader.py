@@ -233,9 +233,6 @@ def test_without_damage_a_share_of_the_crcs_reads_what_all_read(
     assert places(log, reader) == log.places
 
 
-@pytest.mark.xfail(
-    reason="the next chunk begins with the damage and is out of the sample", strict=True
-)
 def test_damage_that_the_sample_found_stays_damage(tmp_path: Path) -> None:
     """The chunk at 0 is in every sample that is not empty."""
     for number in range(40):
@@ -247,7 +244,6 @@ def test_damage_that_the_sample_found_stays_damage(tmp_path: Path) -> None:
         assert reader.stop.kind is StopKind.BAD
 
 
-@pytest.mark.xfail(reason="a size is believed before anything else is looked at", strict=True)
 @pytest.mark.parametrize("magic", [b"\xda\xa3\x20\xa7", b"\xcb\xd4\x31\x94", b"\xff\xff\xff\xff"])
 def test_a_damaged_size_takes_no_memory(tmp_path: Path, magic: bytes) -> None:
     log = LogBytes(tmp_path / "s", 1 << 20)
