@@ -37,6 +37,8 @@ from broker.model.offsets import QueueKey
 from broker.tools.store_access import Sizes
 
 REPLACED_DIRECTORY: Final = "replaced"
+EXTENSION_KEPT_AS: Final = "extension"
+"""Where an extension is put whose views are not kept."""
 _VIEWS: Final = (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY)
 _STORE_TIMESTAMP_FIELD: Final = 10
 
@@ -61,7 +63,7 @@ def install_views(
     """Install staged views in a store whose lock this process holds.
 
     keep_as    name below pocketmq/replaced/ to keep the old views under; "" removes them
-    Returns    where the old views are kept
+    Returns    where the old views, or what else no unit leads to any more, are kept
     Errors     DiskFull, AllocationFailed, FsyncFailed
     """
     for name in _VIEWS:
@@ -219,14 +221,24 @@ def _drop_others(disk: Disk, staging: Path) -> None:
 
 
 def _put_away(disk: Disk, directory: Path, staging: Path, keep_as: str) -> Path | None:
-    if not keep_as:
-        shutil.rmtree(staging)
-        return None
-    target = directory / OWN_DIRECTORY / REPLACED_DIRECTORY / keep_as
-    disk.make_directory(target)
-    for name in (*_VIEWS, CONSUME_QUEUE_EXTENSION_DIRECTORY):
-        if disk.exists(staging / name):
+    """Remove what was replaced or keep it; an extension, which no log tells, is kept always."""
+    names = [*(_VIEWS if keep_as else ()), CONSUME_QUEUE_EXTENSION_DIRECTORY]
+    kept = [name for name in names if disk.exists(staging / name)]
+    target = None
+    if kept:
+        target = _unused(disk, directory / OWN_DIRECTORY / REPLACED_DIRECTORY, keep_as)
+        disk.make_directory(target)
+        for name in kept:
             disk.rename(staging / name, target / name)
-    disk.sync_directory(target)
+        disk.sync_directory(target)
     shutil.rmtree(staging)
     return target
+
+
+def _unused(disk: Disk, root: Path, keep_as: str) -> Path:
+    """Return a directory to keep things in that does not exist yet."""
+    number, name = 1, keep_as or EXTENSION_KEPT_AS
+    while disk.exists(root / name):
+        number += 1
+        name = f"{keep_as or EXTENSION_KEPT_AS}-{number}"
+    return root / name

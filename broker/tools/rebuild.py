@@ -160,9 +160,10 @@ def rebuild_beside(
 def rebuild_in_place(
     disk: Disk, plan: RebuildPlan, sizes: Sizes, *, accept_holes: bool, keep_as: str = "",
     tell: Told = tell_nobody,
-) -> Rebuilt:  # fmt: skip
+) -> tuple[Rebuilt, Path | None]:  # fmt: skip
     """Build the views and put them in the place of the store's own, under its lock.
 
+    Returns  what was built, and where what was replaced is kept
     Errors   StoreLocked; Corruption, as `rebuild_beside`: the store is as it was
     """
     store = StoreDirectory(disk, plan.directory)
@@ -170,10 +171,10 @@ def rebuild_in_place(
     try:
         rebuilt = _build(plan, accept_holes=accept_holes, tell=tell)
         staged = StagedViews(plan.staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
-        install_views(disk, plan.directory, staged, sizes, keep_as=keep_as)
+        kept = install_views(disk, plan.directory, staged, sizes, keep_as=keep_as)
     finally:
         store.release()
-    return rebuilt
+    return rebuilt, kept
 
 
 def _build(plan: RebuildPlan, *, accept_holes: bool, tell: Told) -> Rebuilt:

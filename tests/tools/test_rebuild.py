@@ -31,8 +31,9 @@ def test_beside_the_store(golden: GoldenStores, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["consumequeue", "index"]
 
 
-def test_in_its_place(golden: GoldenStores, tmp_path: Path) -> None:
-    store = golden.copy("rebuild-all.before", tmp_path / "s")
+@pytest.mark.parametrize("removed", ["all", "cq", "index", "one-queue", "all-abort"])
+def test_in_its_place(golden: GoldenStores, tmp_path: Path, removed: str) -> None:
+    store = golden.copy(f"rebuild-{removed}.before", tmp_path / "s")
     plan = plan_rebuild(Disk(), store, sizes(golden))
     rebuild_in_place(Disk(), plan, sizes(golden), **OPTIONS)
     assert views(store) == views(golden.store("rebuild-base"))
@@ -74,7 +75,7 @@ def test_damage_is_refused_and_nothing_changed(golden: GoldenStores, tmp_path: P
     with pytest.raises(Corruption, match="the CRC of its body is wrong"):
         rebuild_in_place(Disk(), plan, own, **OPTIONS)
     assert views(store) == before
-    rebuilt = rebuild_in_place(Disk(), plan, own, accept_holes=True)
+    rebuilt, _ = rebuild_in_place(Disk(), plan, own, accept_holes=True)
     assert len(rebuilt.holes) == 1
 
 
@@ -109,6 +110,77 @@ def test_an_extension_is_told_of_and_put_away(golden: GoldenStores, tmp_path: Pa
     own = golden_tool_sizes(golden, "cqext")
     plan = plan_rebuild(Disk(), store, own)
     assert plan.has_extension
-    rebuild_in_place(Disk(), plan, own, **OPTIONS, keep_as="old")
+    before = files_below(store / "consumequeue_ext")
+    _, kept = rebuild_in_place(Disk(), plan, own, **OPTIONS)
     assert not (store / "consumequeue_ext").exists()
-    assert (store / "pocketmq/replaced/old/consumequeue_ext").is_dir()
+    assert kept == store / "pocketmq/replaced/extension"
+    assert files_below(kept / "consumequeue_ext") == before
+    assert not (kept / "consumequeue").exists()
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, chunk: int) -> Any:
+    """Return what ends a rebuild after so many chunks; its state is saved after every file."""
+    monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
+    told: list[int] = []
+
+    def tell(byte_count: int) -> None:
+        told.append(byte_count)
+        if len(told) == chunk:
+            raise Killed
+
+    return tell
+
+
+def test_with_other_settings_it_begins_anew(
+    golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, out, tell = golden.store("v533"), tmp_path / "out", kill_at(monkeypatch, 8)
+    own = golden_tool_sizes(golden, "v533")
+    other = own._replace(style="5.5", consume_queue_file_bytes=40)
+    plan = plan_rebuild(Disk(), store, other, out=out)
+    with pytest.raises(Killed):
+        rebuild_beside(Disk(), plan, **OPTIONS, tell=tell)
+    assert plan_rebuild(Disk(), store, other, out=out).is_resumed
+    plan = plan_rebuild(Disk(), store, own, out=out)
+    assert not plan.is_resumed
+    rebuild_beside(Disk(), plan, **OPTIONS)
+    assert views(out) == views(store)
+
+
+class ExchangeOnce(Disk):
+    """A disk that ends the process before the second exchange."""
+
+    __slots__ = ("count",)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        self.count = getattr(self, "count", 0) + 1
+        if self.count == 2:
+            raise Killed
+        super().exchange(one, other)
+
+
+def test_killed_while_views_change_places_nothing_old_is_gone_on_with(
+    golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
+    store = golden.copy("rebuild-base", tmp_path / "s")
+    for path in (store / "consumequeue").rglob("0*"):
+        if path.is_file():
+            path.write_bytes(b"\xff" * path.stat().st_size)
+    plan = plan_rebuild(Disk(), store, sizes(golden))
+    with pytest.raises(Killed):
+        rebuild_in_place(ExchangeOnce(), plan, sizes(golden), **OPTIONS)
+    again = plan_rebuild(Disk(), store, sizes(golden))
+    assert not again.is_resumed
+    rebuild_in_place(Disk(), again, sizes(golden), **OPTIONS)
+    assert views(store) == views(golden.store("rebuild-base"))
+
+
+def test_the_plan_tells_what_is_replaced_and_needed(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.store("rebuild-base")
+    plan = plan_rebuild(Disk(), store, sizes(golden))
+    found = [p for name in ("consumequeue", "index") for p in (store / name).rglob("*")]
+    assert plan.replaced[0] == sum(path.is_file() for path in found)
+    assert plan.replaced[1] > 0
+    assert 0 < plan.estimate.view_bytes < plan.free_bytes
+    assert plan_rebuild(Disk(), store, sizes(golden), out=tmp_path / "out").replaced == (0, 0)

@@ -95,16 +95,18 @@ def rebuild(
         print_document(_plan(disk, plan, sizes, assignments, given), output_format)
         why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
         raise Failure(f"nothing was done: {why}", EXIT_REFUSED, "add --yes to do it")
-    begun = perf_counter()
+    begun, kept = perf_counter(), None
     with progress("Rebuilding", plan.log_bytes) as tell:
         if out is not None:
             rebuilt = rebuild_beside(disk, plan, accept_holes=accept_damage, tell=tell)
         else:
             keep_as = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else ""
-            rebuilt = rebuild_in_place(
+            rebuilt, kept = rebuild_in_place(
                 disk, plan, sizes, accept_holes=accept_damage, keep_as=keep_as, tell=tell
             )
     print_document(_result(plan, rebuilt, perf_counter() - begun), output_format)
+    if kept is not None:
+        talk(f"What was replaced is kept in {kept}")
 
 
 def _limit(disk: "Disk", directory: Path, upto: int | None) -> int:

@@ -87,6 +87,8 @@ def plan_repair(
         plan.missing = (found.log_end, upto)
     if not plan.blocked:
         _plan_log(disk, directory, sizes, found, sorted_out.suspects, plan)
+    if plan.builds_views and disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY):
+        plan.notes.append("units will keep the plain tags code instead of an extension's address")
     return plan
 
 

@@ -14,6 +14,7 @@ def summary(document: Document) -> list[str]:
         *_number_lines(document),
         *_view_lines(document),
         *_left_lines(document),
+        *(f"note: {note}" for note in document["notes"]),
     ]
 
 

@@ -24,12 +24,15 @@ def test_in_place_the_plan_comes_first(golden: GoldenStores, tmp_path: Path) -> 
     assert done.code == 4
     assert done.document["index_style"] == "5.3"
     assert done.document["in_place"] is True
+    assert done.document["index_style_from"] == "the index files, as far as they show it"
+    assert done.document["bytes_needed"] > 0
     assert "add --yes" in done.err
     assert not (store / "pocketmq").exists()
     done = run("store", "rebuild", str(store), "--yes", "--keep-old")
     assert done.code == 0
     assert views(store) == views(golden.store("v533"))
-    assert len(list((store / "pocketmq/replaced").iterdir())) == 1
+    (kept,) = (store / "pocketmq/replaced").iterdir()
+    assert f"kept in {kept}" in done.err
 
 
 def test_the_style_can_be_told(golden: GoldenStores, tmp_path: Path) -> None:
@@ -56,3 +59,29 @@ def test_units_of_an_extension_need_a_yes(golden: GoldenStores, tmp_path: Path) 
     assert done.code == 4
     assert "extension" in done.err
     assert run("store", "rebuild", store, "--out", out, "--yes").code == 0
+
+
+def test_where_settings_were_found(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("v533", tmp_path / "s")
+    done = run("store", "rebuild", str(store), "--time-zone", "Asia/Shanghai", "--in-place")
+    assert done.document["time_zone"] == "Asia/Shanghai"
+    assert done.document["time_zone_from"] == "the command line"
+    assert run("store", "rebuild", str(store), "--time-zone", "UTC", "--yes").code == 0
+    done = run("store", "rebuild", str(store))
+    assert done.document["time_zone"] == "UTC"
+    assert done.document["time_zone_from"] == "pocketmq/store.json"
+    assert done.document["index_style_from"] == "pocketmq/store.json"
+
+
+def test_a_part_of_the_log(golden: GoldenStores, tmp_path: Path) -> None:
+    store, out = str(golden.store("v533")), str(tmp_path / "out")
+    done = run("store", "rebuild", store, "--out", out, "--upto", "500000")
+    assert done.code == 0
+    assert f"The views end at {done.document['end']}\n" in done.err
+    assert done.document["end"] <= 501_000
+
+
+def test_one_place_only(golden: GoldenStores, tmp_path: Path) -> None:
+    store = str(golden.store("v533"))
+    done = run("store", "rebuild", store, "--in-place", "--out", str(tmp_path / "out"))
+    assert done.code == 2

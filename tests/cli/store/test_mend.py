@@ -1,31 +1,77 @@
-"""`pocketmq store repair`: a plan first, then a store that verify has nothing to say of."""
+"""`pocketmq store repair`: a plan unless told to do it, exit 10 while anything is damaged."""
 
 import json
 from pathlib import Path
 
 from tests.cli.command_line import run
+from tests.fakes.golden_log import files_below
 from tests.golden_stores import GoldenStores
 
 
-def test_the_plan_changes_nothing(golden: GoldenStores, tmp_path: Path) -> None:
+def test_the_plan_comes_first(golden: GoldenStores, tmp_path: Path) -> None:
     store = golden.copy("crash-flip.before", tmp_path / "s")
-    log = {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()}
-    done = run("store", "repair", str(store), "-o", "table")
+    before = files_below(store)
+    done = run("store", "repair", str(store))
     assert done.code == 10
-    assert "at 424023, 304 bytes" in done.out
+    (row,) = done.document["log"]
+    assert (row["begin"], row["bytes"]) == (424_023, 304)
+    assert done.document["messages_lost"] == 1
     assert "add --yes" in done.err
-    assert {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()} == log
+    assert files_below(store) == before
 
 
-def test_it_mends_and_writes_a_report(golden: GoldenStores, tmp_path: Path) -> None:
+def test_then_it_is_done(golden: GoldenStores, tmp_path: Path) -> None:
     store, report = golden.copy("crash-flip.before", tmp_path / "s"), tmp_path / "report.json"
-    done = run("store", "repair", str(store), "--yes", "--report", str(report))
+    done = run("store", "repair", str(store), "--yes", "--report", str(report), "-o", "table")
     assert done.code == 0
-    assert json.loads(report.read_text())
+    assert "424023, 304 bytes: the CRC of its body is wrong: stand-in records" in done.out
+    assert "pocketmq/quarantine/" in done.err
+    written = json.loads(report.read_bytes())
+    assert written["is_sound"]
+    assert written["summary"] == done.out.splitlines()
     assert run("store", "verify", str(store)).code == 0
-    assert list((store / "pocketmq/quarantine").rglob("*@*424023*"))
+    again = run("store", "repair", str(store), "--yes")
+    assert again.code == 0
+    assert again.document["state"] == "nothing to do"
+    assert "Everything is as it must be" in again.err
 
 
-def test_a_sound_store_needs_nothing(golden: GoldenStores, tmp_path: Path) -> None:
+def test_a_sound_store(golden: GoldenStores) -> None:
+    done = run("store", "repair", str(golden.store("v533")))
+    assert done.code == 0
+    assert done.document["log"] == []
+    assert "Everything is as it must be" in done.err
+
+
+def test_what_comes_back_from_a_copy_only(golden: GoldenStores, tmp_path: Path) -> None:
     store = golden.copy("v533", tmp_path / "s")
-    assert run("store", "repair", str(store)).code == 0
+    missing = sorted((store / "commitlog").iterdir())[3]
+    missing.unlink()
+    done = run("store", "repair", str(store))
+    assert done.code == 10
+    assert done.document["not_repairable"][0]["file"] == f"commitlog/{missing.name}"
+    assert "from a copy" in done.err
+    done = run("store", "repair", str(store), "--yes")
+    assert done.code == 10
+    assert "a file is missing before it" in done.err
+
+
+def test_what_no_repair_mends_is_told(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("v533", tmp_path / "s")
+    path = sorted((store / "commitlog").iterdir())[0]
+    content = bytearray(path.read_bytes())
+    content[40:48] = b"\x80" * 8  # the first record's born time
+    path.write_bytes(content)
+    for options in ([], ["--yes"]):
+        done = run("store", "repair", str(store), *options)
+        assert done.code == 10
+        assert done.document["left_as_it_is"][0]["kind"] == "born_time"
+        assert "pocketmq store verify" in done.err
+
+
+def test_wrong_use(golden: GoldenStores, tmp_path: Path) -> None:
+    store = str(golden.store("v533"))
+    assert run("store", "repair", store, "--yes", "--read-only").code == 2
+    assert run("store", "repair", str(tmp_path / "none")).code == 3
+    (tmp_path / "x").touch()
+    assert run("store", "repair", str(tmp_path)).code == 4

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from broker.format.columns.heads import (
     starts,
     words_of,
 )
-from broker.format.record import split_record
+from broker.format.record import MAGIC_V1, MAGIC_V2, RECORD_HEAD, split_record
 from broker.format.record_scan import RecordScan
 from tests.fakes.log_bytes import IPV4, IPV6, LogBytes
 
@@ -145,3 +146,31 @@ def test_a_record_without_anything_in_it() -> None:
     assert heads.size.tolist() == [91, 91]
     assert heads.topic_size.tolist() == heads.body_size.tolist() == heads.block_size.tolist()
     assert sound_count(heads, -FRONT) == 2
+
+
+def head_of(size: int, magic: int, body_size: int, prepared_offset: int = 0) -> bytes:
+    """A head of a record at offset 0."""
+    return RECORD_HEAD.struct.pack(
+        size, magic, 0, 0, 0, 0, 0, 0, 0, IPV4, 0, IPV4, 0, prepared_offset, body_size
+    )
+
+
+NEGATIVE_LENGTHS = {
+    # The topic, of no characters, begins ten bytes before the head ends.
+    "body": head_of(88 - 10 + 1 + 2 + 16, MAGIC_V1, -10, prepared_offset=16 << 24) + bytes(40),
+    # The length of the properties is the body's last byte and the topic's first one, 255.
+    "topic": head_of(88 + 1 + 2 + 254, MAGIC_V2, 1) + b"\0\xff\xfd" + bytes(300),
+    "properties": head_of(88 + 1 + 20 + 2 - 5, MAGIC_V1, 0) + b"\x14" + bytes(20) + b"\xff\xfb",
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE_LENGTHS)
+def test_negative_lengths_are_unsound_though_they_add_up(name: str) -> None:
+    content = NEGATIVE_LENGTHS[name]
+    buffer = buffer_of(content)
+    heads = read_heads(buffer, np.array([FRONT], dtype=np.int64))
+    assert heads.block_begin[0] + heads.block_size[0] - FRONT == heads.size[0]
+    lengths = {"body": heads.body_size, "topic": heads.topic_size, "properties": heads.block_size}
+    assert [found for found, column in lengths.items() if column[0] < 0] == [name]
+    assert sound_count(heads, -FRONT) == 0
+    assert list(RecordScan(content.ljust(400, b"\0"), 0)) == []

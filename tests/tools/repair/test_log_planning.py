@@ -9,6 +9,7 @@ from broker.files.disk import Disk
 from broker.format.record import encode_blank, property_crc_field
 from broker.model.finding import Finding
 from broker.rebuild.holes import ORDERLY_END, Hole
+from broker.rebuild.log_files import LogFile, find_log_files
 from broker.tools.repair.actions import LogAct, LogAction
 from broker.tools.repair.log_planning import LogPlanner, Suspect
 from broker.tools.repair.losses import QueueWitness
@@ -30,9 +31,7 @@ class Planned(DamagedStore):
         )
 
     @property
-    def files(self) -> list:  # type: ignore[type-arg]
-        from broker.rebuild.log_files import find_log_files
-
+    def files(self) -> list[LogFile]:
         return find_log_files(self.directory, self.file_size)
 
     def hole(self, number: int, *, reason: str = "torn", to_file_end: bool = False) -> Hole:

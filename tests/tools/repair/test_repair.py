@@ -3,6 +3,8 @@
 import json
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from broker.format.index_layout import IndexGeometry
 from broker.format.record import decode_record
 from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
 from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.store.message_store import MessageStore
+from broker.store.settings import StoreSettings
+from broker.tools.dump import LogDump
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 from broker.tools.store_access import Sizes
 from tests.fakes.clock import FakeClock
@@ -71,9 +76,6 @@ def test_the_report_is_kept(golden: GoldenStores, tmp_path: Path) -> None:
 
 
 async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path) -> None:
-    from broker.store.message_store import MessageStore
-    from broker.store.settings import StoreSettings
-
     store = DamagedStore.of_golden(golden, "crash-flip.before", tmp_path / "s")
     store.repair()
     before = store.views()
@@ -101,8 +103,6 @@ async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path
 
 def sound_messages(store: DamagedStore) -> list[Any]:
     """The messages that have a unit, the flipped one and what lay behind it included."""
-    from broker.tools.dump import LogDump
-
     walk = LogDump(Disk(), store.directory, store.sizes)
     return [message for message in walk if message.topic != QUARANTINE_TOPIC]
 
@@ -205,9 +205,6 @@ async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     store = await own_store(tmp_path / "s")
     store.flip(store.places[31] + 90)
     before = files_below(store.directory)
-    import subprocess
-    import sys
-
     text = f"""
 import sys
 from pathlib import Path

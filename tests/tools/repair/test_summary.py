@@ -11,7 +11,7 @@ FINDING = Finding("missing_file", "commitlog/1", 0, "a file of the log", "no fil
 def test_a_plan() -> None:
     plan = RepairPlan(
         log=[ACTION], files=[FILE], view_findings={"unit": 2}, checkpoint=True, missing=(5, 9),
-        blocked=[FINDING],
+        blocked=[FINDING], notes=["odd"],
     )  # fmt: skip
     assert summary(plan.document) == [
         "commitlog/0 at 10, 20 bytes: torn: stand-in records",
@@ -26,6 +26,7 @@ def test_a_plan() -> None:
             "commitlog/1 at byte 0: missing_file, expected a file of the log, found no file: "
             "cannot be mended"
         ),
+        "note: odd",
     ]
 
 
