@@ -2,27 +2,33 @@
 #
 #   docker build -t pocketmq .
 #   docker run -p 8081:8081 -p 5557:5557 -v pocketmq:/var/lib/pocketmq pocketmq
+#
+# The root may be read-only (--read-only): the broker writes into its volume and nowhere else.
 
-FROM python:3.13-slim AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+# Any image with python3 of 3.11 or newer, its venv module, groupadd and useradd will do.
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_INPUT=1
 WORKDIR /src
 
-# What the broker runs on, in an environment without pip.
+# What the broker runs on, in an environment without pip; what builds it stays behind in another.
 COPY pyproject.toml requirements.lock ./
 COPY scripts/core_lock.py scripts/
-RUN python -m venv --without-pip /opt/pocketmq \
-    && python scripts/core_lock.py > core.lock \
-    && python -m pip --python /opt/pocketmq/bin/python install -q --require-hashes -r core.lock
+RUN python3 -m venv /opt/tools \
+    && python3 -m venv --without-pip /opt/pocketmq \
+    && python3 scripts/core_lock.py > core.lock \
+    && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --require-hashes -r core.lock
 
 # The broker itself, built with what the lock names.
-RUN python scripts/core_lock.py hatchling > build.lock \
-    && python -m pip install -q --require-hashes -r build.lock
-COPY LICENSE ./
+RUN python3 scripts/core_lock.py hatchling > build.lock \
+    && /opt/tools/bin/pip install -q --no-compile --require-hashes -r build.lock
+COPY LICENSE README.md ./
 COPY broker broker
-RUN python -m pip wheel -q --no-deps --no-build-isolation -w dist . \
-    && python -m pip --python /opt/pocketmq/bin/python install -q --no-deps dist/*.whl
+RUN /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \
+    && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --no-deps dist/*.whl
 
-FROM python:3.13-slim
+FROM ${BASE}
 # 3000 is the user id of RocketMQ's own image, so that a volume can go from one to the other.
 RUN groupadd --gid 3000 pocketmq \
     && useradd --uid 3000 --gid 3000 --no-create-home --home-dir /var/lib/pocketmq \

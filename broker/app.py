@@ -18,26 +18,36 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker import __version__
 from broker.config.addresses import advertised_address, held_port
-from broker.config.sections import Config
+from broker.config.sections import KNOBS, Config
 from broker.files.disk import Disk
 from broker.format.hosts import pack_host
 from broker.format.message_id import UniqueKeyMaker
+from broker.format.names import zone_from_name
 from broker.log.store_manifest import FORMAT_VERSION
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.health import Health
 from broker.metrics.logs import start_logs
+from broker.metrics.numbers import Numbers
+from broker.metrics.profiles import profiles_from_text
 from broker.model.clock import SystemClock
-from broker.model.errors import IllegalConfig, StoreFailed
+from broker.model.errors import IllegalConfig, Recovering, StoreFailed
+from broker.model.stats import Stat
 from broker.rpc.admin import Admin
+from broker.rpc.admin.needs import Process
+from broker.rpc.call import current_request_id
 from broker.rpc.grpcio_server import GrpcioServer
 from broker.rpc.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
+from broker.services.retention import Retention, is_wanted
+from broker.services.runner import services_running
 from broker.services.send import Send, SendRules
 from broker.store.message_store import MessageStore
 from broker.store.metadata import PERMISSION_WRITE
@@ -45,6 +55,9 @@ from broker.store.metadata import PERMISSION_WRITE
 EXIT_OK: Final = 0
 EXIT_STORE_FAILED: Final = 74
 """EX_IOERR: the disk refused something; a supervisor should not restart blindly."""
+SWITCH_INTERVAL_S: Final = 0.001
+"""How long a thread that reads old messages may keep the interpreter from the event loop. Python's
+5 ms would be the p99 of every send meanwhile."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
 
@@ -61,12 +74,14 @@ def run_broker(config: Config, announce: Announce) -> int:
     """
     if sys.flags.optimize:
         raise IllegalConfig(field="python -O", why="the broker needs its assertions; leave it out")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # shows where every thread stands, without ending
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError):  # macOS calls "unlimited" a maximum and refuses it
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
-    start_logs(sys.stderr)
+    logs = config.logs
+    start_logs(sys.stderr, logs.level, logs.format, request_id=current_request_id)
     for doubt in config.warnings:
         logger.warning("config.doubted", extra={"doubt": doubt})
     try:
@@ -107,15 +122,20 @@ async def serve(config: Config, announce: Announce, stop: asyncio.Future[str]) -
     """
     store = MessageStore(config.store_settings(), SystemClock(), Disk())
     with held_port(config.rpc.listen) as grpc:
-        parts = _parts(store, config, grpc)
+        parts = _parts(store, config, grpc, lambda: _ask_to_stop(stop))
         parts.server.add_port(grpc)
     async with AsyncExitStack() as up:
         http = await up.enter_async_context(_http_served(config, store, parts))
+        await parts.server.start(Recovering())
+        up.push_async_callback(parts.server.stop, 0)
         if not await _open_unless_stopped(store, stop):
             return EXIT_OK
         up.push_async_callback(store.close)
-        await parts.server.start()
-        parts.server.show_ready(writable=bool(config.broker.permission & PERMISSION_WRITE))
+        parts.retention = retention = retention_of(store, config)
+        store.tell_retention = lambda: retention.status
+        await up.enter_async_context(services_running([parts.retention.step], store.clock))
+        may_write = bool(config.broker.permission & PERMISSION_WRITE)
+        parts.server.show_ready(writable=lambda: may_write and store.is_writable)
         where = str(store.settings.directory.resolve())
         ready = {"grpc": grpc, "grpc_tls": None, "http": http, "store": where}
         announce({**ready, "pid": os.getpid(), "version": __version__})
@@ -138,15 +158,45 @@ async def _open_unless_stopped(store: MessageStore, stop: asyncio.Future[str]) -
     return not opening.cancelled()
 
 
-class _Parts(NamedTuple):
-    """What runs on a store."""
+@dataclass
+class _Parts:
+    """What runs on a store; retention from when it is open."""
 
     send: Send
     pull: Pull
     server: GrpcioServer
+    retention: Retention | None = None
+
+    @property
+    def stats(self) -> list[Stat]:
+        """What metrics show of them."""
+        retention = self.retention.stats if self.retention is not None else []
+        return [*self.send.stats, *self.pull.stats, *self.server.stats, *retention]
 
 
-def _parts(store: MessageStore, config: Config, bound: str) -> _Parts:
+def retention_of(store: MessageStore, config: Config) -> Retention:
+    """Return what lets an open store's old messages go."""
+    settings, zone = config.retention_settings(), zone_from_name(store.settings.time_zone)
+    return Retention(
+        store.expiry,
+        settings,
+        is_on=is_wanted(
+            settings,
+            made_here=store.structures.made_here,
+            is_configured=config.retention_is_set,
+        ),
+        disk_space=store.disk_space,
+        refuse=store.refuse,
+        hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
+    )
+
+
+def _ask_to_stop(stop: asyncio.Future[str]) -> None:
+    if not stop.done():
+        stop.set_result("drain")
+
+
+def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], None]) -> _Parts:
     address, port = advertised_address(config.broker, bound)
     rules = SendRules(
         store_host=pack_host(address, port),
@@ -163,7 +213,16 @@ def _parts(store: MessageStore, config: Config, bound: str) -> _Parts:
     send = Send(store, rules, store.clock, key_maker=keys, random=Random(secrets.randbits(64)))
     pull, query = Pull(store), Query(store)
     messaging = Messaging(send, pull, query, topics=store.topics, offsets=store.offsets)
-    admin = Admin(pull, query, store=store, topics=store.topics, offsets=store.offsets)
+    process = Process(
+        lambda: [
+            (key, knob.text_of(config.value(key)), config.origin(key))
+            for key, knob in KNOBS.items()
+        ],
+        drain,
+    )
+    admin = Admin(
+        pull, query, store=store, topics=store.topics, offsets=store.offsets, process=process
+    )
     return _Parts(send, pull, GrpcioServer([messaging.service(), admin.service()]))
 
 
@@ -174,18 +233,30 @@ async def _http_served(config: Config, store: MessageStore, parts: _Parts) -> As
     from broker.metrics.endpoint import HttpServer, application
 
     build = build_info(__version__, FORMAT_VERSION)
+    numbers = Numbers(
+        store,
+        [parts],
+        read_positions=store.offsets.positions,
+        permission=config.broker.permission,
+        detail=config.metrics.detail,
+    )
     exposition = Exposition(
-        lambda: [*store.stats, *parts.send.stats, *parts.pull.stats, *parts.server.stats, build],
+        lambda: [*numbers.stats(), build],
         cluster=config.broker.cluster,
         broker=config.broker.name,
+        profiles=profiles_from_text(config.metrics.profile),
+        max_series=config.metrics.max_series,
+        find_names=numbers.names,
     )
+    health = Health(lambda: store.state, read_progress=lambda: store.recovered_share)
     version = {"version": __version__, "store_version": FORMAT_VERSION}
-    pages = application(exposition, Health(lambda: store.state), version)
-    http = HttpServer(pages, config.http.listen)
+    http = HttpServer(application(exposition, health, version, numbers.refresh), config.http.listen)
+    numbers.loop_lag.start()
     running = asyncio.create_task(http.run())
     try:
         yield http.address
     finally:
+        numbers.loop_lag.end()
         http.end()
         await running
 

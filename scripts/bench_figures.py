@@ -1,5 +1,7 @@
 """The figures of the README, each a function; run by scripts/bench.
 
+Those with much of their own have a module each (bench_queues.py and others); here are the others.
+
 A figure prints one JSON line: name, value, unit, what was wanted, and the rounds it is the median
 of. Absolute numbers mean little on a shared machine; ratios are taken within one round.
 """
@@ -8,33 +10,30 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from statistics import median
 from time import perf_counter, sleep
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench_servers import BROKER, Server, broker_server, load, noop_server, seconds_to_ready
+from bench_servers import (
+    ASYNC,
+    BROKER,
+    Server,
+    broker_server,
+    load,
+    noop_server,
+    seconds_to_ready,
+)
+from bench_table import Extent, Figure, table
 from broker.rpc.pb import broker_pb2 as pb
 
 TOPIC = "bench"
 QUEUE_COUNT = 8
 SECONDS = 3.0
-ASYNC = "store.flush=async"
-
-
-class Figure(NamedTuple):
-    """One measured number; `wanted` is text such as "≥ 0.8"."""
-
-    name: str
-    what: str
-    value: float
-    unit: str
-    wanted: str
-    rounds: list[float]
 
 
 def messages(count: int) -> list[pb.Message]:
@@ -53,16 +52,16 @@ def send_request(count: int) -> bytes:
 
 def _compare(
     broker: Server, noop: Server, method: str, noop_method: str, request: bytes, *, in_flight: int,
-    rounds: int, per_call: int = 0,
+    extent: Extent, per_call: int = 0,
 ) -> list[float]:  # fmt: skip
     """Return broker / noop calls per second, round by round, alternating who comes first."""
-    ratios = []
+    ratios, seconds = [], extent.seconds(SECONDS)
     expected = broker.stored_count(TOPIC, QUEUE_COUNT) if per_call else 0
-    for number in range(rounds):
+    for number in range(extent.rounds):
         runs: dict[str, dict[str, float]] = {}
         order = [("noop", noop, noop_method), ("broker", broker, method)]
         for name, server, path in order if number % 2 else reversed(order):
-            runs[name] = load(server, path, request, in_flight=in_flight, seconds=SECONDS)
+            runs[name] = load(server, path, request, in_flight=in_flight, seconds=seconds)
         rates = {name: run["calls"] / run["seconds"] for name, run in runs.items()}
         ratios.append(rates["broker"] / rates["noop"])
         print(json.dumps({"round": number, "per_second": rates}), file=sys.stderr)
@@ -75,49 +74,62 @@ def _compare(
     return ratios
 
 
-def send_unary(rounds: int) -> list[Figure]:
+def send_unary(extent: Extent) -> list[Figure]:
     """Unary sends of 1 KiB, async flush, 64 in flight."""
     with broker_server(ASYNC) as broker, noop_server() as noop:
         method, request = BROKER + "SendMessage", send_request(1)
         broker.call(method, request)
         ratios = _compare(
-            broker, noop, method, method, request, in_flight=64, rounds=rounds, per_call=1
+            broker, noop, method, method, request, in_flight=64, extent=extent, per_call=1
         )
     what = "unary send 1 KiB async, 64 in flight ÷ grpc.aio no-op of the same types"
-    return [Figure("send_unary", what, median(ratios), "ratio", "≥ 0.8", ratios)]
+    return [Figure.of("send_unary", what, ratios, "ratio", "≥ 0.8")]
 
 
-def send_batch(rounds: int) -> list[Figure]:
+def send_batch(extent: Extent) -> list[Figure]:
     """Batches of 100 × 1 KiB, async flush, 8 in flight."""
     with broker_server(ASYNC) as broker, noop_server() as noop:
         method, request = BROKER + "SendMessage", send_request(100)
         broker.call(method, request)
         ratios = _compare(
-            broker, noop, method, "/noop.Raw/SendMessage", request, in_flight=8, rounds=rounds,
+            broker, noop, method, "/noop.Raw/SendMessage", request, in_flight=8, extent=extent,
             per_call=100,
         )  # fmt: skip
     what = "batch of 100 × 1 KiB async ÷ grpc.aio no-op on raw bytes"
-    return [Figure("send_batch", what, median(ratios), "ratio", "≥ 0.25, wanted 0.45", ratios)]
+    return [Figure.of("send_batch", what, ratios, "ratio", "≥ 0.25, wanted 0.45")]
 
 
-def send_unary_sync(rounds: int) -> list[Figure]:
+def send_unary_sync(extent: Extent) -> list[Figure]:
     """Unary sends of 1 KiB, sync flush, 64 in flight."""
     with broker_server() as broker, noop_server() as noop:
         method, request = BROKER + "SendMessage", send_request(1)
         broker.call(method, request)
         ratios = _compare(
-            broker, noop, method, method, request, in_flight=64, rounds=rounds, per_call=1
+            broker, noop, method, method, request, in_flight=64, extent=extent, per_call=1
         )
     what = "the same with sync flush (group commit)"
-    return [Figure("send_unary_sync", what, median(ratios), "ratio", "", ratios)]
+    return [Figure.of("send_unary_sync", what, ratios, "ratio", "")]
 
 
-def pull_records(rounds: int) -> list[Figure]:
+def pull_records(extent: Extent) -> list[Figure]:
     """Pulls of 32 records as RECORDS, 64 in flight."""
+    ratios = _pull_ratios(extent, pb.RECORDS)
+    what = "pull of 32 as RECORDS ÷ grpc.aio no-op that answers the same bytes"
+    return [Figure.of("pull_records", what, ratios, "ratio", "≥ 0.85")]
+
+
+def pull_messages(extent: Extent) -> list[Figure]:
+    """Pulls of 32 messages as MESSAGES, 64 in flight."""
+    ratios = _pull_ratios(extent, pb.MESSAGES)
+    what = "pull of 32 × 1 KiB as MESSAGES ÷ grpc.aio no-op that answers the same bytes"
+    return [Figure.of("messages", what, ratios, "ratio", "≥ 0.5")]
+
+
+def _pull_ratios(extent: Extent, shape: pb.PullShape) -> list[float]:
     with broker_server(ASYNC) as broker:
         _fill(broker, 3_200)
         request = pb.PullMessageRequest(
-            topic=TOPIC, queue_id=0, offset=0, max_messages=32, shape=pb.RECORDS
+            topic=TOPIC, queue_id=0, offset=0, max_messages=32, shape=shape
         ).SerializeToString()
         method = BROKER + "PullMessage"
         answer = broker.call(method, request)
@@ -125,20 +137,18 @@ def pull_records(rounds: int) -> list[Figure]:
         if found.next_begin_offset != 32:
             raise SystemExit(f"the pull found {found.next_begin_offset} messages, not 32")
         with noop_server(answer) as noop:
-            ratios = _compare(
-                broker, noop, method, "/noop.Raw/PullMessage", request, in_flight=64, rounds=rounds
+            return _compare(
+                broker, noop, method, "/noop.Raw/PullMessage", request, in_flight=64, extent=extent
             )
-    what = "pull of 32 as RECORDS ÷ grpc.aio no-op that answers the same bytes"
-    return [Figure("pull_records", what, median(ratios), "ratio", "≥ 0.85", ratios)]
 
 
-def query_by_key(rounds: int) -> list[Figure]:
+def query_by_key(extent: Extent) -> list[Figure]:
     """P99 of a query by key with 1 M messages indexed against 10 k."""
     ratios = []
     with broker_server(ASYNC) as small, broker_server(ASYNC) as large:
         _fill(small, 10_000)
         _fill(large, 1_000_000)
-        for number in range(rounds):
+        for number in range(extent.rounds):
             pair = [("small", small), ("large", large)]
             took = {
                 name: _query_p99(server) for name, server in (pair if number % 2 else pair[::-1])
@@ -146,7 +156,7 @@ def query_by_key(rounds: int) -> list[Figure]:
             ratios.append(took["large"] / took["small"])
             print(json.dumps({"round": number, "p99_ms": took}), file=sys.stderr)
     what = "p99 of query by key at 1 M indexed messages ÷ at 10 k"
-    return [Figure("query_by_key", what, median(ratios), "ratio", "≤ 1.5", ratios)]
+    return [Figure.of("query_by_key", what, ratios, "ratio", "≤ 1.5")]
 
 
 def _query_p99(server: Server) -> float:
@@ -173,21 +183,21 @@ def _fill(server: Server, count: int) -> None:
         sleep(0.05)
 
 
-def start(rounds: int) -> list[Figure]:
+def start(extent: Extent) -> list[Figure]:
     """Time to ready and memory of an idle daemon."""
-    times = [seconds_to_ready() for _ in range(rounds)]
+    times = [seconds_to_ready() for _ in range(extent.rounds)]
     idle = []
-    for _ in range(rounds):
+    for _ in range(extent.rounds):
         with broker_server() as broker:
             sleep(1.5)
             idle.append(broker.anonymous_mib())
     return [
-        Figure("ready", "ready on an empty store", median(times), "s", "≤ 1", times),
-        Figure("idle_memory", "RssAnon idle", median(idle), "MiB", "≤ 70", idle),
+        Figure.of("ready", "ready on an empty store", times, "s", "≤ 1"),
+        Figure.of("idle_memory", "RssAnon idle", idle, "MiB", "≤ 70"),
     ]
 
 
-def memory_growth(rounds: int) -> list[Figure]:
+def memory_growth(extent: Extent) -> list[Figure]:
     """Growth of RssAnon over a million messages."""
     with broker_server(ASYNC) as broker:
         request = send_request(100)
@@ -201,14 +211,14 @@ def memory_growth(rounds: int) -> list[Figure]:
         sleep(1)
         growth = broker.anonymous_mib() - before
     what = "growth of RssAnon over 1 M messages"
-    return [Figure("memory_growth", what, growth, "MiB", "≤ 30", [growth])]
+    return [Figure.of("memory_growth", what, [growth], "MiB", "≤ 30")]
 
 
-def reput_lag(rounds: int) -> list[Figure]:
+def reput_lag(extent: Extent) -> list[Figure]:
     """How far dispatch is behind what is visible, while batches arrive at full speed."""
-    worst = [_lag_p99_ms() for _ in range(rounds)]
+    worst = [_lag_p99_ms() for _ in range(extent.rounds)]
     what = "reput lag at full speed, p99: from visible in the log to pullable"
-    return [Figure("reput_lag", what, median(worst), "ms", "≤ 10", worst)]
+    return [Figure.of("reput_lag", what, worst, "ms", "≤ 10")]
 
 
 def _lag_p99_ms() -> float:
@@ -218,7 +228,7 @@ def _lag_p99_ms() -> float:
     return lag_p99_ms(SECONDS)
 
 
-def hot_functions(rounds: int) -> list[Figure]:
+def hot_functions(extent: Extent) -> list[Figure]:
     """Microseconds of the functions that are tuned."""
     import bench_inside as inside
 
@@ -227,41 +237,48 @@ def hot_functions(rounds: int) -> list[Figure]:
         "java_hashes": inside.java_hashes_us,
         "draft_from_message": inside.draft_from_message_us,
         "encode_sent": inside.encode_sent_us,
+        "encode_plain": inside.encode_plain_us,
         "pull_joined": inside.pull_joined_us,
         "hash_texts": inside.hash_texts_us,
         "link_entries": inside.link_entries_us,
     }
     figures = []
     for name, measure in measures.items():
-        hot = [measure() for _ in range(rounds)]
-        figures.append(Figure(name, f"{name}, per record or key", median(hot), "µs", "", hot))
+        hot = [measure() for _ in range(extent.rounds)]
+        figures.append(Figure.of(name, f"{name}, per record or key", hot, "µs"))
     return figures
 
 
-def _in_file(name: str) -> Callable[[int], list[Figure]]:
-    """Return the figures of rebuilding by the name of their function."""
+def _in_file(module: str, name: str) -> Callable[[Extent], list[Figure]]:
+    """Return a figure of another module by the name of its function; imported when measured."""
 
-    def measure(rounds: int) -> list[Figure]:
-        import bench_rebuild
-
-        return [Figure(*row) for row in getattr(bench_rebuild, name)(rounds)]
+    def measure(extent: Extent) -> list[Figure]:
+        figures: list[Figure] = getattr(import_module(module), name)(extent)
+        return figures
 
     return measure
 
 
-FIGURES: dict[str, Callable[[int], list[Figure]]] = {
+FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "send_unary": send_unary,
     "send_unary_sync": send_unary_sync,
     "send_batch": send_batch,
     "pull_records": pull_records,
+    "messages": pull_messages,
     "query_by_key": query_by_key,
     "start": start,
     "memory_growth": memory_growth,
     "reput_lag": reput_lag,
     "hot_functions": hot_functions,
-    "rebuild": _in_file("rebuild_figures"),
-    "backfill": _in_file("backfill_figures"),
-    "reput": _in_file("reput_figures"),
+    "queues": _in_file("bench_queues", "queue_figures"),
+    "cold": _in_file("bench_cold", "cold_figures"),
+    "retention": _in_file("bench_retention", "retention_figures"),
+    "pool": _in_file("bench_pool", "pool_figures"),
+    "scrape": _in_file("bench_scrape", "scrape_figures"),
+    "help": _in_file("bench_help", "help_figures"),
+    "rebuild": _in_file("bench_rebuild", "rebuild_figures"),
+    "backfill": _in_file("bench_rebuild", "backfill_figures"),
+    "reput": _in_file("bench_rebuild", "reput_figures"),
 }
 
 
@@ -269,25 +286,31 @@ def main() -> None:
     """Measure what was asked for and print the table."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FIGURES))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="runs each figure is the median of")
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        help="messages and seconds of a run, times this; where a figure scales",
+    )
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(FIGURES)
     if unknown:
         parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
+    if arguments.rounds < 1 or arguments.scale <= 0:
+        parser.error("--rounds is 1 at least, and --scale more than 0")
     rows = []
     for name in arguments.names or FIGURES:
         print(f"measuring {name} …", file=sys.stderr)
-        for figure in FIGURES[name](arguments.rounds):
-            print(json.dumps(figure._asdict(), ensure_ascii=False), flush=True)
+        for figure in FIGURES[name](Extent(arguments.rounds, arguments.scale)):
+            print(figure.line(), flush=True)
             rows.append(figure)
     print(f"\n{os.cpu_count()} cores, {arguments.rounds} rounds, medians [lowest to highest]\n")
-    print("| figure | wanted | measured |\n|---|---|---|")
-    for row in rows:
-        spread = f"[{min(row.rounds):.2f} to {max(row.rounds):.2f}]"
-        print(f"| {row.what} | {row.wanted or '–'} | {row.value:.2f} {row.unit} {spread} |")
+    print(table(rows))
 
 
 if __name__ == "__main__":
     begun = perf_counter()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers end with the measurement.
     main()
     print(f"\n{perf_counter() - begun:.0f} s", file=sys.stderr)

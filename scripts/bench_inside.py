@@ -21,6 +21,7 @@ from broker.model.results import PutStatus
 from broker.rpc.convert import draft_from_message
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.send_reply import encode_sent
+from broker.rpc.stored_reply import encode_plain
 from broker.services.send import Draft, Send, SendRules, Sent
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
@@ -95,6 +96,28 @@ def encode_sent_us() -> float:
     for _ in range(200):
         encode_sent(sent)
     return (perf_counter() - begun) / 200 / BATCH * 1e6
+
+
+def encode_plain_us() -> float:
+    """Return the microseconds encode_plain takes for a record of 1 KiB with seven properties."""
+    block = b"".join(
+        name + b"\x01" + value + b"\x02"
+        for name, value in (
+            (b"UNIQ_KEY", b"7F00000157557DF0BE0A67EA4D230002"), (b"KEYS", b"key"),
+            (b"TAGS", b"TagA"), (b"WAIT", b"true"), (b"TRACE_ON", b"true"),
+            (b"CLUSTER", b"DefaultCluster"), (b"MSG_REGION", b"DefaultRegion"),
+        )
+    )  # fmt: skip
+    address = PutAddress("bench", 3, HOST)
+    row: PutRow = (random.Random(3).randbytes(1024), block, 0, 1_790_000_000_000, HOST, "", "", "")
+    record = encode_records(
+        address, [row], record_sizes(address, [row]), queue_offset=1_000, physical_offset=10**9,
+        store_timestamp_ms=1_790_000_000_000,
+    )  # fmt: skip
+    begun = perf_counter()
+    for _ in range(20_000):
+        encode_plain(record)
+    return (perf_counter() - begun) / 20_000 * 1e6
 
 
 def pull_joined_us() -> float:

@@ -1,61 +1,161 @@
-"""A load generator in a process of its own: so many calls of one method in flight for a time.
+"""A load generator in a process of its own; the same one drives every server that is compared.
 
-Arguments: target, method, file with the request's bytes, calls in flight, seconds.
-Prints one JSON object: calls answered, calls failed, seconds, and latencies in ms (p50, p99).
-The same generator, sending the same bytes, drives every server that is compared.
+    python scripts/bench_load.py TARGET METHOD REQUESTS [--in-flight N] [--count N | --seconds S]
+                                 [--rate R]
+
+REQUESTS is a file of requests (`framed`), sent in turn, round and round.
+
+in flight   so many callers, each of which waits for its answer: how fast is the server
+rate        so many calls a second, answered or not: how long does a caller wait
+
+Prints "begun" when the first counted call goes out, then one JSON object: calls counted, all calls
+answered, calls failed, seconds, latencies in ms (p50, p99, the longest). With --count every call is
+counted, with --seconds those after a short warm-up.
 """
 
+import argparse
 import asyncio
 import json
+import struct
 import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from time import perf_counter
 
 import grpc
 
 WARM_UP_SECONDS = 0.5
+CONNECT_SECONDS = 60
+HANG_SECONDS = 600
+"""A run that takes this much longer than it should has ended in a call without an answer."""
+_LENGTH = struct.Struct("<I")
+
+Call = Callable[[bytes], Awaitable[object]]
 
 
-async def drive(target: str, method: str, request: bytes, in_flight: int, seconds: float) -> str:
-    """Return the JSON of one run."""
-    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    async with grpc.aio.insecure_channel(target, options=options) as channel:
-        call = channel.unary_unary(method)
-        latencies: list[float] = []
-        failed = total = 0
-        begun = perf_counter()
-        counted_from, end = begun + WARM_UP_SECONDS, begun + WARM_UP_SECONDS + seconds
+def framed(requests: Iterable[bytes]) -> bytes:
+    """Return requests as one run of bytes, each behind its length."""
+    return b"".join(_LENGTH.pack(len(request)) + request for request in requests)
 
-        async def one() -> None:
-            nonlocal failed, total
-            while (asked := perf_counter()) < end:
-                try:
-                    await call(request)
-                    total += 1
-                except grpc.aio.AioRpcError:
-                    failed += 1
-                answered = perf_counter()
-                if asked >= counted_from:
-                    latencies.append(answered - asked)
 
-        await asyncio.gather(*(one() for _ in range(in_flight)))
-        elapsed = perf_counter() - counted_from
-    latencies.sort()
-    return json.dumps(
-        {
-            "calls": len(latencies),
-            "total": total,
-            "failed": failed,
-            "seconds": elapsed,
-            "p50_ms": 1000 * latencies[len(latencies) // 2],
-            "p99_ms": 1000 * latencies[len(latencies) * 99 // 100],
+def requests_from(content: bytes) -> list[bytes]:
+    """Return what `framed` was given."""
+    requests = []
+    position = 0
+    while position < len(content):
+        (size,) = _LENGTH.unpack_from(content, position)
+        position += _LENGTH.size
+        requests.append(content[position : position + size])
+        position += size
+    return requests
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """Return the value that this share of sorted values does not exceed; 0.0 without values."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
+
+
+class Tally:
+    """What one run counts."""
+
+    def __init__(self, call: Call, counted_from: float) -> None:
+        self._call = call
+        self._counted_from = counted_from
+        self._latencies: list[float] = []
+        self._total = 0
+        self._failed = 0
+
+    async def one(self, request: bytes) -> None:
+        """Make one call and count it."""
+        asked = perf_counter()
+        try:
+            await self._call(request)
+            self._total += 1
+        except grpc.aio.AioRpcError as error:
+            if not self._failed:
+                print(error, file=sys.stderr)
+            self._failed += 1
+        if asked >= self._counted_from:
+            self._latencies.append(perf_counter() - asked)
+
+    def result(self) -> dict[str, float]:
+        """Return the numbers of the run that ends now."""
+        seconds = perf_counter() - self._counted_from
+        ordered = sorted(self._latencies)
+        return {
+            "calls": len(ordered),
+            "total": self._total,
+            "failed": self._failed,
+            "seconds": seconds,
+            "p50_ms": 1000 * percentile(ordered, 0.5),
+            "p99_ms": 1000 * percentile(ordered, 0.99),
+            "max_ms": 1000 * percentile(ordered, 1.0),
         }
-    )
+
+
+async def by_callers(
+    tally: Tally, requests: Iterator[bytes], in_flight: int, *, count: int, end: float
+) -> None:
+    """Keep so many calls in flight until `count` were made, or with count 0 until a time."""
+    left = count
+
+    async def caller() -> None:
+        nonlocal left
+        while left > 0 if count else perf_counter() < end:
+            left -= 1
+            await tally.one(next(requests))
+
+    await asyncio.gather(*(caller() for _ in range(in_flight)))
+
+
+async def by_rate(
+    tally: Tally, requests: Iterator[bytes], rate: float, *, begun: float, end: float
+) -> None:
+    """Make calls at an even pace until a time, whether answers come or not."""
+    tasks: list[asyncio.Task[None]] = []
+    while (due := begun + len(tasks) / rate) < end:
+        await asyncio.sleep(max(due - perf_counter(), 0))
+        tasks.append(asyncio.create_task(tally.one(next(requests))))
+    await asyncio.gather(*tasks)
+
+
+async def drive(given: argparse.Namespace) -> dict[str, float]:
+    """Return the numbers of one run."""
+    requests = cycle(requests_from(given.requests.read_bytes()))
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    async with grpc.aio.insecure_channel(given.target, options=options) as channel:
+        method = channel.unary_unary(given.method)
+        await asyncio.wait_for(channel.channel_ready(), CONNECT_SECONDS)
+        begun = perf_counter()
+        counted_from = begun + (0 if given.count else WARM_UP_SECONDS)
+        tally = Tally(method, counted_from)
+        tell = partial(print, "begun", flush=True)
+        asyncio.get_running_loop().call_later(counted_from - begun, tell)
+        end = counted_from + given.seconds
+        async with asyncio.timeout(given.seconds + HANG_SECONDS):
+            if given.rate:
+                await by_rate(tally, requests, given.rate, begun=begun, end=end)
+            else:
+                await by_callers(tally, requests, given.in_flight, count=given.count, end=end)
+        return tally.result()
+
+
+def main() -> None:
+    """Drive what the arguments say."""
+    import uvloop
+
+    parser = argparse.ArgumentParser(description="Drive a server.")
+    parser.add_argument("target")
+    parser.add_argument("method")
+    parser.add_argument("requests", type=Path)
+    parser.add_argument("--in-flight", type=int, default=1)
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rate", type=float, default=0.0)
+    print(json.dumps(uvloop.run(drive(parser.parse_args()))))
 
 
 if __name__ == "__main__":
-    import uvloop
-
-    target, method, request_file, in_flight, seconds = sys.argv[1:]
-    request = Path(request_file).read_bytes()
-    print(uvloop.run(drive(target, method, request, int(in_flight), float(seconds))))
+    main()

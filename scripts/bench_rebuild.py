@@ -10,7 +10,6 @@ Each prints one JSON object.
 
 import json
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -22,11 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench_process import anonymous_mib
 from bench_store import write_log
+from bench_table import Extent, Figure
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.log_files import ViewSettings, find_log_files
@@ -37,17 +38,6 @@ GEOMETRY = IndexGeometry(5_000_000, 20_000_000)
 COUNT = 2_000_000
 REPUT_COUNT = 200_000
 SAMPLE_SECONDS = 0.05
-
-
-class Measured(NamedTuple):
-    """One figure: as `bench_figures.Figure`."""
-
-    name: str
-    what: str
-    value: float
-    unit: str
-    wanted: str
-    rounds: list[float]
 
 
 # --- measured processes -------------------------------------------------------------------------
@@ -134,13 +124,6 @@ def run_reput(store: Path) -> dict[str, float]:
     return found
 
 
-def anonymous_mib(process_id: int) -> float:
-    """Return a process's RssAnon."""
-    status = Path(f"/proc/{process_id}/status").read_text()
-    match = re.search(r"RssAnon:\s+(\d+)", status)
-    return int(match[1]) / 1024 if match else 0.0
-
-
 @contextmanager
 def sampled_workers(peak: list[float]) -> Iterator[None]:
     """Note the largest RssAnon any Python worker of Spark ever has meanwhile."""
@@ -207,12 +190,12 @@ def seconds_to_read(store: Path) -> float:
     return perf_counter() - begun
 
 
-def rebuild_figures(rounds: int) -> list[Measured]:
+def rebuild_figures(extent: Extent) -> list[Figure]:
     """Store rebuild and verify on one core, beside `cat` of the same files, and a CJK store."""
     plain, crc, checked, megabytes, times, memory = [], [], [], [], [], []
     with scratch_log(COUNT) as store:
         out = store.parent / "views"
-        for number in range(rounds + 1):
+        for number in range(extent.rounds + 1):
             read = seconds_to_read(store)
             shutil.rmtree(out, ignore_errors=True)
             run = measured("rebuild", store, out)
@@ -228,25 +211,25 @@ def rebuild_figures(rounds: int) -> list[Measured]:
             times.append(run["seconds"] / read)
             memory.append(run["rss_mib"])
     with scratch_log(COUNT // 4, keys="cjk") as store:
-        runs = [measured("rebuild", store, store.parent / f"v{n}") for n in range(rounds)]
+        runs = [measured("rebuild", store, store.parent / f"v{n}") for n in range(extent.rounds)]
     cjk = [run["messages"] / run["cpu"] / 1000 for run in runs]
     unit = "k msg/CPU s"
     return [
-        _figure("rebuild", "`store rebuild`, 1 KiB, 3 index entries", plain, unit, "≥ 500"),
-        _figure("rebuild_crc", "the same with every CRC checked", crc, unit, "≥ 350"),
-        _figure("rebuild_cjk", "the same, keys that are not ASCII", cjk, unit, "≥ 250"),
-        _figure("rebuild_mb", "`store rebuild`, log bytes", megabytes, "MB/CPU s", ""),
-        _figure("rebuild_cat", "`store rebuild` ÷ `cat` of the same files, wall", times, "×", ""),
-        _figure("rebuild_rss", "RssAnon of `store rebuild`", memory, "MiB", ""),
-        _figure("verify", "`store verify`, CRCs and all views", checked, unit, ""),
+        Figure.of("rebuild", "`store rebuild`, 1 KiB, 3 index entries", plain, unit, "≥ 500"),
+        Figure.of("rebuild_crc", "the same with every CRC checked", crc, unit, "≥ 350"),
+        Figure.of("rebuild_cjk", "the same, keys that are not ASCII", cjk, unit, "≥ 250"),
+        Figure.of("rebuild_mb", "`store rebuild`, log bytes", megabytes, "MB/CPU s", ""),
+        Figure.of("rebuild_cat", "`store rebuild` ÷ `cat` of the same files, wall", times, "×", ""),
+        Figure.of("rebuild_rss", "RssAnon of `store rebuild`", memory, "MiB", ""),
+        Figure.of("verify", "`store verify`, CRCs and all views", checked, unit, ""),
     ]
 
 
-def backfill_figures(rounds: int) -> list[Measured]:
+def backfill_figures(extent: Extent) -> list[Figure]:
     """Spark on one and on two cores in warm sessions; memory of its workers at 1× and 5×."""
     ratios, one, two, memory = [], [], [], []
     with scratch_log(COUNT) as store:
-        for number in range(rounds):
+        for number in range(extent.rounds):
             order = (1, 2) if number % 2 else (2, 1)
             found = {n: measured("backfill", store, store.parent / "b", n, 4) for n in order}
             one.append(median(found[1]["warm"]))
@@ -256,30 +239,26 @@ def backfill_figures(rounds: int) -> list[Measured]:
     with scratch_log(5 * COUNT) as store:
         large = measured("backfill", store, store.parent / "b", 2, 1)
     return [
-        _figure("backfill_ratio", "backfill local[1] ÷ local[2], warm", ratios, "×", "≥ 1.5"),
-        _figure("backfill_one", "backfill job on local[1], 2 M messages", one, "s", ""),
-        _figure("backfill_two", "backfill job on local[2], 2 M messages", two, "s", ""),
-        _figure("worker_rss", "RssAnon of a Spark worker, 2.5 GB log", memory, "MiB", "≤ 400"),
-        _figure("worker_rss_5", "the same, 12.7 GB log", [large["rss_mib"]], "MiB", "≤ 400"),
+        Figure.of("backfill_ratio", "backfill local[1] ÷ local[2], warm", ratios, "×", "≥ 1.5"),
+        Figure.of("backfill_one", "backfill job on local[1], 2 M messages", one, "s", ""),
+        Figure.of("backfill_two", "backfill job on local[2], 2 M messages", two, "s", ""),
+        Figure.of("worker_rss", "RssAnon of a Spark worker, 2.5 GB log", memory, "MiB", "≤ 400"),
+        Figure.of("worker_rss_5", "the same, 12.7 GB log", [large["rss_mib"]], "MiB", "≤ 400"),
     ]
 
 
-def reput_figures(rounds: int) -> list[Measured]:
+def reput_figures(extent: Extent) -> list[Figure]:
     """The broker's own dispatch of a log without views."""
     rates = []
     with scratch_log(REPUT_COUNT) as store:
-        for _ in range(rounds):
+        for _ in range(extent.rounds):
             run = measured("reput", store)
             rates.append(REPUT_COUNT / run["cpu"] / 1000)
             for name in ("consumequeue", "index", "pocketmq", "checkpoint", "abort"):
                 path = store / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     what = "online reput at a start without views"
-    return [_figure("reput", what, rates, "k msg/CPU s", "")]
-
-
-def _figure(name: str, what: str, values: list[float], unit: str, wanted: str) -> Measured:
-    return Measured(name, what, median(values), unit, wanted, values)
+    return [Figure.of("reput", what, rates, "k msg/CPU s", "")]
 
 
 def main() -> None:

@@ -1,31 +1,45 @@
 """Servers under measurement, started as processes on loopback and ended by pid."""
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Any
+from urllib.request import ProxyHandler, build_opener
 
 import grpc
 
+from bench_load import framed
+from bench_process import anonymous_mib
+from broker.rpc.pb import admin_pb2
 from broker.rpc.pb import broker_pb2 as pb
 
 ROOT = Path(__file__).resolve().parents[1]
 BROKER = "/pocketmq.v1.Broker/"
+ADMIN = "/pocketmq.v1.Admin/"
+ASYNC = "store.flush=async"
+CATCH_UP_SECONDS = 60
+END_SECONDS = 60
+SAID_MAX = 4_000
+"""Letters of a server's log that are shown when a measurement fails."""
+
+_open = build_opener(ProxyHandler({})).open
 
 
 class Server:
-    """A running process with a gRPC port."""
+    """A running process with a gRPC port, and with an HTTP port if it is a broker."""
 
-    def __init__(self, process: subprocess.Popen[str], target: str, store: Path | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], target: str, store: Path | None, http: str = ""
+    ) -> None:
         self.process = process
         self.target = target
         self.store = store
+        self.http = http
 
     def call(self, method: str, request: bytes, *, timeout_s: float = 60) -> bytes:
         """Return the bytes one call answers."""
@@ -34,20 +48,65 @@ class Server:
             answer: bytes = channel.unary_unary(method)(request, timeout=timeout_s)
             return answer
 
+    def send(self, messages: Sequence[pb.Message]) -> None:
+        """Store messages of one queue."""
+        request = pb.SendMessageRequest(messages=messages)
+        self.call(BROKER + "SendMessage", request.SerializeToString())
+
+    def create_topics(self, queue_counts: Mapping[str, int]) -> None:
+        """Make topics with so many queues each."""
+        requests = [
+            admin_pb2.CreateTopicRequest(name=topic, queue_count=count).SerializeToString()
+            for topic, count in queue_counts.items()
+        ]
+        load(self, ADMIN + "CreateTopic", *requests, in_flight=8, count=len(requests))
+
+    def status(self) -> admin_pb2.StoreStatusResponse:
+        """Return the numbers that describe the store."""
+        return admin_pb2.StoreStatusResponse.FromString(self.call(ADMIN + "StoreStatus", b""))
+
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """Return the queue offset behind a queue's last message."""
+        request = pb.QueryOffsetsRequest(topic=topic, queue_id=queue_id)
+        answer = self.call(BROKER + "QueryOffsets", request.SerializeToString())
+        return pb.QueryOffsetsResponse.FromString(answer).max_offset
+
     def stored_count(self, topic: str, queue_count: int) -> int:
-        """Return how many messages the queues of a topic hold."""
-        total = 0
-        for queue_id in range(queue_count):
-            request = pb.QueryOffsetsRequest(topic=topic, queue_id=queue_id)
-            answer = self.call(BROKER + "QueryOffsets", request.SerializeToString())
-            total += pb.QueryOffsetsResponse.FromString(answer).max_offset
-        return total
+        """Return how many messages the queues of a topic took."""
+        return sum(self.queue_end(topic, queue_id) for queue_id in range(queue_count))
+
+    def topic_count(self, topic: str) -> int:
+        """Return how many messages a topic took: one call, however many queues it has."""
+        request = admin_pb2.DescribeTopicRequest(name=topic).SerializeToString()
+        answer = self.call(ADMIN + "DescribeTopic", request)
+        queues = admin_pb2.DescribeTopicResponse.FromString(answer).queues
+        return sum(queue.max_offset for queue in queues)
+
+    def check_stored(self, acknowledged: dict[str, int]) -> None:
+        """End the measurement unless each topic holds what was acknowledged."""
+        self.catch_up()
+        for topic, count in acknowledged.items():
+            stored = self.topic_count(topic)
+            if stored != count:
+                raise SystemExit(f"{topic}: acknowledged {count} messages, stored {stored}")
+
+    def catch_up(self) -> None:
+        """Wait until queues and index know every message."""
+        end = monotonic() + CATCH_UP_SECONDS
+        while (status := self.status()).dispatched_offset < status.appended_offset:
+            if monotonic() > end:
+                raise SystemExit(f"dispatch is behind for {CATCH_UP_SECONDS} s: {status}")
+            sleep(0.02)
 
     def anonymous_mib(self) -> float:
         """Return the process's RssAnon."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        match = re.search(r"RssAnon:\s+(\d+)", status)
-        return int(match[1]) / 1024 if match else 0.0
+        return anonymous_mib(self.process.pid)
+
+    def page(self, path: str) -> str:
+        """Return a page of the HTTP port."""
+        with _open(f"http://{self.http}{path}", timeout=60) as answer:
+            text: str = answer.read().decode()
+            return text
 
 
 @contextmanager
@@ -56,40 +115,59 @@ def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pull_answer)
         command = [sys.executable, str(ROOT / "scripts/bench_noop.py"), file.name]
-        with _running(command) as process:
-            assert process.stdout is not None
-            yield Server(process, f"127.0.0.1:{process.stdout.readline().strip()}", None)
+        with _running(command) as (process, line):
+            yield Server(process, f"127.0.0.1:{line.strip()}", None)
 
 
 @contextmanager
 def broker_server(*settings: str, directory: Path | None = None) -> Iterator[Server]:
-    """Run the daemon on a store of its own (or the one given) with these --set settings."""
+    """Run the daemon with these --set settings on a store of its own, or on the one given.
+
+    The one given is closed in order; its own is thrown away.
+    """
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store = directory or Path(temporary) / "store"
         command = [sys.executable, "-m", "broker", "serve", "--store", str(store)]
         command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         for setting in settings:
             command += ["--set", setting]
-        with _running(command) as process:
-            assert process.stdout is not None
-            ready: dict[str, Any] = json.loads(process.stdout.readline())
-            yield Server(process, ready["grpc"], store)
+        with _running(command, in_order=directory is not None) as (process, line):
+            ready: dict[str, Any] = json.loads(line)
+            yield Server(process, ready["grpc"], store, ready["http"])
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
+def _running(
+    command: list[str], *, in_order: bool = False
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a command and return its process and the first line it prints."""
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT
+        )
         try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise SystemExit(f"{' '.join(command)} ended")
+            yield process, line
+        except BaseException:
+            said.seek(0)
+            print(said.read()[-SAID_MAX:], file=sys.stderr)
+            raise
+        finally:
+            if in_order:
+                process.terminate()
+                _wait(process)
             process.kill()
             process.wait()
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"process {process.pid} does not end; it is killed", file=sys.stderr)
 
 
 def seconds_to_ready() -> float:
@@ -99,16 +177,57 @@ def seconds_to_ready() -> float:
         return perf_counter() - begun
 
 
-def load(
-    server: Server, method: str, request: bytes, *, in_flight: int, seconds: float
-) -> dict[str, float]:
-    """Drive a server and return what the generator counted."""
+class Load:
+    """A generator at work."""
+
+    def __init__(self, process: subprocess.Popen[str], what: str) -> None:
+        self._process = process
+        self._what = what
+
+    def wait_until_begun(self) -> None:
+        """Return when the first counted call goes out."""
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
+    def result(self) -> dict[str, float]:
+        """Return what the generator counted, once it has ended."""
+        out, said = self._process.communicate()
+        if self._process.returncode:
+            raise SystemExit(f"{self._what}\n{said}")
+        result: dict[str, float] = json.loads(out.splitlines()[-1])
+        if result["failed"]:
+            raise SystemExit(f"{self._what}: {result['failed']:.0f} calls failed\n{said}")
+        return result
+
+
+@contextmanager
+def loading(
+    server: Server, method: str, requests: Sequence[bytes], *, in_flight: int = 1,
+    seconds: float = 0, count: int = 0, rate: float = 0,
+) -> Iterator[Load]:  # fmt: skip
+    """Drive a server meanwhile; see bench_load.py for what the numbers mean."""
     with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(request)
+        Path(file.name).write_bytes(framed(requests))
         command = [sys.executable, str(ROOT / "scripts/bench_load.py"), server.target, method]
-        command += [file.name, str(in_flight), str(seconds)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    result: dict[str, float] = json.loads(done.stdout)
-    if result["failed"]:
-        raise SystemExit(f"{method}: {result['failed']} calls failed")
-    return result
+        command += [file.name, "--in-flight", str(in_flight), "--seconds", str(seconds)]
+        command += ["--count", str(count), "--rate", str(rate)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        with process:
+            try:
+                yield Load(process, method)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+
+def load(
+    server: Server, method: str, *requests: bytes, in_flight: int = 1, seconds: float = 0,
+    count: int = 0, rate: float = 0,
+) -> dict[str, float]:  # fmt: skip
+    """Drive a server and return what the generator counted."""
+    with loading(
+        server, method, requests, in_flight=in_flight, seconds=seconds, count=count, rate=rate
+    ) as run:
+        return run.result()

@@ -1,4 +1,4 @@
-"""Messages, receipts and topics as JSON documents.
+"""Messages, receipts, topics, groups and offsets as JSON documents.
 
 The proto3 mapping with the names of the proto: every field is there, except optional ones that are
 unset; enums go by name, bytes as base64; 64-bit integers are numbers. Properties stand in the order
@@ -12,6 +12,7 @@ from broker.format.hosts import text_from_host
 from broker.format.message_id import offset_message_id
 from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
 from broker.model.results import PutStatus
+from broker.rpc.client_admin_values import GroupState, MovedOffset, TopicCounts, TopicLag
 from broker.rpc.client_values import Receipt, TopicState
 
 Document = dict[str, Any]
@@ -68,6 +69,42 @@ def topic_document(topic: TopicState) -> Document:
     document = topic._asdict()
     queues = [queue._asdict() for queue in document.pop("queues")]
     return {**document, "queues": queues} if queues else document
+
+
+def counts_document(counts: TopicCounts) -> Document:
+    """Return how many messages a topic holds, with its queues where they were asked for."""
+    document = counts._asdict()
+    queues = [
+        {**queue._asdict(), "message_count": queue.max_offset - queue.min_offset}
+        for queue in document.pop("queues")
+    ]
+    return {**document, "queues": queues} if queues else document
+
+
+def group_document(group: GroupState) -> Document:
+    """Return a group, its settings beside its name."""
+    document = group._asdict()
+    settings = document.pop("settings")._asdict()
+    topics = document.pop("topics")
+    return {"name": document.pop("name"), **settings, **document} | (
+        {"topics": topics} if topics else {}
+    )
+
+
+def lag_documents(lag: TopicLag) -> list[Document]:
+    """Return a group's lag in a topic, one document a queue; else one, without queue and age."""
+    place = {"group": lag.group, "topic": lag.topic}
+    if not lag.queues:
+        sums = {"committed_sum": lag.committed_sum, "lag_messages": lag.lag_messages}
+        return [{**place, **sums}]
+    rows = [{**place, **queue._asdict()} for queue in lag.queues]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def moved_document(group: str, moved: MovedOffset) -> Document:
+    """Return where a group stood in a queue, absent for nowhere, and where it stands now."""
+    row = {"group": group, **moved._asdict()}
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _text(body: bytes) -> str | None:

@@ -88,6 +88,7 @@ def _exit_code(error: BrokerError) -> int:
 
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicExists": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
+    "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
     "MessageNotFound": lambda fields: "look it up by a key: pocketmq msg by-key TOPIC KEY",
 }

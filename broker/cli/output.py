@@ -1,19 +1,23 @@
 """What commands print: tables for people, JSON for programs; data on standard output only.
 
 -o table   columns; the default on a terminal
+-o wide    more columns, and long cells in full
 -o json    one document, or one array of all rows; the default elsewhere
 -o jsonl   one document a line, each as soon as it is there
+-o csv     the columns of wide, with a line of titles; what is nested is JSON
 """
 
+import csv
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import click
 
-FORMATS: Final = ("table", "json", "jsonl")
+FORMATS: Final = ("table", "wide", "json", "jsonl", "csv")
+TABLES: Final = frozenset({"table", "wide"})
 COLUMN_WIDTH_MAX: Final = 60
 GAP: Final = "  "
 WORDS: Final = {True: "yes", False: "no", None: ""}
@@ -48,7 +52,10 @@ def talk(text: str) -> None:
 def print_document(document: Document, output_format: str | None) -> None:
     """Print one document."""
     chosen = chosen_format(output_format)
-    if chosen == "table":
+    if chosen == "csv":
+        _write_csv(document)
+        _write_csv(document.values())
+    elif chosen in TABLES:
         width = max(map(len, document), default=0)
         lines = [f"{name:<{width}}{GAP}{_plain(value)}" for name, value in document.items()]
         _write("".join(f"{line}\n" for line in lines))
@@ -61,15 +68,19 @@ class Rows:
     """Rows of one kind, printed as they come; used in a `with`.
 
     columns   what a table shows: title and how to get it from a row
+    more      what it shows besides when it is wide
     """
 
     __slots__ = ("_columns", "_count", "_format", "_pending", "_widths")
 
-    def __init__(self, output_format: str | None, columns: Columns) -> None:
+    def __init__(
+        self, output_format: str | None, columns: Columns, more: Columns | None = None
+    ) -> None:
         self._format = chosen_format(output_format)
-        self._columns = columns
+        is_wide = self._format in ("wide", "csv")
+        self._columns = {**columns, **(more or {})} if is_wide else columns
         self._pending: list[list[str]] = []
-        self._widths = [len(title) for title in columns]
+        self._widths = [len(title) for title in self._columns]
         self._count = 0
 
     def __enter__(self) -> "Rows":
@@ -80,6 +91,8 @@ class Rows:
             return  # Standard output itself is gone.
         if self._format == "json" and (self._count or error is None):
             _write("\n]\n" if self._count else "[]\n")
+        if self._format == "csv" and not self._count and error is None:
+            _write_csv(self._titles())
         self.flush()
 
     def add(self, row: Document) -> None:
@@ -89,14 +102,23 @@ class Rows:
             _write(_json(row) + "\n")
         elif self._format == "json":
             _write(("[\n" if self._count == 1 else ",\n") + _json(row))
+        elif self._format == "csv":
+            if self._count == 1:
+                _write_csv(self._titles())
+            _write_csv(cell(row) for cell in self._columns.values())
         else:
-            self._pending.append([_cell(cell(row)) for cell in self._columns.values()])
+            width_max = COLUMN_WIDTH_MAX if self._format == "table" else None
+            cells = (cell(row) for cell in self._columns.values())
+            self._pending.append([_cell(cell, width_max) for cell in cells])
 
     def flush(self) -> None:
         """Let everything added so far be seen."""
         if self._pending:
             self._print_table()
         sys.stdout.flush()
+
+    def _titles(self) -> list[str]:
+        return [title.lower().replace(" ", "_") for title in self._columns]
 
     def _print_table(self) -> None:
         is_first = self._count == len(self._pending)
@@ -133,10 +155,19 @@ def _json(document: Any, indent: int | None = None) -> str:
     return json.dumps(document, ensure_ascii=False, indent=indent, separators=separators)
 
 
-def _cell(value: Any) -> str:
+def _write_csv(cells: Iterable[Any]) -> None:
+    nested = (Mapping, list, tuple, bool)
+    line = [_json(cell) if isinstance(cell, nested) else cell for cell in cells]
+    csv.writer(sys.stdout, lineterminator="\n").writerow(line)
+
+
+def _cell(value: Any, width_max: int | None) -> str:
     text = _plain(value).replace("\n", "⏎")
-    shown = "".join(c if c.isprintable() else "�" for c in text[: COLUMN_WIDTH_MAX + 1])
-    return shown if len(shown) <= COLUMN_WIDTH_MAX else shown[: COLUMN_WIDTH_MAX - 1] + "…"
+    end = None if width_max is None else width_max + 1
+    shown = "".join(c if c.isprintable() else "�" for c in text[:end])
+    if width_max is None or len(shown) <= width_max:
+        return shown
+    return shown[: width_max - 1] + "…"
 
 
 def _plain(value: Any) -> str:

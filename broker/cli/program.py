@@ -11,13 +11,20 @@ from broker.cli.lazy import LazyGroup, Place
 EXIT_INTERRUPTED: Final = 130
 
 PLACES: Final = {
+    "dev": Place("broker.cli.dev", "dev", "Run a broker that leaves nothing behind."),
     "serve": Place("broker.cli.serve", "serve", "Run a broker."),
+    "config": Place("broker.cli.config", "config", "Make, check and show settings."),
+    "status": Place("broker.cli.live.status", "status", "Show how a broker is doing."),
+    "top": Place("broker.cli.live.top", "top", "Watch the busiest topics of a broker."),
+    "topic": Place("broker.cli.topic", "topic", "Create, change, list, count, remove topics."),
+    "group": Place("broker.cli.group", "group", "Consumer groups, and where they stand."),
     "produce": Place("broker.cli.produce", "produce", "Send messages."),
     "consume": Place("broker.cli.consume", "consume", "Print messages of a topic in order."),
+    "tail": Place("broker.cli.live.tail", "tail", "Print messages of a topic as they come."),
     "msg": Place("broker.cli.message", "msg", "Look single messages up."),
-    "topic": Place("broker.cli.topic", "topic", "Create, list and describe topics."),
-    "backfill": Place("broker.cli.backfill", "backfill", "Build queues and index with Spark."),
     "store": Place("broker.cli.store", "store", "Look at, check and mend a store directory."),
+    "backfill": Place("broker.cli.backfill", "backfill", "Build queues and index with Spark."),
+    "completion": Place("broker.cli.completion", "completion", "Print what completes commands."),
 }
 
 EPILOG: Final = """\b

@@ -8,29 +8,29 @@ from pathlib import Path
 
 import click
 
-from broker.cli.settings import set_option
+from broker.cli.settings import file_option, preset_option, set_option
 
 
 @click.command(
     epilog="""\b
 Examples:
   pocketmq serve --store ./store
+  pocketmq serve -c broker.toml --preset server
   pocketmq serve --store ./store --listen 0.0.0.0:8081 --http 0.0.0.0:5557 --set store.flush=async
 """
 )
 @click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
 @click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
 @click.option("--http", metavar="HOST:PORT", help="Where metrics and health are; port 0: any.")
-@click.option(
-    "-c", "--config", "file", type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings, as in conf/broker.toml.",
-)  # fmt: skip
+@file_option
+@preset_option
 @set_option
 def serve(
     directory: str | None,
     listen: str | None,
     http: str | None,
     file: Path | None,
+    preset: str | None,
     assignments: tuple[str, ...],
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
@@ -44,7 +44,8 @@ def serve(
 
     flags = {"store.directory": directory, "rpc.listen": listen, "http.listen": http}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    config = load(file=file, environment=os.environ, assignments=[*assignments, *given])
+    assignments = (*assignments, *given)
+    config = load(file=file, environment=os.environ, assignments=assignments, preset=preset)
     sys.exit(run_broker(config, announce))
 
 

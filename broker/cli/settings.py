@@ -1,4 +1,4 @@
-"""--set, and what it means for commands that read a store without a broker."""
+"""--set, -c and --preset, and what they mean for commands that read a store without a broker."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,6 +27,26 @@ def set_option(command: Command) -> Command:
         multiple=True,
         metavar="KEY=VALUE",
         help="A setting by our name or RocketMQ's (flushDiskType=ASYNC_FLUSH); may be repeated.",
+    )
+    return option(command)
+
+
+def file_option(command: Command) -> Command:
+    """Give a command -c."""
+    option = click.option(
+        "-c",
+        "--config",
+        "file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Settings, as in conf/broker.toml; those of conf.d/*.toml beside it go over them.",
+    )
+    return option(command)
+
+
+def preset_option(command: Command) -> Command:
+    """Give a command --preset."""
+    option = click.option(
+        "--preset", metavar="NAME", help="Defaults for a kind of machine: dev, edge or server."
     )
     return option(command)
 
@@ -72,7 +92,16 @@ def sizes_of(
         settled.time_zone,
         settled.delay_levels,
         settled.property_crc,
+        _removed_queues(disk, directory),
     )
+
+
+def _removed_queues(disk: "Disk", directory: Path) -> str:
+    """Return where queues of removed topics go on, as the store keeps it, "" without any."""
+    from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE
+
+    path = directory / OWN_DIRECTORY / REMOVED_QUEUES_FILE
+    return disk.read_file(path).decode() if disk.exists(path) else ""
 
 
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":

@@ -2,6 +2,6 @@
 
 import sys
 
-from broker.config.sample import sample_file
+from broker.config.document import sample_file
 
 sys.stdout.write(sample_file())

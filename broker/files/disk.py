@@ -14,6 +14,7 @@ import ctypes
 import errno
 import mmap
 import os
+import resource
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ AT_FDCWD: Final = -100
 RENAME_EXCHANGE: Final = 2
 MADV_POPULATE_WRITE: Final = 23
 """Linux 5.14; elsewhere pages are faulted in one by one."""
+RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
+"""Linux: give what is in memory, or nothing."""
 
 
 class Disk:
@@ -68,6 +71,15 @@ class Disk:
             os.mkdir(directory)
         self.sync_directory(directory.parent)
 
+    def add_directory(self, directory: Path) -> list[Path]:
+        """Make a directory and those above it; returns where names are new, to be synced."""
+        if directory.is_dir():
+            return []
+        above = self.add_directory(directory.parent)
+        with contextlib.suppress(FileExistsError), FullDisk(directory):
+            os.mkdir(directory)
+        return [*above, directory.parent]
+
     def sync_directory(self, directory: Path) -> None:
         """Make the names in a directory durable."""
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -75,6 +87,18 @@ class Disk:
             os.fsync(descriptor)
         except OSError as error:
             raise FsyncFailed(why=f"{directory}: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
+    def sync_all(self, directory: Path) -> None:
+        """Make everything on the file system of a directory durable, names included; blocks.
+
+        One call for a thousand files costs a fraction of a thousand calls.
+        Errors   FsyncFailed
+        """
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _sync_file_system(descriptor)
         finally:
             os.close(descriptor)
 
@@ -109,8 +133,17 @@ class Disk:
 
     def free_bytes(self, path: Path) -> int:
         """Return what an ordinary user may still write under a path."""
+        return self.space(path)[1]
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """Return (bytes used, bytes an ordinary user may still write) of a path's file system."""
         stats = os.statvfs(path)
-        return stats.f_bavail * stats.f_frsize
+        used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
+        return used, stats.f_bavail * stats.f_frsize
+
+    def open_files_max(self) -> int:
+        """Return how many files this process may have open."""
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     # -- whole small files ---------------------------------------------------------------------
     def read_file(self, path: Path) -> bytes:
@@ -150,13 +183,26 @@ class Disk:
 
         Errors   DiskFull; what was half made is removed
         """
+        descriptor = self.add_sparse_file(path, size_bytes)
+        try:
+            self.sync_directory(path.parent)
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        return descriptor
+
+    def add_sparse_file(self, path: Path, size_bytes: int) -> int:
+        """Do the same; the name is durable once somebody synced the directory.
+
+        Errors   DiskFull; what was half made is removed
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with FullDisk(path):
             descriptor = os.open(path, flags, FILE_MODE)
         try:
             with FullDisk(path):
                 os.ftruncate(descriptor, size_bytes)
-            self.sync_directory(path.parent)
         except BaseException:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -188,6 +234,21 @@ class Disk:
         with FullDisk(path):
             os.posix_fallocate(descriptor, position, size_bytes)
 
+    def data_end(self, descriptor: int) -> int:
+        """Return the byte behind the last one of a sparse file that has a block with data.
+
+        Cost   one call for each hole; the file's length where the system cannot tell
+        """
+        end = os.fstat(descriptor).st_size
+        position = 0
+        try:
+            while position < end:
+                position = os.lseek(descriptor, position, os.SEEK_DATA)
+                position = os.lseek(descriptor, position, os.SEEK_HOLE)
+        except OSError as error:
+            return position if error.errno == errno.ENXIO else end  # No data behind it, or no idea.
+        return position
+
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         """Return a shared map of the whole file."""
         return mmap.mmap(descriptor, size_bytes)
@@ -205,11 +266,46 @@ class Disk:
         except OSError:
             self._can_populate = False
 
+    # -- memory --------------------------------------------------------------------------------
+    def make_buffer(self, size_bytes: int) -> mmap.mmap:
+        """Return memory that belongs to no file."""
+        return mmap.mmap(-1, size_bytes)
+
+    def lock(self, memory: mmap.mmap) -> bool:
+        """Keep all pages of a map or buffer in memory; False where the system does not allow it.
+
+        Blocks   until all pages are there, without holding the interpreter
+        """
+        return _memory_call("mlock", memory)
+
+    def unlock(self, memory: mmap.mmap) -> None:
+        """Let the system drop pages again; blocks shortly."""
+        _memory_call("munlock", memory)
+
+    def touch(self, memory: mmap.mmap) -> None:
+        """Fault in all pages of a map for writing; blocks without holding the interpreter."""
+        _memory_call("madvise", memory, MADV_POPULATE_WRITE)
+
+    # -- reading and writing -------------------------------------------------------------------
     def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
         """Return bytes of a file without going through a map."""
         return os.pread(descriptor, size_bytes, position)
 
-    def write_at(self, descriptor: int, position: int, content: bytes) -> None:
+    def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
+        """Return the same bytes when all of them are in memory, None when the disk were needed.
+
+        Cost   about 1 µs and the copy; None always where the system cannot tell
+        """
+        if not RWF_NOWAIT:
+            return None
+        content = bytearray(size_bytes)
+        try:
+            count = os.preadv(descriptor, [content], position, RWF_NOWAIT)
+        except OSError:  # EAGAIN, or a file system that does not know how.
+            return None
+        return bytes(content) if count == size_bytes else None
+
+    def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
         """Write bytes into allocated room; maps of the file see them at once."""
         written = os.pwrite(descriptor, content, position)
         while written < len(content):
@@ -225,6 +321,28 @@ class Disk:
             os.fdatasync(descriptor)
         except OSError as error:
             raise FsyncFailed(why=str(error.strerror)) from error
+
+
+def _sync_file_system(descriptor: int) -> None:
+    """Call syncfs, which Python does not have; sync everything where the system does not."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if call is None:
+        os.sync()
+    elif call(descriptor) != 0:
+        raise FsyncFailed(why=os.strerror(ctypes.get_errno()))
+
+
+def _memory_call(name: str, memory: mmap.mmap, *more: int) -> bool:
+    """Call a function of the C library with the address and length of some memory."""
+    call = getattr(ctypes.CDLL(None), name, None)
+    if call is None:
+        return False
+    first = ctypes.c_char.from_buffer(memory)
+    try:
+        address = ctypes.c_void_p(ctypes.addressof(first))
+        return bool(call(address, ctypes.c_size_t(len(memory)), *more) == 0)
+    finally:
+        del first  # The map can be closed again.
 
 
 def _rename_exchange(one: Path, other: Path) -> bool:

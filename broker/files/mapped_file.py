@@ -1,20 +1,25 @@
-"""One file of fixed length, mapped into memory.
+"""One file of fixed length in a row of such files.
 
     0 ........ wrote ........ allocated ........ size
     records    next byte      blocks behind it   end of the map
 
 Invariants
     1. wrote <= size; bytes are stored only below `allocated` once the file is written to.
-    2. The map is opened when first needed and stays until `close`.
+    2. It is opened when first needed, and stays so until `close`, or until its row's OpenFiles
+       needs the place for another one. A file of a row with thousands of neighbours has no map: it
+       is read and written by calls, which need a descriptor only.
+    3. A file that is held keeps map and descriptor: `close` and `remove` then wait for `let_go`.
 Whoever hands bytes out copies them: a live view keeps the map from closing.
-Source: DefaultMappedFile.
+Source: DefaultMappedFile, ReferenceResource.
 """
 
 import mmap
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from broker.files.disk import Disk
+from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 
 ALLOCATION_STEP: Final = 64 * 1024
@@ -23,29 +28,49 @@ POPULATE_STEP: Final = 256 * 1024
 """Pages faulted in ahead by one call: 0.4 µs a record instead of 1.9 (measured at 1.3 KiB)."""
 DIRECT_WRITE_MIN: Final = 32 * 1024
 """From this size on a write call beats storing through the map."""
+FETCH_MIN: Final = 256 * 1024
+"""Read at least, where something is cold: what is asked for next often lies behind it."""
 _PAGE: Final = mmap.PAGESIZE
+
+
+class Keeper(Protocol):
+    """Who bounds how many files are open."""
+
+    def add(self, file: "MappedFile", /) -> None:
+        """Know a file that was opened."""
+
+    def discard(self, file: "MappedFile", /) -> None:
+        """Forget a file that was closed."""
 
 
 class MappedFile:
     """A file of a row; `base` is the offset of its first byte in that row."""
 
     __slots__ = (
-        "_disk",
-        "_map",
-        "_populated",
-        "allocated",
-        "base",
-        "descriptor",
-        "path",
-        "size",
-        "view",
-        "wrote",
-    )
+        "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_populated",
+        "allocated", "base", "descriptor", "path", "size", "staged", "staged_end",
+        "unsynced_names", "view", "was_used", "wrote",
+    )  # fmt: skip
 
-    def __init__(self, disk: Disk, path: Path, base: int, size: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: Path,
+        base: int,
+        size: int,
+        keeper: Keeper | None = None,
+        *,
+        is_mapped: bool = True,
+    ) -> None:
         self._disk = disk
+        self._keeper = keeper
+        self._is_mapped = is_mapped
         self._map: mmap.mmap | None = None
         self._populated = 0
+        self._holders = 0
+        self._is_leaving = False
+        self.was_used = True
+        """Set by whoever uses the file, cleared by the keeper that looks for one to close."""
         self.path = path
         self.base = base
         self.size = size
@@ -53,11 +78,17 @@ class MappedFile:
         self.allocated = 0
         self.descriptor = -1
         self.view: memoryview = memoryview(b"")
+        self.staged: memoryview | None = None
+        """Where writes go until they are committed, None: straight to the file."""
+        self.staged_end = 0
+        """Byte behind the last one that was written to `staged`."""
+        self.unsynced_names: list[Path] = []
+        """Directories that hold names made for this file; `sync` makes them durable too."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the file is mapped."""
-        return self._map is not None
+        """Whether the file has a descriptor, and its map where it is to have one."""
+        return self.descriptor >= 0
 
     @property
     def is_full(self) -> bool:
@@ -65,8 +96,8 @@ class MappedFile:
         return self.wrote >= self.size
 
     def open(self, *, read_only: bool = False) -> "MappedFile":
-        """Map the file unless it is mapped already."""
-        if self._map is not None:
+        """Open the file, and map it, unless that was done."""
+        if self.descriptor >= 0:
             return self
         if read_only:
             descriptor = self._disk.open_read_only(self.path)
@@ -74,23 +105,58 @@ class MappedFile:
             descriptor = self._disk.open(self.path)
         return self._adopt(descriptor, read_only)
 
+    def join(self, keeper: Keeper | None) -> None:
+        """Be counted by the keeper of a row this open file was added to."""
+        self._keeper = keeper
+        if keeper is not None:
+            keeper.add(self)
+
     def adopt(self, descriptor: int) -> "MappedFile":
         """Map the file through a descriptor that was opened when it was made."""
         return self._adopt(descriptor, False)
 
     def _adopt(self, descriptor: int, read_only: bool) -> "MappedFile":
-        try:
-            make_map = self._disk.map_read_only if read_only else self._disk.map
-            self._map = make_map(descriptor, self.size)
-        except ValueError as error:
-            self._disk.close(descriptor)
-            why = f"it is shorter than {self.size} bytes"
-            raise Corruption(
-                path=str(self.path), file_position=0, physical_offset=self.base, why=why
-            ) from error
+        if self._is_mapped:
+            try:
+                make_map = self._disk.map_read_only if read_only else self._disk.map
+                self._map = make_map(descriptor, self.size)
+            except ValueError as error:
+                self._disk.close(descriptor)
+                raise self._too_short(0) from error
+            self.view = memoryview(self._map)
         self.descriptor = descriptor
-        self.view = memoryview(self._map)
+        if self._keeper is not None:
+            self._keeper.add(self)
         return self
+
+    def _too_short(self, position: int) -> Corruption:
+        return Corruption(
+            path=str(self.path),
+            file_position=position,
+            physical_offset=self.base + position,
+            why=f"it is shorter than {self.size} bytes",
+        )
+
+    # -- holding -------------------------------------------------------------------------------
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody, a thread perhaps, relies on the descriptor."""
+        return self._holders > 0
+
+    def hold(self) -> "MappedFile":
+        """Open the file and keep it open until `let_go`; called on the loop, as that one."""
+        self.open()
+        self._holders += 1
+        return self
+
+    def let_go(self) -> None:
+        """End one `hold`; a close that waited for it happens now."""
+        assert self._holders > 0
+        self._holders -= 1
+        if self._is_leaving and not self._holders:
+            self.close()
+
+    # -- writing -------------------------------------------------------------------------------
 
     def allocate(self, upto: int, step: int = ALLOCATION_STEP) -> None:
         """Put blocks behind every byte below `upto`, and a step ahead of it.
@@ -113,12 +179,41 @@ class MappedFile:
         """
         end = position + len(content)
         assert end <= self.size
-        if len(content) >= DIRECT_WRITE_MIN:
+        if self.staged is not None:
+            self.staged[position:end] = content
+            self.staged_end = end
+            return
+        if self._map is None or len(content) >= DIRECT_WRITE_MIN:
             self._disk.write_at(self.descriptor, position, content)
             return
         if end > self._populated:
             self._populate(position, end)
         self.view[position:end] = content
+
+    def commit(self, begin: int, end: int) -> None:
+        """Write staged bytes to the file, which is held; blocks.
+
+        Shape    what is committed is not written to any more
+        """
+        assert self.staged is not None
+        upper = min(end, self.staged_end)
+        if begin < upper:
+            self._disk.write_at(self.descriptor, begin, self.staged[begin:upper])
+
+    def warm(self) -> bool:
+        """Bring all pages into memory and keep them there until `cool`; blocks.
+
+        Returns  False where the system does not let them be kept
+        """
+        assert self._map is not None
+        self._disk.touch(self._map)
+        self._populated = self.size
+        return self._disk.lock(self._map)
+
+    def cool(self) -> None:
+        """Let the system drop pages again; the file is held; blocks shortly."""
+        if self._map is not None:
+            self._disk.unlock(self._map)
 
     def _populate(self, position: int, end: int) -> None:
         assert self._map is not None
@@ -127,35 +222,122 @@ class MappedFile:
         self._disk.populate(self._map, begin, upper - begin)
         self._populated = upper
 
+    def read_resident(self, position: int, size_bytes: int) -> bytes:
+        """Return bytes when they are in memory, shorter where the file ends.
+
+        Errors   ColdRead: they are not
+        """
+        size_bytes = max(min(size_bytes, self.size - position), 0)
+        if not size_bytes:
+            return b""
+        found = self._disk.read_resident(self.open().descriptor, position, size_bytes)
+        if found is None:
+            raise ColdRead(lambda: self.fetch(position, size_bytes))
+        return found
+
+    def fetch(self, position: int, size_bytes: int) -> None:
+        """Bring bytes, and some behind them, into memory by a descriptor of its own; blocks.
+
+        Effects  none when the file was removed: the next look finds out
+        """
+        try:
+            descriptor = self._disk.open_read_only(self.path)
+        except FileNotFoundError:
+            return
+        try:
+            self._disk.read_at(descriptor, position, max(size_bytes, FETCH_MIN))
+        finally:
+            self._disk.close(descriptor)
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """Return bytes without the map, shorter where the file's length ends; blocks.
+
+        Shape    the file is open
+        Errors   Corruption: the file on disk is shorter than it must be
+        """
+        size_bytes = max(min(size_bytes, self.size - position), 0)
+        content = self._disk.read_at(self.descriptor, position, size_bytes)
+        if len(content) < size_bytes:
+            raise self._too_short(position + len(content))
+        return content
+
+    def data_end(self) -> int:
+        """Return the byte behind the last one that was ever written, as far as blocks tell.
+
+        Shape    the file is open
+        """
+        return min(self._disk.data_end(self.descriptor), self.size)
+
     def zero_from(self, position: int) -> None:
         """Overwrite everything behind a position with zeros; untouched pages stay untouched.
 
         What stood there must not come back: a record that parses is a record (CommitLog trap 12).
         """
         zeros = bytes(_PAGE)
-        while position < self.size:
+        data_end = self.data_end()
+        while position < data_end:
             end = min(position - position % _PAGE + _PAGE, self.size)
-            if self.view[position:end] != zeros[: end - position]:
+            if (
+                self._disk.read_at(self.descriptor, position, end - position)
+                != zeros[: end - position]
+            ):
                 self._disk.write_at(self.descriptor, position, zeros[: end - position])
             position = end
 
     def sync(self) -> None:
-        """Make written bytes durable (see `Disk.sync`)."""
-        if self._map is not None:
-            self._disk.sync(self.descriptor)
+        """Make written bytes durable (see `Disk.sync`); another thread calls it on a held file."""
+        if self.descriptor < 0:
+            self.sync_apart()
+            return
+        self._disk.sync(self.descriptor)
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        names, self.unsynced_names = self.unsynced_names, []
+        for directory in names:
+            self._disk.sync_directory(directory)
+
+    def sync_apart(self) -> None:
+        """Do the same through a descriptor of its own, whatever happens to the file meanwhile.
+
+        Effects  none when the file was removed: nobody misses its bytes
+        """
+        try:
+            descriptor = self._disk.open(self.path)
+        except FileNotFoundError:
+            return
+        try:
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+        self._sync_names()
 
     def close(self) -> None:
-        """Unmap and close; bytes stay in the kernel's hands."""
-        if self._map is None:
+        """Unmap and close, once nobody holds the file; bytes stay in the kernel's hands."""
+        if self.descriptor < 0:
             return
-        self.view.release()
-        self._map.close()
-        self._map = None
-        self.view = memoryview(b"")
+        if self._holders:
+            self._is_leaving = True
+            return
+        if self._keeper is not None:
+            self._keeper.discard(self)
+        self._is_leaving = False
+        self._populated = 0
+        if self._map is not None:
+            self.view.release()
+            self._map.close()
+            self._map = None
+            self.view = memoryview(b"")
         self._disk.close(self.descriptor)
         self.descriptor = -1
 
     def remove(self) -> None:
-        """Close the file and take its name away."""
+        """Take the name away, and close the file once nobody holds it."""
         self.close()
         self._disk.unlink(self.path)
+
+
+def let_go(files: Iterable[MappedFile]) -> None:
+    """End one `hold` of each file."""
+    for file in files:
+        file.let_go()

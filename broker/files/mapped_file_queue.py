@@ -6,13 +6,14 @@
 
 Every file is named by the offset of its first byte. A file of another length, or a missing one in
 the middle, is an error that names it; a last file of length zero was never used and is removed.
+A row of which there are thousands has no maps (`is_mapped`).
 Source: MappedFileQueue.
 """
 
 from pathlib import Path
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.names import offset_file_name, offset_from_file_name
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 
@@ -20,10 +21,24 @@ from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 class MappedFileQueue:
     """The files of one directory, oldest first."""
 
-    __slots__ = ("_disk", "directory", "file_size", "files", "key_names", "read_only")
+    __slots__ = (
+        "_disk", "_is_mapped", "_keeper", "directory", "file_size", "files", "key_names",
+        "read_only",
+    )  # fmt: skip
 
-    def __init__(self, disk: Disk, directory: Path, file_size: int, key_names: str) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        file_size: int,
+        key_names: str,
+        keeper: Keeper | None = None,
+        *,
+        is_mapped: bool = True,
+    ) -> None:
         self._disk = disk
+        self._is_mapped = is_mapped
+        self._keeper = keeper
         self.directory = directory
         self.file_size = file_size
         self.key_names = key_names
@@ -73,7 +88,7 @@ class MappedFileQueue:
         if self.files and base != self.files[-1].base + self.file_size:
             expected = self.files[-1].base + self.file_size
             raise StoreGap(path=str(path), expected=expected, found=base)
-        file = MappedFile(self._disk, path, base, size)
+        file = self._file(path, base)
         file.wrote = size
         self.files.append(file)
 
@@ -85,25 +100,38 @@ class MappedFileQueue:
         if not 0 <= number < len(self.files):
             return None
         file = self.files[number]
+        file.was_used = True
         return file if file.is_open else file.open(read_only=self.read_only)
 
     def make_file(self, base: int) -> MappedFile:
-        """Make the next file, sparse, and map it.
+        """Make the next file, sparse, and open it; its name is durable when the file was synced.
 
         Errors   DiskFull, AllocationFailed
         """
-        self._disk.make_directory(self.directory)
+        names = self._disk.add_directory(self.directory)
         path = self.directory / offset_file_name(base)
-        descriptor = self._disk.make_sparse_file(path, self.file_size)
-        file = MappedFile(self._disk, path, base, self.file_size).adopt(descriptor)
+        descriptor = self._disk.add_sparse_file(path, self.file_size)
+        file = self._file(path, base).adopt(descriptor)
+        file.unsynced_names = [*names, self.directory]
         self.files.append(file)
         return file
+
+    def _file(self, path: Path, base: int) -> MappedFile:
+        return MappedFile(
+            self._disk, path, base, self.file_size, self._keeper, is_mapped=self._is_mapped
+        )
 
     def append_file(self, file: MappedFile) -> None:
         """Add a file that was made elsewhere; it must follow the last one."""
         if self.files:
             assert file.base == self.files[-1].base + self.file_size
+        file.join(self._keeper)
         self.files.append(file)
+
+    def drop_first(self) -> MappedFile:
+        """Take the oldest file out of the row; the caller removes it. Never the last one."""
+        assert len(self.files) > 1
+        return self.files.pop(0)
 
     def cut(self, position: int) -> None:
         """Forget everything from a position on: later files are removed, bytes are not touched."""

@@ -1,32 +1,35 @@
 """The commit log: every message once, in the order it arrived.
 
-    min_offset                                            appended
-    |--- file ---|--- file ---BLANK|--- file --------------|....... spare
-                                             flushed ^
+    min_offset                                                  appended
+    |--- file ---|--- file ---BLANK|--- file --------|=staged=|....... spare
+                                       flushed ^     ^ committed (appended without a pool)
 
 Invariants
     1. Records are contiguous; a file ends with a BLANK record or at its last byte.
-    2. appended >= flushed; both only grow, except in `truncate`.
+    2. appended >= committed >= flushed; all only grow, except in `truncate`.
     3. A record's own physical offset equals the place where it lies.
     4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
 Not here: durability (store/durability.py), what records mean (services/), rebuilding
-(store/recovery.py), making the next file in time (store/allocation.py).
+(store/recovering/recovery.py), making the next file in time (store/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
+from broker.files.transient_pool import TransientPool
 from broker.format.names import offset_file_name
 from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record, encode_blank
 from broker.format.record_scan import RecordScan
 from broker.model.results import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
+HOT_SIZE: Final = 64 * 1024 * 1024
+"""What was written last is in memory: no system has reason to drop it before older pages."""
 _KEY_NAMES: Final = "mappedFileSizeCommitLog"
 
 
@@ -82,14 +85,31 @@ class LogScan:
 class CommitLog:
     """The log of one store. All methods are synchronous; writers hold the store's put-lock."""
 
-    __slots__ = ("_disk", "_last", "_property_crc", "_spare", "appended", "files", "flushed")
+    __slots__ = (
+        "_committed", "_disk", "_full", "_last", "_property_crc", "_spare", "_staged", "_warm",
+        "appended", "files", "flushed", "pool",
+    )  # fmt: skip
 
     def __init__(
-        self, disk: Disk, directory: Path, file_size_bytes: int, *, property_crc: bool = False
+        self,
+        disk: Disk,
+        directory: Path,
+        file_size_bytes: int,
+        *,
+        property_crc: bool = False,
+        keeper: Keeper | None = None,
+        pool: TransientPool | None = None,
+        warm: bool = False,
     ) -> None:
         self._disk = disk
+        self.pool = pool
+        """Buffers that are written to before the files are; None: straight to the files."""
+        self._warm = warm
+        self._full: list[MappedFile] = []
+        self._staged: list[MappedFile] = []
+        self._committed = 0
         self._property_crc = property_crc
-        self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES)
+        self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
         self.appended = 0
@@ -106,6 +126,11 @@ class CommitLog:
         return self.files.min_offset
 
     @property
+    def hot_begin(self) -> int:
+        """Physical offset from which on records are read through the map: fresh ones."""
+        return self.appended - HOT_SIZE
+
+    @property
     def record_size_max(self) -> int:
         """The largest record, or batch, that a file can hold."""
         return self.files.file_size - BLANK_SIZE
@@ -116,7 +141,14 @@ class CommitLog:
         if self._last is None:
             return self._spare is not None
         left = self._last.size - self._last.wrote
-        return size_bytes + BLANK_SIZE <= left or self._spare is not None
+        if size_bytes + BLANK_SIZE <= left:
+            return True
+        return self._spare is not None and not self.is_pool_empty
+
+    @property
+    def is_pool_empty(self) -> bool:
+        """Whether the next file would have to wait for a buffer."""
+        return self.pool is not None and not self.pool.free_count
 
     def place(self, size_bytes: int) -> int:
         """Return the physical offset where so many bytes go; closes the file when they do not fit.
@@ -155,8 +187,57 @@ class CommitLog:
         assert spare is not None
         self._spare = None
         self.files.append_file(spare)
-        self._last = spare
+        self._write_to(spare)
         return spare
+
+    def _write_to(self, file: MappedFile | None) -> None:
+        """Go on in another file, which is held: it must not be closed for others to open."""
+        before, self._last = self._last, file.hold() if file is not None else None
+        if before is not None:
+            before.let_go()
+            if self._warm:
+                self._full.append(before.hold())
+        if self.pool is not None and file is not None and file.staged is None:
+            file.staged, file.staged_end = self.pool.borrow(), file.wrote
+            self._staged.append(file)
+
+    def take_full(self) -> list[MappedFile]:
+        """Return the files that need not be kept in memory any more, held; let go when cooled."""
+        full, self._full = self._full, []
+        return full
+
+    # -- committing what is staged -------------------------------------------------------------
+    @property
+    def committed(self) -> int:
+        """Physical offset up to which records lie in the files: all of them without a pool."""
+        return self.appended if self.pool is None else self._committed
+
+    def staged_ranges(self, upto: int) -> list[tuple[MappedFile, int, int]]:
+        """Return what is to be committed below an offset: (file, begin, end) in bytes of the file.
+
+        Effects  the files are held; `note_committed` lets them go
+        """
+        begin = self._committed
+        return [
+            (file.hold(), max(begin - file.base, 0), min(upto - file.base, file.size))
+            for file in self._staged
+            if file.base < upto
+        ]
+
+    def note_committed(self, upto: int, files: Sequence[MappedFile]) -> None:
+        """Know that everything below an offset lies in the files; full ones give buffers back."""
+        self._committed = upto
+        for file in files:
+            file.let_go()
+        for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:
+            self._unstage(file)
+
+    def _unstage(self, file: MappedFile) -> None:
+        assert self.pool is not None
+        assert file.staged is not None
+        self._staged.remove(file)
+        self.pool.give_back(file.staged)
+        file.staged = None
 
     # -- the next file -------------------------------------------------------------------------
     @property
@@ -178,7 +259,10 @@ class CommitLog:
         self._disk.make_directory(directory)
         path = directory / offset_file_name(base)
         descriptor = self._disk.make_allocated_file(own_directory / DRAFT_NAME, path, size)
-        return MappedFile(self._disk, path, base, size).adopt(descriptor)
+        file = MappedFile(self._disk, path, base, size).adopt(descriptor)
+        if self._warm:
+            file.warm()
+        return file
 
     def offer_spare(self, file: MappedFile) -> None:
         """Take the file as the next one; one made for another place is removed."""
@@ -195,6 +279,18 @@ class CommitLog:
             return b""
         position = physical_offset - file.base
         return bytes(file.view[position : position + size_bytes])
+
+    def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
+        """Return the same without ever waiting for the disk.
+
+        Errors   ColdRead: the bytes are not in memory
+        """
+        if physical_offset >= self.hot_begin:
+            return self.read(physical_offset, size_bytes)
+        file = self.files.file_at(physical_offset)
+        if file is None:
+            return b""
+        return file.read_resident(physical_offset - file.base, size_bytes)
 
     def record_size_at(self, physical_offset: int) -> int | None:
         """Return the size of the record that starts at an offset, None when none starts there."""
@@ -228,17 +324,18 @@ class CommitLog:
     def adopt_end(self, end: int) -> None:
         """Start appending at an offset that recovery found, everything before it being durable."""
         self.files.cut(end)
-        self._last = self.files.file_at(end - 1) if self.files.files and end else None
-        if self._last is None and self.files.files:
-            self._last = self.files.files[0].open()
-        if self._last is not None:
-            self._last.wrote = end - self._last.base
-            self._last.allocate(self._last.size, self._last.size)
-        self.appended = end
+        last = self.files.file_at(end - 1) if self.files.files and end else None
+        if last is None and self.files.files:
+            last = self.files.files[0]
+        self._write_to(last)
+        if last is not None:
+            last.wrote = end - last.base
+            last.allocate(last.size, last.size)
+        self.appended = self._committed = end
         self.flushed = end
 
     def truncate(self, physical_offset: int) -> None:
-        """Drop everything from an offset on and zero what stood there."""
+        """Drop everything from an offset on and zero what stood there; before appending begins."""
         file = self.files.file_at(physical_offset)
         if file is not None:
             file.wrote = min(file.wrote, physical_offset - file.base)
@@ -256,4 +353,9 @@ class CommitLog:
         if self._spare is not None:
             self._spare.remove()
             self._spare = None
+        self._write_to(None)
+        for file in self.take_full():
+            file.let_go()
+        for file in [*self._staged]:
+            self._unstage(file)
         self.files.close()

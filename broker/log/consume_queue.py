@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (
     PRE_BLANK,
@@ -25,43 +25,57 @@ from broker.format.consume_unit import (
     first_file_position,
     valid_unit_count,
 )
+from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
+from broker.log.queue_extension import QueueExtension
+from broker.log.queue_units import FILL_UNITS, QueueUnits
+from broker.model.errors import DiskFull
 from broker.model.message import DispatchEntry
 
 Gaps = Iterable[tuple[int, int]]
 """Where records were taken out of the log, as [begin, end); iterated more than once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
-_FILL_UNITS: Final = 4096
-"""Pre-blank units written in one piece."""
 _FILES_READ: Final = 3
 """Files a start reads unit by unit: a power cut may keep a page and lose one before it."""
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueUnits):
     """The units of one queue."""
 
     __slots__ = (
-        "_front", "files", "flushed", "max_physical_offset", "min_offset", "queue_id", "topic",
+        "_min_place", "extension", "extension_failures", "flushed", "max_physical_offset",
+        "min_offset", "queue_id", "topic", "writes_extension",
     )  # fmt: skip
 
     def __init__(
-        self, disk: Disk, directory: Path, file_size_bytes: int, *, topic: str, queue_id: int
+        self,
+        disk: Disk,
+        directory: Path,
+        file_size_bytes: int,
+        *,
+        topic: str,
+        queue_id: int,
+        keeper: Keeper | None = None,
+        extension: QueueExtension | None = None,
     ) -> None:
-        self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES)
+        super().__init__(
+            MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False)
+        )
+        self.extension = extension
+        """What the units' addresses lead to, None where this queue has none."""
+        self.writes_extension = False
+        """Whether new messages get a unit there."""
+        self.extension_failures = 0
+        """Messages of late that have their plain tags code, their extension being unwritable."""
         self.topic = topic
         self.queue_id = queue_id
-        self._front = 0
-        """Units below this one are pre-blank, as far as known; where searches begin."""
         self.min_offset = 0
+        self._min_place = 0
+        """Where the record of `min_offset` lies, as far as known."""
         self.max_physical_offset = 0
         """End of the last record that has a unit here."""
         self.flushed = 0
         """Byte of the queue up to which units are durable."""
-
-    @property
-    def max_offset(self) -> int:
-        """Queue offset the next message gets."""
-        return self.files.max_offset // UNIT_SIZE
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, entries: Sequence[DispatchEntry], gaps: Gaps = ()) -> None:
@@ -74,20 +88,28 @@ class ConsumeQueue:
         count, first = len(entries), entries[0]
         expected = self.max_offset
         follows = first[6] == expected and first[0] >= self.max_physical_offset
-        if (
-            follows
-            and expected
-            and [e[6] for e in entries] == list(range(expected, expected + count))
-        ):
-            self._append(b"".join([UNIT.pack(e[0], e[1], e[2]) for e in entries]))
+        if follows and expected and (count == 1 or _is_row(entries, expected)):
+            if self.writes_extension:
+                codes = [self._extended(e[2], e[3]) for e in entries]
+                units = [UNIT.pack(e[0], e[1], c) for e, c in zip(entries, codes, strict=True)]
+                self._append(b"".join(units))
+            else:
+                self._append(b"".join([UNIT.pack(e[0], e[1], e[2]) for e in entries]))
             last = entries[-1]
             self.max_physical_offset = last[0] + last[1]
             return
         for entry in entries:
-            self.put(entry[0], entry[1], entry[2], entry[6], gaps)
+            self.put(entry[0], entry[1], entry[2], entry[6], gaps=gaps, store_timestamp_ms=entry[3])
 
     def put(
-        self, physical_offset: int, size: int, tags_code: int, queue_offset: int, gaps: Gaps = ()
+        self,
+        physical_offset: int,
+        size: int,
+        tags_code: int,
+        queue_offset: int,
+        gaps: Gaps = (),
+        *,
+        store_timestamp_ms: int = 0,
     ) -> None:
         """Take one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
 
@@ -102,8 +124,10 @@ class ConsumeQueue:
             return
         missing = queue_offset - self.max_offset
         if 0 < missing <= self._room_in(gaps, physical_offset) // RECORD_SIZE_MIN:
-            for begin in range(0, missing, _FILL_UNITS):
-                self._append(PRE_BLANK * min(missing - begin, _FILL_UNITS))
+            for begin in range(0, missing, FILL_UNITS):
+                self._append(PRE_BLANK * min(missing - begin, FILL_UNITS))
+        if self.writes_extension:
+            tags_code = self._extended(tags_code, store_timestamp_ms)
         # A unit that would leave a gap is appended all the same (store-format.md 4.1, step 4).
         self._append(UNIT.pack(physical_offset, size, tags_code))
         self.max_physical_offset = physical_offset + size
@@ -124,14 +148,21 @@ class ConsumeQueue:
         except BaseException:
             self.files.files.pop().remove()
             raise
-        for begin in range(0, position, _FILL_UNITS * UNIT_SIZE):
-            end = min(begin + _FILL_UNITS * UNIT_SIZE, position)
+        for begin in range(0, position, FILL_UNITS * UNIT_SIZE):
+            end = min(begin + FILL_UNITS * UNIT_SIZE, position)
             file.write(begin, PRE_BLANK * ((end - begin) // UNIT_SIZE))
         file.wrote = position
         self._front = self.min_offset = queue_offset
         self.flushed = base
 
     def _append(self, units: bytes) -> None:
+        file = self.files.files[-1]
+        end = file.wrote + len(units)
+        if end <= file.allocated and file.is_open:  # As nearly always.
+            file.was_used = True
+            file.write(file.wrote, units)
+            file.wrote = end
+            return
         begin = 0
         while begin < len(units):
             file = self.files.files[-1]
@@ -154,25 +185,25 @@ class ConsumeQueue:
             raise
         return file
 
-    # -- reading -------------------------------------------------------------------------------
-    def units(self, queue_offset: int, count: int) -> bytes:
-        """Return up to `count` units from a queue offset on, joined; fewer at the end."""
-        position = queue_offset * UNIT_SIZE
-        end = min(position + count * UNIT_SIZE, self.files.max_offset)
-        parts = []
-        while position < end:
-            file = self.files.file_at(position)
-            if file is None:
-                break
-            upper = min(end, file.base + file.size)
-            parts.append(bytes(file.view[position - file.base : upper - file.base]))
-            position = upper
-        return b"".join(parts)
+    def _extended(self, tags_code: int, store_timestamp_ms: int) -> int:
+        """Return the address of a new extension unit; the code itself where none can be made.
 
-    def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """Return (physical offset, size, tags code) of one message, None when there is none."""
-        found = self.units(queue_offset, 1) if queue_offset >= 0 else b""
-        return UNIT.unpack(found) if found else None
+        Source   ConsumeQueue.putMessagePositionInfoWrapper
+        """
+        assert self.extension is not None
+        try:
+            return self.extension.put(tags_code, store_timestamp_ms)
+        except DiskFull:
+            self.extension_failures += 1
+            return tags_code
+
+    # -- reading -------------------------------------------------------------------------------
+    def plain_code(self, tags_code: int) -> int:
+        """Return the tags code an address leads to; the same where it is none or leads nowhere."""
+        if self.extension is None or not is_address(tags_code):
+            return tags_code
+        found = self.extension.tags_code(tags_code)
+        return tags_code if found is None else found
 
     # -- opening, cutting ----------------------------------------------------------------------
     def load(self, *, read_only: bool = False) -> None:
@@ -186,13 +217,24 @@ class ConsumeQueue:
         self._find_end(read_only)
         self.flushed = self.files.max_offset
         self.max_physical_offset = self._last_end()
+        if self.extension is not None:
+            self.extension.load(read_only=read_only)
+            if not read_only:
+                self._cut_extension()
+
+    def _cut_extension(self) -> None:
+        """Let the extension end with the last unit that leads there."""
+        assert self.extension is not None
+        last = self.unit(self.message_before(self.max_offset))
+        self.extension.cut(last[2] if last is not None and is_address(last[2]) else None)
 
     def _find_end(self, read_only: bool) -> None:
         files = self.files.files
         number = max(len(files) - _FILES_READ, 0)
         while number < len(files):
             file = files[number].open(read_only=read_only)
-            file.wrote = valid_unit_count(file.view) * UNIT_SIZE
+            units = file.read(0, -(-file.data_end() // UNIT_SIZE) * UNIT_SIZE)
+            file.wrote = valid_unit_count(units) * UNIT_SIZE
             if file.is_full:
                 number += 1
                 continue
@@ -238,55 +280,8 @@ class ConsumeQueue:
         self._front = min(self._front, self.max_offset)
         self.flushed = min(self.flushed, self.files.max_offset)
         self.max_physical_offset = self._last_end()
-
-    def first_at_or_behind(self, physical_offset: int) -> int:
-        """Return the queue offset of the first unit whose record is not before an offset.
-
-        Pre-blank units count as before everything. Returns max_offset when there is none.
-        Cost     some 20 looks; once after a start all pre-blank units at the front are read
-        """
-        found = self._search(physical_offset, self.max_offset)
-        while True:
-            # Pre-blank units between messages may have led the search to their right.
-            before = self.message_before(found)
-            unit = self.unit(before)
-            if unit is None:
-                self._front = max(self._front, min(found, self.max_offset))
-                return found
-            if unit[0] < physical_offset:
-                return found
-            found = self._search(physical_offset, before)
-
-    def _search(self, physical_offset: int, upper: int) -> int:
-        """Return where units before an offset go over into others, looking below `upper`."""
-        lower = self._lowest
-        while lower < upper:
-            middle = (lower + upper) // 2
-            found = self.unit(middle)
-            if found is None or (found[1] != PRE_BLANK_SIZE and found[0] >= physical_offset):
-                upper = middle
-            else:
-                lower = middle + 1
-        return lower
-
-    @property
-    def _lowest(self) -> int:
-        """The first unit that may tell of a message."""
-        return max(self.files.min_offset // UNIT_SIZE, self._front)
-
-    def message_before(self, queue_offset: int) -> int:
-        """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
-        end, count = queue_offset, 1
-        while end > self._lowest:
-            begin = max(self._lowest, end - count)
-            units = self.units(begin, end - begin)
-            if units != PRE_BLANK * (end - begin):
-                number = end - begin - 1
-                while units[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] == PRE_BLANK:
-                    number -= 1
-                return begin + number
-            end, count = begin, _FILL_UNITS
-        return -1
+        if self.extension is not None:
+            self._cut_extension()
 
     def correct_min(self, min_physical_offset: int) -> None:
         """Set `min_offset` to the first unit whose record the log still holds.
@@ -294,7 +289,56 @@ class ConsumeQueue:
         Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; here they are skipped
         """
         self.min_offset = self.first_at_or_behind(min_physical_offset)
+        first = self.unit(self.min_offset)
+        self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
+
+    def trim(self, min_physical_offset: int) -> list[MappedFile]:
+        """Follow a log that lost its head; returns the files to be removed, never the last one.
+
+        Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
+        Cost     20 looks into the queue, one comparison where nothing of it went
+        """
+        if self._min_place >= min_physical_offset:
+            return []
+        gone: list[MappedFile] = []
+        files = self.files.files
+        while len(files) > 1:
+            last = self.unit((files[0].base + files[0].size) // UNIT_SIZE - 1)
+            if last is None or (last[1] != PRE_BLANK_SIZE and last[0] >= min_physical_offset):
+                break
+            gone.append(self.files.drop_first())
+        self.correct_min(min_physical_offset)
+        first = self.unit(self.min_offset)
+        if self.extension is not None and first is not None and is_address(first[2]):
+            gone += self.extension.trim(first[2])
+        return gone
 
     def dirty_files(self) -> list[MappedFile]:
         """Return the files with units that are not durable yet, oldest first."""
-        return [f for f in self.files.files if f.is_open and f.base + f.wrote > self.flushed]
+        own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
+        return own if self.extension is None else [*own, *self.extension.dirty_files()]
+
+    def count_as_flushed(self) -> None:
+        """Take everything written so far for durable: whoever has its dirty files sees to it."""
+        self.flushed = self.files.max_offset
+        if self.extension is not None:
+            self.extension.flushed = self.extension.files.max_offset
+
+    def close(self) -> None:
+        """Unmap all files."""
+        self.files.close()
+        if self.extension is not None:
+            self.extension.files.close()
+
+    def remove(self) -> list[MappedFile]:
+        """Take all files out of the queue; returns them, to be removed."""
+        gone, self.files.files = self.files.files, []
+        if self.extension is not None:
+            gone += self.extension.files.files
+            self.extension.files.files = []
+        return gone
+
+
+def _is_row(entries: Sequence[DispatchEntry], queue_offset: int) -> bool:
+    """Return whether queue offsets follow on each other from one on."""
+    return [e[6] for e in entries] == list(range(queue_offset, queue_offset + len(entries)))

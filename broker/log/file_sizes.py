@@ -12,6 +12,7 @@ from broker.files.disk import Disk
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
     offset_from_file_name,
 )
 
@@ -26,7 +27,15 @@ def consume_queue_file_size(disk: Disk, store: Path) -> int:
 
     Cost     reads names up to the first queue that has a file
     """
-    root = store / CONSUME_QUEUE_DIRECTORY
+    return _queue_file_size(disk, store / CONSUME_QUEUE_DIRECTORY)
+
+
+def extension_file_size(disk: Disk, store: Path) -> int:
+    """Return the bytes of each consume-queue extension file of a store, 0 when it has none."""
+    return _queue_file_size(disk, store / CONSUME_QUEUE_EXTENSION_DIRECTORY)
+
+
+def _queue_file_size(disk: Disk, root: Path) -> int:
     for topic in disk.names(root):
         for queue_id in disk.names(root / topic):
             size = _row_file_size(disk, root / topic / queue_id)

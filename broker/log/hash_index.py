@@ -34,6 +34,9 @@ FEW_RECORDS: Final = 16
 """Up to here plain Python is quicker than numpy."""
 TIME_MARGIN_MS: Final = 1_000
 """Entries keep whole seconds, so a search by time looks one second further each way."""
+KNOWN: Final = "known"
+"""It lies before the last record that is indexed."""
+ROLLED_BACK: Final = "rolled_back"
 _KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
 
 
@@ -54,7 +57,7 @@ class HashIndex:
 
     __slots__ = (
         "_disk", "_held", "directory", "entries_put", "files", "geometry", "name", "sealed_time",
-        "stats", "style", "zone",
+        "skipped", "stats", "style", "zone",
     )  # fmt: skip
 
     def __init__(
@@ -71,8 +74,14 @@ class HashIndex:
         self.sealed_time = 0
         """End time of the last file that was flushed when full, ms; 0 before the first."""
         self.entries_put = Counter("pocketmq_index_entries_total", "Entries put into the index.")
+        self.skipped = Counter(
+            "pocketmq_index_skipped_total", "Records that were not indexed.", ("reason",)
+        )
+        for reason in (KNOWN, ROLLED_BACK):
+            self.skipped.add((reason,), 0)
         self.stats: list[Counter | Gauge] = [
             self.entries_put,
+            self.skipped,
             Gauge("pocketmq_index_files", "Index files.", lambda: float(len(self.files))),
             Gauge(
                 "pocketmq_index_fill_ratio", "How full the newest index file is.", self._fill_ratio
@@ -121,6 +130,10 @@ class HashIndex:
         """
         guard = self.files[-1].header.end_physical_offset if self.files else 0
         wanted = [e for e in entries if e[0] >= guard and e[10] != TRANSACTION_ROLLBACK]
+        if len(wanted) < len(entries):
+            rolled_back = sum(e[10] == TRANSACTION_ROLLBACK for e in entries)
+            self.skipped.add((ROLLED_BACK,), rolled_back)
+            self.skipped.add((KNOWN,), len(entries) - len(wanted) - rolled_back)
         if wanted:
             columns = _columns(wanted, self.style)
             if len(columns[0]):
@@ -201,9 +214,21 @@ class HashIndex:
         while self.files:
             self.files.pop().remove()
 
-    def flush(self) -> None:
-        """Make all entries durable; blocks."""
-        for file in self.files:
+    def trim(self, min_physical_offset: int) -> list[IndexFile]:
+        """Follow a log that lost its head; returns the files to be removed, never the last one.
+
+        Source   IndexService.deleteExpiredFile
+        """
+        gone: list[IndexFile] = []
+        while len(self.files) > 1:
+            if self.files[0].header.end_physical_offset >= min_physical_offset:
+                break
+            gone.append(self.files.pop(0))
+        return gone
+
+    def flush(self, files: Sequence[IndexFile] | None = None) -> None:
+        """Make all entries durable, or those of some files that are held; blocks."""
+        for file in self.files if files is None else files:
             if file.is_dirty:
                 file.sync()
             if file.is_full:

@@ -91,6 +91,10 @@ class IndexFile:
             self._write_header(IndexHeaderValues(time, time, place, place))
         self._bind()
 
+    def hold(self) -> MappedFile:
+        """Keep the file open until the one returned is let go, whatever becomes of it."""
+        return self._file.hold()
+
     def load(self, *, read_only: bool = False) -> None:
         """Map the file and read its header."""
         self._file.open(read_only=read_only)

@@ -33,7 +33,10 @@ class ClosedState:
 
 @dataclass(frozen=True)
 class StoreManifest:
-    """Sizes in bytes or counts; style is the index style of the writer."""
+    """Sizes in bytes or counts; style is the index style of the writer.
+
+    made_here tells a store this broker began from one it found.
+    """
 
     commit_log_file_size_bytes: int
     consume_queue_file_size_bytes: int
@@ -43,7 +46,10 @@ class StoreManifest:
     time_zone: str
     cluster: str
     broker: str
+    consume_queue_extension: bool = False
+    consume_queue_extension_file_size_bytes: int = 48 * 1024 * 1024
     format_version: int = FORMAT_VERSION
+    made_here: bool = True
     closed: ClosedState | None = field(default=None)
 
 

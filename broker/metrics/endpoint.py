@@ -6,7 +6,7 @@ load. Runs on the caller's loop, leaves signals alone and logs no access.
 
 import platform
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import uvicorn
@@ -20,15 +20,22 @@ from broker.metrics.health import Health
 from broker.model.errors import IllegalConfig
 
 
-def application(exposition: Exposition, health: Health, version: Mapping[str, object]) -> Starlette:
-    """Return the five pages as an ASGI application."""
+def application(
+    exposition: Exposition,
+    health: Health,
+    version: Mapping[str, object],
+    refresh: Callable[[], Awaitable[None]] | None = None,
+) -> Starlette:
+    """Return the five pages as an ASGI application; `refresh` is awaited before a scrape."""
 
     async def metrics(request: Request) -> Response:
+        if refresh is not None:
+            await refresh()
         page, content_type = exposition.page(request.headers.get("accept", ""))
         return Response(page, headers={"content-type": content_type})
 
     def answer(is_good: bool) -> Response:
-        return JSONResponse({"state": health.state}, status_code=200 if is_good else 503)
+        return JSONResponse(health.report(), status_code=200 if is_good else 503)
 
     async def live(request: Request) -> Response:
         return answer(health.is_alive)

@@ -3,97 +3,37 @@
 A component owns its numbers (model/stats.py); they are read when somebody scrapes. RocketMQ's own
 metrics (`rocketmq_…`) carry the labels its dashboards group by, and `broker` beside `node_id`; ours
 (`pocketmq_…`) carry none of these, the scraper adds what tells brokers apart.
+
+Series of a topic or group that has been deleted go away. When there are more series than allowed,
+those of the largest metrics are left out, and counted.
 Source: BrokerMetricsManager, DefaultStoreMetricsManager.
 """
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from prometheus_client import disable_created_metrics
-from prometheus_client.core import (
-    CollectorRegistry,
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.exposition import generate_latest
 from prometheus_client.gc_collector import GCCollector
+from prometheus_client.openmetrics import exposition as open_metrics
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
-from broker.model.stats import Counter, Gauge, Histogram, LabelValues
-
-Stat = Counter | Gauge | Histogram
+from broker.metrics.profiles import NATIVE, names_shown
+from broker.metrics.text_format import Family, LineMaker, TextFormat, format_for
+from broker.model.stats import Counter, Gauge, Histograms, Stat
 
 NATIVE_PREFIX: Final = "rocketmq_"
 STORAGE_PREFIX: Final = "rocketmq_storage_"
 STORAGE_LABELS: Final[Mapping[str, str]] = {"storage_type": "local", "storage_medium": "disk"}
+SERIES_MAX: Final = 50_000
+"""RocketMQ's limit (metricsOtelCardinalityLimit); a page of so many has some 8 MiB."""
 
 
 def native_labels(cluster: str, broker: str) -> dict[str, str]:
     """Return the labels that every metric of RocketMQ's carries."""
     return {"cluster": cluster, "node_type": "broker", "node_id": broker, "broker": broker}
-
-
-class StatsCollector(Collector):
-    """Reads stats at scrape time; several histograms of one name are series of one metric."""
-
-    def __init__(self, find_stats: Callable[[], Iterable[Stat]], native: Mapping[str, str]) -> None:
-        self._find_stats = find_stats
-        self._native = dict(native)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield every metric with all its series as they are now."""
-        families: dict[str, list[Stat]] = {}
-        for stat in self._find_stats():
-            families.setdefault(stat.name, []).append(stat)
-        for name, stats in families.items():
-            yield self._family(name, stats)
-
-    def _family(self, name: str, stats: Sequence[Stat]) -> Metric:
-        fixed = self._fixed_labels(name)
-        first = stats[0]
-        if isinstance(first, Histogram):
-            return _histogram_family(fixed, [s for s in stats if isinstance(s, Histogram)])
-        label_names = (*fixed, *first.label_names)
-        family: CounterMetricFamily | GaugeMetricFamily
-        if isinstance(first, Counter):
-            family = CounterMetricFamily(name, first.help, labels=label_names)
-        else:
-            family = GaugeMetricFamily(name, first.help, labels=label_names)
-        for stat in stats:
-            for values, number in _series(stat):
-                family.add_metric((*fixed.values(), *values), number)
-        return family
-
-    def _fixed_labels(self, name: str) -> dict[str, str]:
-        if not name.startswith(NATIVE_PREFIX):
-            return {}
-        storage = STORAGE_LABELS if name.startswith(STORAGE_PREFIX) else {}
-        return {**self._native, **storage}
-
-
-def _series(stat: Stat) -> list[tuple[LabelValues, float]]:
-    if isinstance(stat, Gauge):
-        read = stat.read()
-        return list(read.items()) if isinstance(read, dict) else [((), read)]
-    assert isinstance(stat, Counter)
-    return list(stat.values.items()) if stat.label_names else [((), stat.value)]
-
-
-def _histogram_family(fixed: Mapping[str, str], stats: Sequence[Histogram]) -> Metric:
-    first = stats[0]
-    family = HistogramMetricFamily(first.name, first.help, labels=(*fixed, *first.labels))
-    for stat in stats:
-        # As Java prints them, so that matchers written for a real broker go on matching.
-        bounds = [*(repr(float(bound)) for bound in stat.buckets), "+Inf"]
-        buckets = list(zip(bounds, accumulate(stat.counts), strict=True))
-        family.add_metric((*fixed.values(), *stat.labels.values()), buckets, stat.sum)
-    return family
 
 
 def build_info(version: str, store_version: int) -> Gauge:
@@ -111,21 +51,106 @@ class Exposition:
     """Everything this process shows to Prometheus.
 
     find_stats   returns all stats there are now: a store has none before it is open
+    find_names   returns the names that exist, by the label that carries them
+    max_series   samples of one page, those of the Python process not counted
     """
 
-    __slots__ = ("_registry",)
+    __slots__ = (
+        "_dropped", "_find_names", "_find_stats", "_labels", "_lines", "_max_series", "_names",
+        "_profiles", "_registry", "_storage_labels",
+    )  # fmt: skip
 
     def __init__(
-        self, find_stats: Callable[[], Iterable[Stat]], *, cluster: str, broker: str
+        self,
+        find_stats: Callable[[], Iterable[Stat]],
+        *,
+        cluster: str,
+        broker: str,
+        profiles: Collection[str] = (NATIVE,),
+        max_series: int = SERIES_MAX,
+        find_names: Callable[[], Mapping[str, Iterable[str]]] = dict,
     ) -> None:
+        self._find_stats = find_stats
+        self._find_names = find_names
+        self._names: dict[str, frozenset[str]] = {}
+        self._labels = native_labels(cluster, broker)
+        self._storage_labels = {**self._labels, **STORAGE_LABELS}
+        self._profiles = frozenset(profiles)
+        self._max_series = max_series
+        self._dropped = Counter(
+            "pocketmq_metrics_dropped_series_total",
+            "Samples left out of scrapes because of metrics.max_series.",
+        )
+        self._lines = LineMaker()
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
-        self._registry.register(StatsCollector(find_stats, native_labels(cluster, broker)))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Return (text, content type), in the format the scraper's Accept header prefers."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+        """Return (text, content type), in the format the scraper's Accept header prefers.
+
+        Cost     1 µs a series, and 1 ms for the process
+        """
+        form = format_for(accept)
+        stats = [*self._find_stats(), self._dropped]
+        self._forget_the_gone(stats)
+        families = self._families(stats)
+        counts = self._counts_shown(families)
+        parts: list[str] = []
+        for family, count in zip(families, counts, strict=True):
+            parts.append(family.header(form))
+            parts += family.blocks if count == len(family.blocks) else family.blocks[:count]
+        return "".join(parts).encode() + self._python_page(form), form.content_type
+
+    def _families(self, stats: Iterable[Stat]) -> list[Family]:
+        groups: dict[str, list[Stat]] = {}
+        for stat in stats:
+            groups.setdefault(stat.name, []).append(stat)
+        return [
+            self._lines.family(shown, group, self._fixed_labels(name))
+            for name, group in groups.items()
+            for shown in names_shown(name, self._profiles)
+        ]
+
+    def _fixed_labels(self, name: str) -> Mapping[str, str]:
+        if not name.startswith(NATIVE_PREFIX):
+            return {}
+        return self._storage_labels if name.startswith(STORAGE_PREFIX) else self._labels
+
+    def _forget_the_gone(self, stats: Sequence[Stat]) -> None:
+        """Drop the series of names that were there at the last scrape and are not any more."""
+        for label, found in self._find_names().items():
+            names = frozenset(found)
+            for gone in self._names.get(label, names) - names:
+                _forget(stats, label, gone)
+            self._names[label] = names
+
+    def _counts_shown(self, families: Sequence[Family]) -> list[int]:
+        """Return how many series of each family are shown; small families keep all of theirs."""
+        sizes = [len(family.blocks) * family.block_lines for family in families]
+        counts = [len(family.blocks) for family in families]
+        left, dropped = self._max_series, 0
+        if sum(sizes) <= left:
+            return counts
+        for number in sorted(range(len(families)), key=sizes.__getitem__):
+            lines = families[number].block_lines
+            counts[number] = min(counts[number], left // lines)
+            left -= counts[number] * lines
+            dropped += sizes[number] - counts[number] * lines
+        self._dropped.value += dropped
+        return counts
+
+    def _python_page(self, form: TextFormat) -> bytes:
+        """Return what the Python process shows of itself, and the end of the page."""
+        if form.is_open:
+            page: bytes = open_metrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]
+            return page
+        return generate_latest(self._registry)
+
+
+def _forget(stats: Sequence[Stat], label: str, gone: str) -> None:
+    for stat in stats:
+        if isinstance(stat, Counter | Histograms):
+            stat.forget(label, gone)

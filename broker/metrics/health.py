@@ -7,27 +7,48 @@ running      200     200        200
 read_only    200     200        200      reading is served; store.write says the rest
 draining     200     200        503
 failed       503     503        503      the process ends by itself
+
+A store that is running but takes no messages is read_only here.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 READY_STATES: Final = frozenset({"running", "read_only"})
+RECOVERING: Final = "recovering"
+RUNNING: Final = "running"
+READ_ONLY: Final = "read_only"
 FAILED: Final = "failed"
 
 
 class Health:
-    """What the probes are told; `read_state` returns the store's state."""
+    """What the probes are told.
 
-    __slots__ = ("_read_state",)
+    read_state      returns the store's state
+    read_progress   returns the share of recovery that is done, 0 to 1
+    is_writable     returns whether the store takes messages
+    """
 
-    def __init__(self, read_state: Callable[[], str]) -> None:
+    __slots__ = ("_is_writable", "_read_progress", "_read_state")
+
+    def __init__(
+        self,
+        read_state: Callable[[], str],
+        *,
+        read_progress: Callable[[], float] | None = None,
+        is_writable: Callable[[], bool] | None = None,
+    ) -> None:
         self._read_state = read_state
+        self._read_progress = read_progress
+        self._is_writable = is_writable
 
     @property
     def state(self) -> str:
         """The store's state."""
-        return self._read_state()
+        state = self._read_state()
+        if state == RUNNING and self._is_writable is not None and not self._is_writable():
+            return READ_ONLY
+        return state
 
     @property
     def is_alive(self) -> bool:
@@ -38,3 +59,10 @@ class Health:
     def is_ready(self) -> bool:
         """Whether clients should come."""
         return self.state in READY_STATES
+
+    def report(self) -> dict[str, str | float]:
+        """Return what a probe's answer says: the state, and how far recovery has come."""
+        state = self.state
+        if state == RECOVERING and self._read_progress is not None:
+            return {"state": state, "progress": round(self._read_progress(), 3)}
+        return {"state": state}

@@ -3,14 +3,30 @@
     to a terminal   12:34:56.789 INFO store.opened plan=@clean end=4096
     elsewhere       {"time":"2026-11-21T12:34:56.789Z","level":"info","event":"store.opened",…}
 
-Standard error only: standard output belongs to what a command prints.
+Standard error only: standard output belongs to what a command prints. A line that repeats is told a
+few times and then counted; the bytes of messages are never told.
+See: log_events.md, all events and their fields.
 """
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, Final, TextIO
+
+from broker.model.errors import IllegalConfig
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+AUTO: Final = "auto"
+JSON: Final = "json"
+CONSOLE: Final = "console"
+FORMS: Final = (AUTO, JSON, CONSOLE)
+WINDOW_SECONDS: Final = 10.0
+BURST: Final = 20
+"""Lines of one event in a window: enough to see what it is about."""
+EVENTS_MAX: Final = 1_000
+FIELD_LENGTH_MAX: Final = 2_000
 
 STANDARD_ATTRIBUTES: Final = frozenset(
     vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
@@ -41,16 +57,70 @@ class ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, and of its error's trace."""
         time = _utc(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        fields = "".join(f" {k}={_on_one_line(v)}" for k, v in _fields(record).items())
         line = f"{time} {record.levelname} {record.getMessage()}{fields}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def start_logs(stream: TextIO, level: int = logging.INFO) -> None:
-    """Send all log records from a level on to a stream, in the form that suits it."""
+class RepeatLimit(logging.Filter):
+    """Lets an event through BURST times in WINDOW_SECONDS, then counts it.
+
+    The next line of the event after that says how many were left out, as `suppressed`.
+    """
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._windows: dict[tuple[str, str, int], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is told."""
+        if record.levelno >= logging.CRITICAL:
+            return True
+        key = (record.name, str(record.msg), record.levelno)
+        now = self._now()
+        begun, count = self._windows.get(key, (now, 0))
+        if now - begun >= WINDOW_SECONDS:
+            if count > BURST:
+                record.suppressed = count - BURST
+            begun, count = now, 0
+        if len(self._windows) >= EVENTS_MAX and key not in self._windows:
+            self._windows.clear()
+        self._windows[key] = (begun, count + 1)
+        return count < BURST
+
+
+def start_logs(
+    stream: TextIO,
+    level: str = "info",
+    form: str = AUTO,
+    *,
+    request_id: Callable[[], str] = str,
+) -> None:
+    """Send all log records from a level on to a stream.
+
+    level        "debug", "info", "warning" or "error"
+    form         "json", "console", or "auto": what suits the stream
+    request_id   returns the id of the call a record belongs to, "" for none
+
+    Errors   IllegalConfig
+    """
+    for field, value, allowed in (("level", level, LEVELS), ("format", form, FORMS)):
+        if value not in allowed:
+            why = f"{value!r} is none of {', '.join(allowed)}"
+            raise IllegalConfig(field=f"logs.{field}", why=why)
+    is_console = form == CONSOLE or (form == AUTO and stream.isatty())
+
+    def name_request(record: logging.LogRecord) -> bool:
+        if found := request_id():
+            record.request_id = found
+        return True
+
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(ConsoleFormatter() if stream.isatty() else JsonFormatter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    handler.setFormatter(ConsoleFormatter() if is_console else JsonFormatter())
+    handler.addFilter(RepeatLimit())
+    handler.addFilter(name_request)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # uvicorn tells at INFO that it started; the ready line has said so.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
@@ -60,4 +130,19 @@ def _utc(seconds: float) -> datetime:
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
-    return {k: v for k, v in vars(record).items() if k not in STANDARD_ATTRIBUTES}
+    return {k: _shown(v) for k, v in vars(record).items() if k not in STANDARD_ATTRIBUTES}
+
+
+def _on_one_line(value: Any) -> str:
+    text = str(value)
+    return text if text.isprintable() else repr(text)
+
+
+def _shown(value: Any) -> Any:
+    """Return a field as it may be told: bytes may be a message's, and long text floods."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, bool | int | float | None):
+        return value
+    text = str(value)
+    return text if len(text) <= FIELD_LENGTH_MAX else f"{text[:FIELD_LENGTH_MAX]}…"

@@ -6,12 +6,14 @@ of nanoseconds, so the hot path may.
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 SECONDS_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 )  # fmt: skip
 COUNT_BUCKETS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+MESSAGE_SIZE_BUCKETS: Final = (1024.0, 4096.0, 524_288.0, 1_048_576.0, 2_097_152.0, 4_194_304.0)
+"""RocketMQ's bounds of message sizes in bytes."""
 
 LabelValues = tuple[str, ...]
 
@@ -31,6 +33,10 @@ class Counter:
     def add(self, labels: LabelValues, amount: int = 1) -> None:
         """Raise the series of these label values."""
         self.values[labels] = self.values.get(labels, 0) + amount
+
+    def forget(self, label_name: str, value: str) -> None:
+        """Drop all series whose label has this value, as when a topic is gone."""
+        _forget(self.values, self.label_names, label_name, value)
 
 
 class Gauge:
@@ -74,3 +80,47 @@ class Histogram:
         """Count one amount."""
         self.counts[bisect_left(self.buckets, amount)] += 1
         self.sum += amount
+
+    def observe_many(self, amount: float, count: int) -> None:
+        """Count one amount several times."""
+        self.counts[bisect_left(self.buckets, amount)] += count
+        self.sum += amount * count
+
+
+class Histograms:
+    """One histogram per combination of label values."""
+
+    __slots__ = ("buckets", "help", "label_names", "name", "series")
+
+    def __init__(
+        self, name: str, help: str, buckets: tuple[float, ...], label_names: LabelValues
+    ) -> None:
+        self.name = name
+        self.help = help
+        self.buckets = buckets
+        self.label_names = label_names
+        self.series: dict[LabelValues, Histogram] = {}
+
+    def at(self, labels: LabelValues) -> Histogram:
+        """Return the histogram of these label values, made when it is asked for first."""
+        found = self.series.get(labels)
+        if found is None:
+            pairs = dict(zip(self.label_names, labels, strict=True))
+            found = self.series[labels] = Histogram(self.name, self.help, self.buckets, pairs)
+        return found
+
+    def forget(self, label_name: str, value: str) -> None:
+        """Drop all series whose label has this value."""
+        _forget(self.series, self.label_names, label_name, value)
+
+
+Stat = Counter | Gauge | Histogram | Histograms
+
+
+def _forget(
+    series: dict[LabelValues, Any], label_names: LabelValues, label_name: str, value: str
+) -> None:
+    if label_name in label_names:
+        place = label_names.index(label_name)
+        for labels in [labels for labels in series if labels[place] == value]:
+            del series[labels]

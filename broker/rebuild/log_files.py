@@ -33,6 +33,7 @@ class ViewSettings:
     check_crc      compare every body with its CRC, and a property CRC where there is one
     crc_share      of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its place
     property_crc   the writer appends a property CRC: properties that end in zeros are damage
+    removed        queue offsets of removed topics, as `QueueTable` takes them
     """
 
     consume_queue_file_bytes: int
@@ -43,6 +44,7 @@ class ViewSettings:
     check_crc: bool = False
     property_crc: bool = False
     crc_share: float = 1.0
+    removed: str = ""
 
 
 def find_log_files(store: Path, file_size_bytes: int) -> list[LogFile]:

@@ -170,7 +170,7 @@ def read_range(task: RangeTask) -> str:
     Cost     some 2 µs of processor time a record, 150 MiB of memory
     """
     staging, part = Staging(Path(task.out)), task.part
-    queues = QueueTable()
+    queues = QueueTable(task.settings.removed)
     queue_files = QueueFiles(
         staging.out / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_bytes
     )

@@ -68,7 +68,7 @@ def rebuild(
     Errors   Corruption: sound records behind damage, unless these holes are accepted; IllegalTopic
     Cost     some 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
     """
-    queues = QueueTable()
+    queues = QueueTable(settings.removed)
     queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_bytes)
     units = UnitWriter(queue_files, queues.keys)
     index = IndexBuilder(out / INDEX_DIRECTORY, settings.geometry, settings.time_zone)
@@ -178,7 +178,7 @@ def redo_irregular(
     Cost     the log is read and decoded once more
     """
     wanted = {key: IrregularQueue(queue_files, key, gaps) for key in keys}
-    queues, levels = QueueTable(), DelayLevels(settings.delay_levels)
+    queues, levels = QueueTable(settings.removed), DelayLevels(settings.delay_levels)
     reader = LogReader()
     for file, begin, end in sound_stretches(files, results):
         for chunk in reader.chunks(file, begin, end):

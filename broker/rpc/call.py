@@ -1,9 +1,16 @@
 """What a handler may ask about the call it serves, whatever transport carries it.
 
 A handler gets a request message and a `Call`; being cancelled reaches it as `CancelledError`.
+
+Every call has a request id: the client's `x-request-id`, or one made here. It comes back with an
+error, and stands in each log line of the call (`current_request_id`). It is looked up when somebody
+wants it: reading a call's metadata costs grpcio 4 µs.
 """
 
+from contextvars import ContextVar
 from functools import lru_cache
+from itertools import count
+from secrets import token_hex
 from typing import Final, Protocol
 from urllib.parse import unquote
 
@@ -11,6 +18,14 @@ from broker.format.hosts import host_from_text
 
 NO_HOST: Final = host_from_text("127.0.0.1:0")
 """Stands for a peer without an address, as on a Unix socket."""
+
+REQUEST_ID_KEY: Final = "x-request-id"
+REQUEST_ID_LENGTH_MAX: Final = 128
+"""A longer id, or one with other characters than printable ASCII, is replaced by one of ours."""
+
+_request: ContextVar["_Request | None"] = ContextVar("request", default=None)
+_process_prefix: Final = token_hex(4)
+_numbers: Final = count(1)
 
 
 class Call(Protocol):
@@ -41,3 +56,40 @@ def host_from_peer(peer: str) -> bytes:
         return host_from_text(unquote(address))
     except ValueError:
         return NO_HOST
+
+
+class _Request:
+    """A call, and its id once somebody asked for it."""
+
+    __slots__ = ("_call", "_id")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._id = ""
+
+    @property
+    def id(self) -> str:
+        if not self._id:
+            given = self._call.metadata(REQUEST_ID_KEY)
+            is_given = given is not None and _is_id(given)
+            self._id = given if is_given and given else f"{_process_prefix}-{next(_numbers):x}"
+        return self._id
+
+
+def begin_request(call: Call) -> None:
+    """Let log lines of this context belong to a call.
+
+    Cost     0.3 µs
+    """
+    _request.set(_Request(call))
+
+
+def current_request_id() -> str:
+    """Return the id of the call under way in this context, "" outside of calls."""
+    request = _request.get()
+    return "" if request is None else request.id
+
+
+def _is_id(text: str) -> bool:
+    is_short = 0 < len(text) <= REQUEST_ID_LENGTH_MAX
+    return is_short and text.isascii() and text.isprintable()

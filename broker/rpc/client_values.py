@@ -176,3 +176,10 @@ class StoreStatus(NamedTuple):
     queue_count: int
     cluster: str
     broker: str
+    retention_state: str
+    disk_free_bytes: int
+    disk_total_bytes: int
+    index_file_count: int
+    queue_file_count: int
+    state_since_ms: int
+    group_count: int

@@ -4,16 +4,21 @@
     "pocketmq.v1.Broker"    a service
     "store.write"           whether sends are taken: NOT_SERVING while the broker is read-only
 
-A watch ends when the server drains. The servicer that comes with grpcio keeps it open, and one
-open watch makes a stopping server wait out its whole grace.
+Whether the store can be written is asked of it: at every check, and every second for those who
+watch, since a full disk announces itself to nobody.
+
+A watch ends when the server drains. The servicer that comes with grpcio keeps it open, and one open
+watch makes a stopping server wait out its whole grace.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+ServingStatus = HealthCheckResponse.ServingStatus
 
 NAME: Final = "grpc.health.v1.Health"
 WHOLE_SERVER: Final = ""
@@ -21,25 +26,34 @@ STORE_WRITE: Final = "store.write"
 
 SERVING: Final = HealthCheckResponse.SERVING
 NOT_SERVING: Final = HealthCheckResponse.NOT_SERVING
+LOOK_SECONDS: Final = 1.0
 
 
 class Health:
     """What every name is, and who watches; nothing is served at first."""
 
-    __slots__ = ("_changed", "_is_over", "_statuses")
+    __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_look_seconds", "_names")
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._statuses = dict.fromkeys([WHOLE_SERVER, STORE_WRITE, *names], NOT_SERVING)
+    def __init__(self, names: Iterable[str], *, look_seconds: float = LOOK_SECONDS) -> None:
+        self._look_seconds = look_seconds
+        self._names = frozenset([WHOLE_SERVER, STORE_WRITE, *names])
+        self._is_serving = False
+        self._is_writable: Callable[[], bool] = _never
         self._changed: asyncio.Future[None] | None = None
         self._is_over = False
 
-    def show(self, *, serving: bool, writable: bool) -> None:
+    def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
         """Set all names: `writable` decides about store.write, `serving` about everything."""
-        status = SERVING if serving else NOT_SERVING
-        for name in self._statuses:
-            self._statuses[name] = status
-        self._statuses[STORE_WRITE] = SERVING if serving and writable else NOT_SERVING
+        self._is_serving = serving
+        self._is_writable = writable if callable(writable) else lambda: bool(writable)
         self._wake()
+
+    def _status(self, name: str) -> ServingStatus | None:
+        """Return what a name is now, None for an unknown one."""
+        if name not in self._names:
+            return None
+        is_good = self._is_serving and (name != STORE_WRITE or self._is_writable())
+        return SERVING if is_good else NOT_SERVING
 
     def end(self) -> None:
         """Show NOT_SERVING to everyone who watches, and end the watches."""
@@ -59,7 +73,7 @@ class Health:
         self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
     ) -> HealthCheckResponse:
         """Return the status of a name; NOT_FOUND for an unknown one."""
-        status = self._statuses.get(request.service)
+        status = self._status(request.service)
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
         return HealthCheckResponse(status=status)
@@ -68,16 +82,17 @@ class Health:
         self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[HealthCheckResponse]:
         """Yield the status of a name, and again when it has changed."""
-        shown: int | None = None
+        shown: ServingStatus | None = None
         while True:
-            status = self._statuses.get(request.service, HealthCheckResponse.SERVICE_UNKNOWN)
+            status = self._status(request.service)
+            status = HealthCheckResponse.SERVICE_UNKNOWN if status is None else status
             if status != shown:
                 shown = status
                 yield HealthCheckResponse(status=status)
             elif self._is_over:
                 return
             else:
-                await asyncio.shield(self._change())
+                await asyncio.wait([self._change()], timeout=self._look_seconds)
 
     def _change(self) -> asyncio.Future[None]:
         if self._changed is None:
@@ -88,3 +103,7 @@ class Health:
         if self._changed is not None:
             self._changed.set_result(None)
             self._changed = None
+
+
+def _never() -> bool:
+    return False

@@ -6,19 +6,25 @@
 
 grpcio only moves bytes: requests are parsed and answers encoded here, so that a request that
 cannot be parsed is the client's mistake, and a handler may work on bytes. Nothing is logged per
-call.
+call; every answer carries the call's request id.
+
+While the store recovers, and nothing can be served, calls are refused with an error that invites to
+come again; health and reflection are served all the time.
 """
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from secrets import token_hex
+from time import perf_counter
 from typing import Final, NoReturn
 
 import grpc
 from grpc_reflection.v1alpha import reflection
 
-from broker.model.errors import BrokerError, IllegalConfig, StorageError
-from broker.rpc.call import host_from_peer
+from broker.model.errors import BrokerError, Corruption, IllegalConfig, StorageError
+from broker.rpc.call import REQUEST_ID_KEY, begin_request, current_request_id, host_from_peer
+from broker.rpc.call_stats import CallStats
 from broker.rpc.grpcio_health import NAME as HEALTH_NAME
 from broker.rpc.grpcio_health import Health
 from broker.rpc.service import DEFAULT_LIMITS, Admission, CallClass, Method, Service
@@ -87,7 +93,7 @@ class GrpcioServer:
     Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
     """
 
-    __slots__ = ("_admission", "_health", "_server", "stats")
+    __slots__ = ("_admission", "_call_stats", "_health", "_refusal", "_server", "stats")
 
     def __init__(
         self,
@@ -96,7 +102,9 @@ class GrpcioServer:
         limits: Mapping[CallClass, int] = DEFAULT_LIMITS,
     ) -> None:
         self._admission = Admission(limits)
-        self.stats = self._admission.stats
+        self._call_stats = CallStats(self._admission)
+        self.stats = self._call_stats.stats
+        self._refusal: BrokerError | None = None
         self._health = Health(service.name for service in services)
         self._server = grpc.aio.server(
             options=OPTIONS, maximum_concurrent_rpcs=sum(limits.values()) + OTHER_CALLS_MAX
@@ -117,12 +125,17 @@ class GrpcioServer:
             why = f"{address} cannot be listened on; is it in use, or not this machine's?"
             raise IllegalConfig(field="listen", why=why) from error
 
-    async def start(self) -> None:
-        """Take calls; health says NOT_SERVING until `show_ready`."""
+    async def start(self, refusal: BrokerError | None = None) -> None:
+        """Take calls; health says NOT_SERVING until `show_ready`.
+
+        refusal   answers every call until then
+        """
+        self._refusal = refusal
         await self._server.start()
 
-    def show_ready(self, *, writable: bool) -> None:
-        """Let health say what is served; again when the store turns read-only or back."""
+    def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
+        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        self._refusal = None
         self._health.show(serving=True, writable=writable)
 
     def drain(self) -> None:
@@ -150,21 +163,36 @@ class GrpcioServer:
         """
         gate = self._admission.gate(method.call_class)
         flight = self._admission.flight(path)
+        stats = self._call_stats.method(method)
         handler, answer_type = method.handler, method.answer_type
         read, write = method.reader(), method.writer()
 
         async def serve(raw: bytes, context: Context) -> bytes:
-            refusal = gate.refusal()
+            begun = perf_counter()
+            call = GrpcioCall(context)
+            begin_request(call)
+            refusal = self._refusal or gate.refusal()
             if refusal is not None:
+                stats.count_failed(refusal, perf_counter() - begun)
                 await self._abort(context, refusal, path)
             gate.count += 1
             flight.count += 1
+            ended = stats.success
             try:
-                answer = handler(read(raw), GrpcioCall(context))
+                answer = handler(read(raw), call)
                 if type(answer) is not answer_type:
                     answer = await answer
-                return write(answer)
+                    ended = stats.waited
+                reply = write(answer)
+                ended.observe((perf_counter() - begun) * 1000)
+                if stats.creates:
+                    stats.count_created(perf_counter() - begun)
+                return reply
+            except CancelledError:
+                stats.count_cancelled(perf_counter() - begun)
+                raise
             except Exception as error:
+                stats.count_failed(error, perf_counter() - begun)
                 await self._abort(context, error, path)
             finally:
                 gate.count -= 1
@@ -176,11 +204,14 @@ class GrpcioServer:
         """End a call with the status of an error."""
         status = self._status_of(error, path)
         self._admission.rejected.add((_reason(error),))
-        await context.abort(_CODES[status.code], status.message, ((DETAILS_KEY, status.details),))
+        trailer = ((REQUEST_ID_KEY, current_request_id()), (DETAILS_KEY, status.details))
+        await context.abort(_CODES[status.code], status.message, trailer)
 
     def _status_of(self, error: Exception, path: str) -> WireStatus:
         """Return the status of an error; what an operator has to see goes to the log."""
         if isinstance(error, BrokerError):
+            if isinstance(error, Corruption):
+                self._call_stats.count_damage(error)
             if isinstance(error, StorageError):
                 logger.error("rpc.refused", extra={"method": path, "error": str(error)})
             return wire_status(error)

@@ -41,6 +41,13 @@ def wide_varint(value: int) -> bytes:
     return pairs[value & mask] + pairs[value >> PAIR_BITS & mask] + _LAST[value >> 2 * PAIR_BITS]
 
 
+def wider_varint(value: int) -> bytes:
+    """Return a number below 2**49 as a varint of seven bytes."""
+    pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
+    low = pairs[value & mask] + pairs[value >> bits & mask]
+    return low + pairs[value >> 2 * bits & mask] + _LAST[value >> 3 * bits]
+
+
 def encode_sent(sent: Sent) -> bytes:
     """Hot: return the SendMessageResponse of a request.
 

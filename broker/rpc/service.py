@@ -7,22 +7,27 @@ its response itself. Transports (grpcio_server.py) read these tables and know no
 Classes of calls keep each other's calls from starving: parked polls never keep a send out.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from inspect import isawaitable
 from typing import Any, Final
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.errors import BrokerError, Draining, RequestError, TooManyRequests
+from broker.model.cold_read import ColdRead
+from broker.model.errors import BrokerError, DiskSlow, Draining, RequestError, TooManyRequests
 from broker.model.stats import Counter, Gauge
 from broker.rpc.call import Call
 
 Handler = Callable[[Any, Call], Any]
 """(request message, call) -> answer, or an awaitable of it."""
 
+COLD_READS_MAX: Final = 1_000
+"""Reads of old bytes one call may cost; memory that drops them as fast as they come ends it."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
 """Bytes of a request without bodies: names, numbers and a filter need far less."""
 
@@ -43,6 +48,10 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.ADMIN: 64,
 }
 """Calls under way at once, by class."""
+
+
+PATIENT_CLASSES: Final = frozenset({CallClass.QUERY, CallClass.ADMIN})
+"""Calls that look at old messages one by one; pulls read theirs in one go (pull_message.py)."""
 
 
 @dataclass(eq=False)
@@ -111,7 +120,43 @@ def method(
     """Return a method of a proto's service, with the messages the proto says."""
     found = descriptor.methods_by_name[name]
     request, response = GetMessageClass(found.input_type), GetMessageClass(found.output_type)
+    if call_class in PATIENT_CLASSES:
+        handler = patient_handler(handler)
     return Method(name, request, response, handler, call_class, request_size_max)
+
+
+def patient_handler(handler: Handler) -> Handler:
+    """Return a handler that lets old bytes be read off the event loop, then asks again.
+
+    Shape    the handler changes nothing before it raises ColdRead
+    """
+
+    def call_once(request: Any, call: Call) -> Any:
+        try:
+            answer = handler(request, call)
+        except ColdRead as cold:
+            return _call_again(handler, request, call, cold)
+        return _awaited(answer, handler, request, call) if isawaitable(answer) else answer
+
+    return call_once
+
+
+async def _awaited(answer: Awaitable[Any], handler: Handler, request: Any, call: Call) -> Any:
+    try:
+        return await answer
+    except ColdRead as cold:
+        return await _call_again(handler, request, call, cold)
+
+
+async def _call_again(handler: Handler, request: Any, call: Call, cold: ColdRead) -> Any:
+    for _ in range(COLD_READS_MAX):
+        await asyncio.to_thread(cold.fetch)
+        try:
+            answer = handler(request, call)
+            return await answer if isawaitable(answer) else answer
+        except ColdRead as another:
+            cold = another
+    raise DiskSlow(tries=COLD_READS_MAX)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from broker.filter.tag import TagFilter
 from broker.format.properties import decode_properties
 from broker.format.record import split_record
+from broker.model.cold_read import ColdRead
 from broker.model.message import TAGS
 from broker.model.results import PullResult, PullStatus
 from broker.model.stats import Counter, Gauge
@@ -90,6 +91,19 @@ class PullStore(Protocol):
     ) -> PullResult:
         """Return records as one piece of bytes."""
 
+    async def pull_cold(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        /,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        accept: Callable[[int], bool] | None = None,
+    ) -> PullResult:
+        """Return what `pull` does, from where reading has to wait for the disk."""
+
     def arrivals(self, topic: str, queue_id: int, /) -> ArrivalMark:
         """Return the mark that rises when a message can be pulled."""
 
@@ -134,20 +148,47 @@ class Pull:
     def pull_now(self, request: PullRequest, *, joined: bool = False) -> PullResult:
         """Return what is there, without waiting; `joined` as far as the filter allows it.
 
-        Errors   Corruption
+        Errors   Corruption; ColdRead: `pull_cold` will do
         """
-        wanted = request.wanted
+        wanted, store = request.wanted, self._store
         if not wanted.is_everything:
-            result = self._pull_matching(request)
-        else:
-            read = self._store.pull_joined if joined else self._store.pull
-            result = read(
+            found = store.pull(
                 request.topic,
                 request.queue_id,
                 request.queue_offset,
                 max_messages=request.max_messages,
                 max_bytes=request.max_bytes,
+                accept=wanted.matches_code,
             )
+            return self._counted(request, _matching(request, found))
+        read = store.pull_joined if joined else store.pull
+        result = read(
+            request.topic,
+            request.queue_id,
+            request.queue_offset,
+            max_messages=request.max_messages,
+            max_bytes=request.max_bytes,
+        )
+        return self._counted(request, result)
+
+    async def pull_cold(self, request: PullRequest) -> PullResult:
+        """Return what is there, old messages included, which the disk has to be asked for.
+
+        Errors   Corruption
+        """
+        wanted = request.wanted
+        found = await self._store.pull_cold(
+            request.topic,
+            request.queue_id,
+            request.queue_offset,
+            max_messages=request.max_messages,
+            max_bytes=request.max_bytes,
+            accept=None if wanted.is_everything else wanted.matches_code,
+        )
+        result = found if wanted.is_everything else _matching(request, found)
+        return self._counted(request, result)
+
+    def _counted(self, request: PullRequest, result: PullResult) -> PullResult:
         if result.records:
             labels = self._labels_of(request.topic, request.group)
             self.messages_out.add(labels, result.record_count)
@@ -178,7 +219,10 @@ class Pull:
                 await asyncio.sleep(0)
             elif not await self._arrival(request, deadline):
                 break
-            result = self.pull_now(request, joined=joined)
+            try:
+                result = self.pull_now(request, joined=joined)
+            except ColdRead:
+                result = await self.pull_cold(request)
         if has_scanned and _is_at_end(request, result):
             return result._replace(status=PullStatus.NO_MATCHED_MESSAGE)
         return result
@@ -188,23 +232,6 @@ class Pull:
         self._is_draining = True
         for waiter in list(self._parked):
             _send_away(waiter)
-
-    def _pull_matching(self, request: PullRequest) -> PullResult:
-        """Return what carries a wanted tag: hashes choose, then the tags themselves."""
-        result = self._store.pull(
-            request.topic,
-            request.queue_id,
-            request.queue_offset,
-            max_messages=request.max_messages,
-            max_bytes=request.max_bytes,
-            accept=request.wanted.matches_code,
-        )
-        matches_tag = request.wanted.matches_tag
-        records = [record for record in result.records if matches_tag(_tag_of(record))]
-        if len(records) == len(result.records):
-            return result
-        status = result.status if records else PullStatus.NO_MATCHED_MESSAGE
-        return result._replace(status=status, records=records, record_count=len(records))
 
     async def _arrival(self, request: PullRequest, deadline: float) -> bool:
         """Wait for the first message behind the request's offset; False when there will be none."""
@@ -233,6 +260,16 @@ class Pull:
             if shown == group:
                 self._labels[topic, group] = labels
         return labels
+
+
+def _matching(request: PullRequest, result: PullResult) -> PullResult:
+    """Return what carries a wanted tag: hashes have chosen, the tags themselves decide."""
+    matches_tag = request.wanted.matches_tag
+    records = [record for record in result.records if matches_tag(_tag_of(record))]
+    if len(records) == len(result.records):
+        return result
+    status = result.status if records else PullStatus.NO_MATCHED_MESSAGE
+    return result._replace(status=status, records=records, record_count=len(records))
 
 
 def _is_at_end(request: PullRequest, result: PullResult) -> bool:

@@ -35,7 +35,7 @@ from broker.model.errors import (
 )
 from broker.model.message import KEY_SEPARATOR, PutAddress, PutRow
 from broker.model.results import PutStatus
-from broker.model.stats import Counter
+from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
 from broker.model.system_topics import DEFAULT_TOPIC, is_group_topic, is_system_topic
 from broker.model.topic_names import (
     PROPERTY_COUNT_MAX,
@@ -99,7 +99,7 @@ class Send:
 
     __slots__ = (
         "_clock", "_heads", "_key_maker", "_properties_max", "_random", "_rules", "_store", "_tail",
-        "messages_in", "stats", "throughput_in",
+        "message_size", "messages_in", "stats", "throughput_in",
     )  # fmt: skip
 
     def __init__(
@@ -123,9 +123,12 @@ class Send:
         labels = ("topic", "message_type", "is_system")
         self.messages_in = Counter("rocketmq_messages_in_total", "Messages stored.", labels)
         self.throughput_in = Counter(
-            "rocketmq_throughput_in_total", "Bytes of bodies stored.", labels
+            "rocketmq_throughput_in_total", "Bytes of records stored.", labels
         )
-        self.stats = [self.messages_in, self.throughput_in]
+        self.message_size = Histograms(
+            "rocketmq_message_size", "Stored bytes of messages.", MESSAGE_SIZE_BUCKETS, labels
+        )
+        self.stats: list[Stat] = [self.messages_in, self.throughput_in, self.message_size]
 
     async def send(self, drafts: list[Draft], *, wait: bool) -> Sent:
         """Store the messages of one request next to each other in one queue.
@@ -146,12 +149,14 @@ class Send:
         if not config.is_writable:
             raise TopicNotWritable(topic=topic, permission=config.permission)
         queue_id = self._choose_queue(config, drafts)
-        rows, size_sum = self._rows(topic, drafts, wait)
+        rows, _ = self._rows(topic, drafts, wait)
         address = PutAddress(topic, queue_id, self._rules.store_host)
         result = await self._store.put_batch(address, rows, wait=wait)
         labels = (topic, "fifo" if drafts[0][6] else "normal", "false")
         self.messages_in.add(labels, len(rows))
-        self.throughput_in.add(labels, size_sum)
+        stored_bytes = result.end - result.physical_offsets[0]
+        self.throughput_in.add(labels, stored_bytes)
+        self.message_size.at(labels).observe_many(stored_bytes / len(rows), len(rows))
         return Sent(
             topic,
             queue_id,

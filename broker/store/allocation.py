@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file import MappedFile, let_go
 from broker.log.commit_log import CommitLog
 from broker.model.clock import Clock
 from broker.model.errors import DiskFull, StoreFailed
@@ -61,12 +61,20 @@ class Allocation:
         if self.full is not None and self._clock.monotonic_ms() < self._retry_at_ms:
             return
         loop = asyncio.get_running_loop()
-        job = loop.run_in_executor(self._pool, self._log.make_spare, self._own_directory, base)
-        self._job = job
-        job.add_done_callback(self._finish)
+        full = self._log.take_full()
 
-    def _finish(self, job: "asyncio.Future[MappedFile]") -> None:
+        def make() -> MappedFile:
+            for file in full:
+                file.cool()
+            return self._log.make_spare(self._own_directory, base)
+
+        job = loop.run_in_executor(self._pool, make)
+        self._job = job
+        job.add_done_callback(lambda job: self._finish(job, full))
+
+    def _finish(self, job: "asyncio.Future[MappedFile]", full: list[MappedFile]) -> None:
         self._job = None
+        let_go(full)
         if job.cancelled():
             return
         error = job.exception()

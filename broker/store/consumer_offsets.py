@@ -4,6 +4,7 @@ An offset is durable when `commit` returns; many commits share one write of the 
 Source: ConsumerOffsetManager.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,8 @@ from broker.store.durable_table import DurableTable
 from broker.store.metadata import GroupTable
 
 _OFFSETS: Final = "offsetTable"
+_PULL_OFFSETS: Final = "pullOffsetTable"
+"""What a real broker keeps of pull consumers beside it, under the same names."""
 _SEPARATOR: Final = "@"
 
 
@@ -61,6 +64,23 @@ class ConsumerOffsets:
         """Return a group's offset in a queue, None before its first commit."""
         return self._offsets.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
 
+    def all_of(self, group: str) -> dict[str, dict[int, int]]:
+        """Return where a group stands: topic -> queue id -> queue offset."""
+        rows = self._offsets.items()
+        return {_topic_of(name): dict(row) for name, row in rows if _group_of(name) == group}
+
+    def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """Yield (group, topic, queue id -> queue offset) of every group in every topic."""
+        for name, row in self._offsets.items():
+            yield _group_of(name), _topic_of(name), row
+
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """Return the topics each group has an offset in, both in order of their names."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self._offsets):
+            found.setdefault(_group_of(name), []).append(_topic_of(name))
+        return dict(sorted(found.items()))
+
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Set a group's offset in a queue; durable when it returns.
 
@@ -68,9 +88,61 @@ class ConsumerOffsets:
         Errors   IllegalGroup, DiskFull
         Source   ConsumerOffsetManager.commitOffset, SubscriptionGroupManager.findSubscriptionGroup
         """
+        await self.set_many(group, topic, {queue_id: queue_offset})
+
+    async def set_many(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
+        """Set a group's offsets in queues of a topic, all in one write; durable when it returns.
+
+        Effects  a group without a row is made
+        Errors   IllegalGroup, DiskFull
+        """
         await self._groups.ensure(group)
-        queues = self._offsets.setdefault(f"{topic}{_SEPARATOR}{group}", {})
-        queues[queue_id] = queue_offset
+        if queue_offsets:
+            queues = self._offsets.setdefault(f"{topic}{_SEPARATOR}{group}", {})
+            queues.update(queue_offsets)
+            self._touch()
+        await self._durable.saved()
+
+    async def clone(self, source: str, target: str, topic: str) -> None:
+        """Let a group stand where another one stands in a topic; durable when it returns.
+
+        Effects  nothing where the other has no offset; else all the group had there is replaced
+        Errors   IllegalGroup, DiskFull
+        Source   ConsumerOffsetManager.cloneOffset
+        """
+        await self._groups.ensure(target)
+        queues = self._offsets.get(f"{topic}{_SEPARATOR}{source}")
+        if queues:
+            self._offsets[f"{topic}{_SEPARATOR}{target}"] = dict(queues)
+            self._touch()
+        await self._durable.saved()
+
+    async def remove_topic(self, topic: str) -> None:
+        """Forget where anybody stands in a topic; durable when it returns.
+
+        Errors   DiskFull
+        Source   ConsumerOffsetManager.cleanOffsetByTopic
+        """
+        await self._remove(lambda name: _topic_of(name) == topic)
+
+    async def remove_group(self, group: str) -> None:
+        """Forget where a group stands; durable when it returns.
+
+        Errors   DiskFull
+        Source   ConsumerOffsetManager.removeOffset
+        """
+        await self._remove(lambda name: _group_of(name) == group)
+
+    async def _remove(self, is_meant: Callable[[str], bool]) -> None:
+        tables = (self._offsets, self._table.get(_PULL_OFFSETS) or {})
+        found = [(table, name) for table in tables for name in table if is_meant(name)]
+        for table, name in found:
+            del table[name]
+        if found:
+            self._touch()
+        await self._durable.saved()
+
+    def _touch(self) -> None:
         version = self._table.get("dataVersion") or {}
         self._table["dataVersion"] = {
             "counter": int(version.get("counter", 0)) + 1,
@@ -79,4 +151,11 @@ class ConsumerOffsets:
         }
         self._table = dict(sorted(self._table.items()))
         self._durable.touch()
-        await self._durable.saved()
+
+
+def _topic_of(name: str) -> str:
+    return name.partition(_SEPARATOR)[0]
+
+
+def _group_of(name: str) -> str:
+    return name.partition(_SEPARATOR)[2]

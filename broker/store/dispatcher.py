@@ -27,6 +27,10 @@ from broker.model.stats import Histogram
 
 BATCH_MAX: Final = 1_024
 """Records one step dispatches: about 2 ms of the event loop."""
+BATCH_MIN: Final = 8
+SLOW_STEP_SECONDS: Final = 0.01
+"""A step that took longer is followed by one of half as many records: those of a thousand new
+queues make a thousand files."""
 REMEMBERED_MAX: Final = 65_536
 """Entries kept for dispatch; beyond that the log is read instead."""
 RETRY_INTERVAL_MS: Final = 1_000
@@ -47,8 +51,9 @@ class Dispatcher:
     """Moves `dispatched` after `visible`; `arrived` is told which queues grew."""
 
     __slots__ = (
-        "_arrived", "_blocked", "_levels", "_log", "_remembered", "_retry_at_ms", "_tries",
-        "_tries_max", "_views", "dispatched", "failure", "remembered_count", "reput_seconds",
+        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_remembered", "_retry_at_ms",
+        "_tries", "_tries_max", "_views", "dispatched", "failure", "remembered_count",
+        "reput_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +72,7 @@ class Dispatcher:
         self.remembered_count = 0
         """Records that wait for dispatch in memory."""
         self._blocked: tuple[int, list[DispatchEntry]] | None = None
+        self._batch_max = BATCH_MAX
         self._tries = 0
         self._retry_at_ms = 0
         self.dispatched = 0
@@ -84,7 +90,7 @@ class Dispatcher:
         self.remembered_count += len(entries)
 
     def step(self, visible: int, now_ms: int) -> int:
-        """Dispatch at most BATCH_MAX records below `visible`; returns when to be called again.
+        """Dispatch a bounded piece of what lies below `visible`; returns when to be called again.
 
         Returns  now_ms when there is more to do, a later time while a view waits for its next try,
                  else 0
@@ -102,7 +108,12 @@ class Dispatcher:
             return now_ms if self.dispatched < visible else 0
         begun = perf_counter()
         result = self._apply(batch, 0, now_ms, is_retry=False)
-        self.reput_seconds.observe(perf_counter() - begun)
+        taken = perf_counter() - begun
+        self.reput_seconds.observe(taken)
+        if taken > SLOW_STEP_SECONDS:
+            self._batch_max = max(min(len(batch), self._batch_max) // 2, BATCH_MIN)
+        elif self._batch_max < BATCH_MAX:
+            self._batch_max = min(self._batch_max * 2, BATCH_MAX)
         return result or (now_ms if self.dispatched < visible else 0)
 
     def _next_batch(self, visible: int) -> list[DispatchEntry]:
@@ -112,14 +123,14 @@ class Dispatcher:
         if not remembered or not self._follows(remembered[0][0][0]):
             upper = min(visible, remembered[0][0][0]) if remembered else visible
             found = entries_between(
-                self._log, self.dispatched, upper, self._levels, count_max=BATCH_MAX
+                self._log, self.dispatched, upper, self._levels, count_max=self._batch_max
             )
             if not found:  # A file's BLANK at most lies here.
                 self.dispatched = upper
             return found
         batch: list[DispatchEntry] = []
         # A put becomes visible whole, so its entries are taken whole.
-        while remembered and remembered[0][0][0] < visible and len(batch) < BATCH_MAX:
+        while remembered and remembered[0][0][0] < visible and len(batch) < self._batch_max:
             batch += remembered.popleft()
         self.remembered_count -= len(batch)
         return batch

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Final
 
-from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file import MappedFile, let_go
 from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
 from broker.model.clock import Clock
@@ -35,8 +35,8 @@ class Durability:
 
     __slots__ = (
         "_clock", "_fail", "_has_failed", "_job", "_log", "_mark", "_pool", "_settings",
-        "_thorough_at_ms", "_waiting", "checkpoint_bytes", "flush_seconds", "flushed",
-        "flushed_time", "group_messages", "last_time",
+        "_thorough_at_ms", "_waiting", "checkpoint_bytes", "committed_time", "flush_seconds",
+        "flushed", "flushed_time", "group_messages", "last_time",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,8 @@ class Durability:
         self.flushed = Watermark(log.flushed)
         self.last_time = 0
         """Store time of the last record in the log, ms."""
+        self.committed_time = 0
+        """Store time of the last record that lies in its file, ms; kept where there is a pool."""
         self.flushed_time = 0
         """Store time of the last record known to be durable, ms."""
         self.checkpoint_bytes = b""
@@ -85,16 +87,22 @@ class Durability:
 
     def request(self) -> None:
         """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
-        if self._job is not None or self._log.appended <= self._log.flushed:
+        if self._job is not None or self._log.committed <= self._log.flushed:
             return
         if self._has_failed:  # The kernel reports a loss once; another sync would hide it.
             return
-        target, time_ms = self._log.appended, self.last_time
-        files = self._log.dirty_files(target)
+        target = self._log.committed
+        time_ms = self.last_time if self._log.pool is None else self.committed_time
+        files = [file.hold() for file in self._log.dirty_files(target)]
         group, self._waiting = self._waiting, 0
         begun = perf_counter()
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _sync_all, files)
-        self._job.add_done_callback(lambda job: self._finish(job, target, time_ms, group, begun))
+
+        def finish(job: "asyncio.Future[None]") -> None:
+            let_go(files)
+            self._finish(job, target, time_ms, group, begun)
+
+        self._job.add_done_callback(finish)
 
     def _finish(
         self, job: "asyncio.Future[None]", target: int, time_ms: int, group: int, begun: float
@@ -124,7 +132,7 @@ class Durability:
         if settings.flush == FLUSH_SYNC:
             self.request()
             return now_ms + SWEEP_INTERVAL_MS
-        dirty = self._log.appended - self._log.flushed
+        dirty = self._log.committed - self._log.flushed
         is_thorough = now_ms >= self._thorough_at_ms
         if is_thorough:
             self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
@@ -133,11 +141,11 @@ class Durability:
         return now_ms + settings.flush_interval_ms
 
     async def drain(self) -> None:
-        """Return when everything appended so far is durable, or a flush has failed."""
-        while self._log.appended > self._log.flushed and not self._has_failed:
+        """Return when everything committed so far is durable, or a flush has failed."""
+        while self._log.committed > self._log.flushed and not self._has_failed:
             self.request()
             with contextlib.suppress(StoreFailed):  # The store was told already.
-                await self.flushed.reached(self._log.appended)
+                await self.flushed.reached(self._log.committed)
         if self._job is not None:
             await asyncio.wait([self._job])
 

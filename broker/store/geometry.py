@@ -10,7 +10,11 @@ from typing import Any, Final
 from broker.files.disk import Disk
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import INDEX_DIRECTORY
-from broker.log.file_sizes import commit_log_file_size, consume_queue_file_size
+from broker.log.file_sizes import (
+    commit_log_file_size,
+    consume_queue_file_size,
+    extension_file_size,
+)
 from broker.log.index_geometry import complete_geometry, find_geometry
 from broker.log.store_manifest import StoreManifest
 from broker.store.settings import StoreSettings
@@ -18,6 +22,8 @@ from broker.store.settings import StoreSettings
 _SIZE_FIELDS: Final = (
     "commit_log_file_size_bytes",
     "consume_queue_file_size_bytes",
+    "consume_queue_extension",
+    "consume_queue_extension_file_size_bytes",
     "index_slot_count",
     "index_entry_count_max",
     "index_style",
@@ -52,6 +58,10 @@ def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
     queue_size = consume_queue_file_size(disk, settings.directory)
     if queue_size:
         found["consume_queue_file_size_bytes"] = queue_size
+    extension_size = extension_file_size(disk, settings.directory)
+    if extension_size:
+        found["consume_queue_extension"] = True
+        found["consume_queue_extension_file_size_bytes"] = extension_size
     geometry = _found_geometry(settings, disk)
     if geometry is not None:
         found[_SLOTS], found[_ENTRIES] = geometry

@@ -17,26 +17,30 @@ from time import perf_counter
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.format.record import decode_record
+from broker.format.names import OWN_DIRECTORY
 from broker.model.clock import Clock
 from broker.model.errors import (
+    BrokerError,
     BrokerReadOnly,
     Draining,
     RecordTooLarge,
     StoreFailed,
+    TransientPoolEmpty,
 )
-from broker.model.message import PutAddress, PutRow, StoredMessage
+from broker.model.message import PutAddress, PutRow
 from broker.model.offsets import QueueKey
-from broker.model.results import Bound, PullResult, PutResult, PutStatus, QueryResult
-from broker.model.stats import Counter, Gauge, Histogram
-from broker.store import reader
+from broker.model.results import PutResult, PutStatus
+from broker.model.stats import Stat
 from broker.store.allocation import Allocation
-from broker.store.arrivals import Arrivals
+from broker.store.commit import Commit
 from broker.store.consumer_offsets import ConsumerOffsets
 from broker.store.dispatcher import Dispatcher, DispatchPoint
 from broker.store.durability import Durability
+from broker.store.expiry import Expiry
 from broker.store.metadata import GroupTable, TopicTable
-from broker.store.query import Query
+from broker.store.reading.query import Query
+from broker.store.reading.reads import Reads
+from broker.store.removed_queues import RemovedQueues
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.store_gauges import store_gauges
 from broker.store.structures import Structures
@@ -54,30 +58,48 @@ DISPATCH_TURN_SECONDS: Final = 0.005
 logger = logging.getLogger(__name__)
 
 
-class MessageStore:
+class MessageStore(Reads):
     """One store directory, opened for writing."""
 
     __slots__ = (
-        "_allocation", "_appended", "_arrivals", "_disk", "_dispatcher", "_durability", "_point",
-        "_pool", "_query", "_tasks", "_view_flush", "_writer", "clock", "failure", "groups",
-        "offsets", "settings", "state", "stats", "structures", "topics",
+        "_allocation", "_commit", "_committed", "_durability", "_extension_failures", "_point",
+        "_pool", "_refusal", "_removed", "_state", "_tasks", "_view_flush", "_writer", "clock",
+        "expiry", "failure", "groups", "offsets", "settings", "state_since_ms", "stats",
+        "tell_retention", "topics",
     )  # fmt: skip
 
     def __init__(self, settings: StoreSettings, clock: Clock, disk: Disk) -> None:
+        super().__init__(disk, settings.directory)
         self.settings = settings
         self.clock = clock
-        self._disk = disk
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
         self._tasks: list[asyncio.Task[None]] = []
-        self._arrivals = Arrivals()
         self._point = DispatchPoint()
         self.topics = TopicTable(disk, settings.directory, clock, self._pool)
         self.groups = GroupTable(disk, settings.directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, settings.directory, clock, self._pool, self.groups)
-        self.state = "starting"
-        """starting, recovering, running, draining or failed."""
-        self.stats: list[Counter | Gauge | Histogram] = []
+        self._extension_failures = 0
+        self._refusal: BrokerError | None = None
+        self._removed = RemovedQueues(disk, settings.directory / OWN_DIRECTORY, self._pool)
+        self._state = "starting"
+        self.state_since_ms = clock.wall_ms()
+        """Since when it is in its state, wall time; being read-only is none of its own."""
+        self.tell_retention: Callable[[], str] = lambda: "off"
+        """What `retention_status` asks."""
+        self.stats: list[Stat] = []
         """What metrics show of the store; filled by `open`."""
+
+    @property
+    def state(self) -> str:
+        """starting, recovering, running, read_only, draining or failed."""
+        if self._state == "running" and not self.is_writable:
+            return "read_only"
+        return self._state
+
+    def enter(self, state: str) -> None:
+        """Be in another state from now on."""
+        self._state = state
+        self.state_since_ms = self.clock.wall_ms()
 
     # -- opening and closing -------------------------------------------------------------------
     async def open(self) -> None:
@@ -89,17 +111,23 @@ class MessageStore:
         self.structures = parts = Structures(self.settings, self._disk)
         try:
             self.settings = parts.settings
-            self.state = "recovering"
+            self.enter("recovering")
+            self._removed.load()
+            parts.queues.removed = self._removed.next_offsets()
+            numbers = parts.recovery.numbers
+            self.stats = [*numbers.stats]
             for share in parts.recover():
+                numbers.progress = share
                 logger.debug("recovery.progress", extra={"share": share})
                 await asyncio.sleep(0)
             self._load_tables()
             self._start(parts)
             parts.directory.mark_running(self._disk.own_process_id())
+            numbers.end()
         except BaseException:
             parts.close()
             raise
-        self.state = "running"
+        self.enter("running")
         self._run(self._dispatch_loop(), self._flush_loop())
         self._allocation.request()
         plan = parts.recovery.plan
@@ -117,16 +145,21 @@ class MessageStore:
     def _start(self, parts: Structures) -> None:
         """Build what moves: offsets, flushing, dispatching, allocation."""
         log, queues, settings, clock = parts.log, parts.queues, self.settings, self.clock
-        self._appended = Watermark(log.appended)
+        self._committed = Watermark(log.committed)
         self._durability = Durability(log, parts.mark, settings, clock, self._fail)
         self._durability.checkpoint_bytes = parts.mark.checkpoint
         self._durability.last_time = parts.recovery.last_time
         self._durability.flushed_time = parts.recovery.last_time
+        self._durability.committed_time = parts.recovery.last_time
+        self._commit = Commit(log, self._durability, settings, self._committed.advance, self._fail)
         views = (queues, parts.index)
         self._dispatcher = Dispatcher(log, views, parts.levels, self._notify)
         self._dispatcher.dispatched = log.appended
         self._point = DispatchPoint(parts.recovery.last_record, parts.recovery.last_time)
-        self._view_flush = ViewFlush(parts, self._durability, lambda: self._point, self._fail)
+        self._view_flush = ViewFlush(
+            parts, self._disk, self._durability, lambda: self._point, self._fail
+        )
+        self.expiry = Expiry(parts, self._disk, lambda: self._dispatcher.dispatched)
         self._allocation = Allocation(log, parts.own_directory, clock, self._fail)
         self._query = Query(log, parts.index)
         self._writer = Writer(
@@ -138,9 +171,11 @@ class MessageStore:
             property_crc=settings.property_crc,
             busy_timeout_ms=settings.busy_timeout_ms,
         )
+        self._writer.next_offsets.update(self._removed.next_offsets())
         self._writer.next_offsets.update((k, q.max_offset) for k, q in queues.queues.items())
         self.stats = [
             *store_gauges(self),
+            *parts.recovery.numbers.stats,
             *queues.stats,
             *parts.index.stats,
             *self._query.stats,
@@ -148,6 +183,7 @@ class MessageStore:
             self._writer.lock.hold_seconds,
             self._writer.append_seconds,
             self._durability.flush_seconds,
+            *self._view_flush.flush_seconds.values(),
             self._durability.group_messages,
             self._dispatcher.reput_seconds,
         ]
@@ -165,7 +201,7 @@ class MessageStore:
 
     def _fail(self, error: StoreFailed) -> None:
         """Stop everything: nothing is acknowledged any more, the process has to end."""
-        self.state = "failed"
+        self.enter("failed")
         if not self.failure.done():
             logger.critical("store.failed", extra={"reason": str(error)})
             self.failure.set_exception(error)
@@ -175,8 +211,8 @@ class MessageStore:
 
     def drain(self) -> None:
         """Refuse further puts and send everyone away who waits for messages."""
-        if self.state == "running":
-            self.state = "draining"
+        if self._state == "running":
+            self.enter("draining")
         self._arrivals.release()
 
     async def close(self) -> None:
@@ -184,6 +220,7 @@ class MessageStore:
         self.drain()
         parts = self.structures
         if not self.failure.done():
+            await self._commit.drain()
             await self._durability.drain()
             while self._dispatcher.dispatched < parts.log.flushed and not self._dispatcher.failure:
                 self._dispatch_step()
@@ -194,8 +231,10 @@ class MessageStore:
         await self._allocation.close()
         if not self.failure.done():
             await self._view_flush.finish()
+        self._commit.close()
         self._durability.close()
-        self._pool.shutdown()
+        for pool in (self._pool, self._cold_pool, self.expiry):
+            pool.shutdown()
         is_complete = self._dispatcher.dispatched >= parts.log.appended
         if not self.failure.done() and is_complete:
             parts.write_manifest(parts.closed_state())
@@ -224,10 +263,13 @@ class MessageStore:
             raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
         self._check_writable()
         while not log.has_room(size_sum):
+            if log.spare_base is None:
+                raise TransientPoolEmpty(count=self.settings.transient_pool_file_count)
             await self._allocation.room()
             self._check_writable()
         result = self._writer.append(address, rows, sizes)
-        self._appended.advance(result.end)
+        if log.pool is None:
+            self._committed.advance(result.end)
         if log.spare_base is not None:
             self._allocation.request()
         if wait and self.settings.flush == FLUSH_SYNC:
@@ -236,17 +278,38 @@ class MessageStore:
         return result
 
     def _check_writable(self) -> None:
-        if self.state != "running":
+        if self._state != "running":
             if self.failure.done():
                 raise StoreFailed(why="it has failed before")
             raise Draining()
         if self._dispatcher.failure is not None:
             raise BrokerReadOnly(why=str(self._dispatcher.failure))
+        if self._refusal is not None:
+            raise self._refusal
+
+    def refuse(self, refusal: BrokerError | None) -> None:
+        """Answer puts with this error from now on; None: take them again."""
+        if (refusal is None) != (self._refusal is None):
+            event = "store.resumed" if refusal is None else "store.refused"
+            logger.warning(event, extra={"reason": str(refusal or "")})
+        self._refusal = refusal
+
+    @property
+    def recovered_share(self) -> float:
+        """How much of recovery is done, 0 to 1."""
+        parts: Structures | None = getattr(self, "structures", None)  # none before it is locked
+        return 0.0 if parts is None else parts.recovery.numbers.progress
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a put of the usual size would be taken now."""
+        is_blocked = self._refusal or self._dispatcher.failure or self._allocation.full
+        return self._state == "running" and is_blocked is None
 
     # -- flushing and dispatching --------------------------------------------------------------
     @property
     def _visible(self) -> Watermark:
-        return self._durability.flushed if self.settings.flush == FLUSH_SYNC else self._appended
+        return self._durability.flushed if self.settings.flush == FLUSH_SYNC else self._committed
 
     async def _dispatch_loop(self) -> None:
         while True:
@@ -263,7 +326,13 @@ class MessageStore:
             await asyncio.sleep(pause_ms / 1000)
 
     def _dispatch_step(self) -> int:
-        return self._dispatcher.step(self._visible.value, self.clock.monotonic_ms())
+        again_at_ms = self._dispatcher.step(self._visible.value, self.clock.monotonic_ms())
+        failures = self.structures.queues.extension_failures
+        if failures > self._extension_failures:
+            if not self._extension_failures:
+                logger.warning("extension.failed", extra={"effect": "plain tags codes are stored"})
+            self._extension_failures = failures
+        return again_at_ms
 
     def _notify(self, keys: set[QueueKey], point: DispatchPoint) -> None:
         self._point = point
@@ -275,6 +344,8 @@ class MessageStore:
 
     async def _flush_loop(self) -> None:
         steps: list[Callable[[int], int]] = [self._durability.step, self._view_flush.step]
+        if self.structures.log.pool is not None:
+            steps.insert(0, self._commit.step)
         due = [0] * len(steps)
         while not self.failure.done():
             now_ms = self.clock.monotonic_ms()
@@ -283,118 +354,29 @@ class MessageStore:
                     due[number] = step(now_ms)
             await asyncio.sleep(max(min(due) - now_ms, 1) / 1000)
 
-    # -- numbers -------------------------------------------------------------------------------
-    @property
-    def appended(self) -> int:
-        """Physical offset behind the last record."""
-        return self.structures.log.appended
+    # -- for operators -------------------------------------------------------------------------
+    async def remove_topic(self, topic: str) -> None:
+        """Remove the queues of a topic; its messages stay in the log until retention takes them.
 
-    @property
-    def flushed(self) -> int:
-        """Physical offset below which everything is durable."""
-        return self.structures.log.flushed
+        A topic made again under this name goes on behind the old queue offsets. Nobody may send to
+        the topic any more.
+        Errors   DiskFull
+        """
+        end = self.appended
+        while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
+            await asyncio.sleep(DISPATCH_PAUSE_MS / 1000)
+        next_offsets = self._writer.next_offsets
+        ends = {queue_id: end for (name, queue_id), end in next_offsets.items() if name == topic}
+        await self._removed.add(topic, ends)
+        self.structures.queues.removed = self._removed.next_offsets()
+        await self.expiry.drop_queues(topic)
 
-    @property
-    def dispatched(self) -> int:
-        """Physical offset up to which every view has every record."""
-        return self._dispatcher.dispatched
+    def retention_status(self) -> str:
+        """Return what retention is doing."""
+        return self.tell_retention()
 
-    @property
-    def behind_count(self) -> int:
-        """Records that wait for dispatch in memory."""
-        return self._dispatcher.remembered_count
-
-    @property
-    def min_offset(self) -> int:
-        """Physical offset of the oldest file."""
-        return self.structures.log.min_offset
-
-    # -- reading -------------------------------------------------------------------------------
-    def pull(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        *,
-        max_messages: int,
-        max_bytes: int,
-        accept: Callable[[int], bool] | None = None,
-    ) -> PullResult:
-        """Return records of a queue from an offset on (store/reader.py)."""
-        log, queue = self.structures.log, self.structures.queues.find(topic, queue_id)
-        return reader.pull(
-            log, queue, queue_offset, max_messages=max_messages, max_bytes=max_bytes, accept=accept
-        )
-
-    def pull_joined(
-        self, topic: str, queue_id: int, queue_offset: int, *, max_messages: int, max_bytes: int
-    ) -> PullResult:
-        """Return the same with all records joined into one."""
-        log, queue = self.structures.log, self.structures.queues.find(topic, queue_id)
-        return reader.pull_joined(
-            log, queue, queue_offset, max_messages=max_messages, max_bytes=max_bytes
-        )
-
-    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
-        queue = self.structures.queues.find(topic, queue_id)
-        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
-
-    def arrivals(self, topic: str, queue_id: int) -> Watermark:
-        """Return the mark that rises with the queue's max offset, for those who wait."""
-        return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
-
-    def query(
-        self,
-        topic: str,
-        key: str,
-        *,
-        count_max: int,
-        begin_ms: int,
-        end_ms: int,
-        cursor: str = "",
-        index_type: str = "",
-    ) -> QueryResult:
-        """Return one page of messages by key, newest first (store/query.py)."""
-        begun = perf_counter()
-        result = self._query.by_key(
-            topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, cursor=cursor,
-            index_type=index_type,
-        )  # fmt: skip
-        self._query.seconds.observe(perf_counter() - begun)
-        return result
-
-    def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
-        """Return the newest message whose unique key this is."""
-        cursor, is_complete = "", False
-        while not is_complete:
-            page = self.query(topic, key, count_max=16, begin_ms=0, end_ms=2**62, cursor=cursor)
-            found = next((m for m in page.messages if m.unique_key == key), None)
-            if found is not None:
-                return found
-            cursor, is_complete = page.next_cursor, page.complete
-        return None
-
-    def message_at(self, physical_offset: int) -> StoredMessage | None:
-        """Return the visible record that starts at an offset, None when none starts there."""
-        log = self.structures.log
-        if not log.min_offset <= physical_offset < self._dispatcher.dispatched:
-            return None
-        size = log.record_size_at(physical_offset)
-        if size is None:
-            return None
-        return decode_record(reader.read_record(log, physical_offset, size))
-
-    def queue_offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
-        """Return where a queue stands at a time (store/reader.py); 0 for an empty queue."""
-        queue = self.structures.queues.find(topic, queue_id)
-        if queue is None:
-            return 0
-        return reader.queue_offset_by_time(self.structures.log, queue, time_ms, bound)
-
-    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Return the store time of a message in ms, None when there is none."""
-        queue = self.structures.queues.find(topic, queue_id)
-        if queue is None:
-            return None
-        return reader.store_time_at(self.structures.log, queue, queue_offset)
+    async def flush(self) -> int:
+        """Make everything that was appended durable; returns up to where it is, in bytes."""
+        await self._commit.drain()
+        await self._durability.drain()
+        return self.flushed

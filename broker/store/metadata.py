@@ -6,14 +6,20 @@ Source: TopicConfigManager, SubscriptionGroupManager.
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, GROUPS_FILE, TOPICS_FILE
 from broker.format.table_json import decode_table, encode_table
 from broker.model.clock import Clock
-from broker.model.errors import IllegalNumber, TopicExists
+from broker.model.errors import (
+    GroupExists,
+    GroupNotFound,
+    IllegalNumber,
+    TopicExists,
+    TopicNotFound,
+)
 from broker.model.system_topics import is_group_topic, is_system_topic
 from broker.model.topic_names import check_group, check_topic
 from broker.store.durable_table import DurableTable
@@ -21,6 +27,7 @@ from broker.store.durable_table import DurableTable
 PERMISSION_READ: Final = 4
 PERMISSION_WRITE: Final = 2
 PERMISSION_INHERIT: Final = 1
+PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
 QUEUE_COUNT_MAX: Final = 1_024
 """More queues than this in one topic serve nobody and cost a file each."""
 
@@ -44,6 +51,16 @@ _GROUP_DEFAULTS: Final[dict[str, Any]] = {
     "retryQueueNums": 1,
     "whichBrokerWhenConsumeSlowly": 1,
 }
+_GROUP_MEMBERS: Final = {
+    "is_enabled": "consumeEnable",
+    "is_fifo": "consumeMessageOrderly",
+    "is_broadcast_enabled": "consumeBroadcastEnable",
+    "begins_at_min": "consumeFromMinEnable",
+    "retry_max": "retryMaxTimes",
+    "retry_queue_count": "retryQueueNums",
+    "consume_timeout_minutes": "consumeTimeoutMinute",
+}
+"""What the file calls each of a group's settings (SubscriptionGroupConfig)."""
 
 
 class TopicConfig:
@@ -101,13 +118,20 @@ class _ConfigTable:
         self._table[self._member][name] = row
 
     async def put(self, name: str, row: dict[str, Any]) -> None:
+        self.note(name, row)
+        await self._changed()
+
+    async def drop(self, name: str) -> None:
+        self._table[self._member].pop(name, None)
+        await self._changed()
+
+    async def _changed(self) -> None:
         version = self._table.get("dataVersion") or {}
         self._table["dataVersion"] = {
             "counter": int(version.get("counter", 0)) + 1,
             "stateVersion": int(version.get("stateVersion", 0)),
             "timestamp": self._clock.wall_ms(),
         }
-        self.note(name, row)
         self._table = dict(sorted(self._table.items()))
         self._durable.touch()
         await self.saved()
@@ -154,10 +178,7 @@ class TopicTable:
         Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), DiskFull
         """
         check_topic(topic)
-        if not 1 <= queue_count <= QUEUE_COUNT_MAX:
-            raise IllegalNumber(
-                field="queue count", value=queue_count, lower=1, upper=QUEUE_COUNT_MAX
-            )
+        _check_queue_count("queue count", queue_count)
         wanted = attributes or {}
         existing = self._topics.get(topic)
         if existing is not None:
@@ -171,12 +192,69 @@ class TopicTable:
         await self._table.put(topic, config.fields)
         return config
 
+    async def update(
+        self,
+        topic: str,
+        *,
+        read_queue_count: int | None = None,
+        write_queue_count: int | None = None,
+        permission: int | None = None,
+        order: bool | None = None,
+        attributes: dict[str, str] | None = None,
+    ) -> TopicConfig:
+        """Change what is given of a topic, None keeps the rest; durable when it returns.
+
+        attributes   take the place of all it has
+        Errors   TopicNotFound, IllegalNumber, DiskFull
+        Source   TopicConfigManager.updateTopicConfig
+        """
+        existing = self._topics.get(topic)
+        if existing is None:
+            raise TopicNotFound(topic=topic)
+        for field, count in (
+            ("read queue count", read_queue_count),
+            ("write queue count", write_queue_count),
+        ):
+            if count is not None:
+                _check_queue_count(field, count)
+        if permission is not None and not 0 <= permission <= PERMISSION_MAX:
+            raise IllegalNumber(field="permission", value=permission, lower=0, upper=PERMISSION_MAX)
+        given = {
+            "readQueueNums": read_queue_count,
+            "writeQueueNums": write_queue_count,
+            "perm": permission,
+            "order": order,
+            "attributes": attributes,
+        }
+        row = {**existing.fields, **{k: v for k, v in given.items() if v is not None}}
+        if row == existing.fields:
+            await self._table.saved()
+            return existing
+        config = self._topics[topic] = TopicConfig(topic, row)
+        await self._table.put(topic, row)
+        return config
+
+    async def remove(self, topic: str) -> None:
+        """Forget a topic, if it is there; durable when it returns.
+
+        Errors   DiskFull
+        Source   TopicConfigManager.deleteTopicConfig
+        """
+        if self._topics.pop(topic, None) is not None:
+            await self._table.drop(topic)
+        await self._table.saved()
+
     def adopt(self, topic: str, queue_count: int) -> None:
         """Know a topic whose row is missing while it has queues; written with the next change."""
         if topic not in self._topics:
             row = topic_row(topic, queue_count, PERMISSION_READ | PERMISSION_WRITE, {})
             self._topics[topic] = TopicConfig(topic, row)
             self._table.note(topic, row)
+
+
+def _check_queue_count(field: str, count: int) -> None:
+    if not 1 <= count <= QUEUE_COUNT_MAX:
+        raise IllegalNumber(field=field, value=count, lower=1, upper=QUEUE_COUNT_MAX)
 
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
@@ -200,6 +278,44 @@ def topic_row(
     }
 
 
+class GroupSettings(NamedTuple):
+    """What of a group may be set; None: as it is, or as RocketMQ makes it.
+
+    retry_max   deliveries after the first one
+    """
+
+    is_enabled: bool | None = None
+    is_fifo: bool | None = None
+    is_broadcast_enabled: bool | None = None
+    begins_at_min: bool | None = None
+    retry_max: int | None = None
+    retry_queue_count: int | None = None
+    consume_timeout_minutes: int | None = None
+
+    def members(self) -> dict[str, Any]:
+        """Return what is set, as the file calls it."""
+        pairs = self._asdict().items()
+        return {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
+
+
+class GroupConfig:
+    """One group as its table has it; `fields` is the row of the file, not changed afterwards."""
+
+    __slots__ = ("fields", "name", "settings")
+
+    def __init__(self, name: str, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.name = name
+        row = {**_GROUP_DEFAULTS, **fields}
+        self.settings = GroupSettings(**{ours: row[its] for ours, its in _GROUP_MEMBERS.items()})
+        """All of them, none is None."""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Attributes without the leading plus."""
+        return dict(self.fields.get("attributes") or {})
+
+
 class GroupTable:
     """All consumer groups of a store."""
 
@@ -208,14 +324,18 @@ class GroupTable:
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         path = directory / CONFIG_DIRECTORY / GROUPS_FILE
         self._table = _ConfigTable(disk, path, _GROUPS, clock, pool)
-        self._groups: dict[str, dict[str, Any]] = {}
+        self._groups: dict[str, GroupConfig] = {}
 
     def load(self) -> None:
         """Read the table.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._groups = self._table.load()
+        self._groups = {name: GroupConfig(name, row) for name, row in self._table.load().items()}
+
+    def find(self, group: str) -> GroupConfig | None:
+        """Return a group, None when nobody made it."""
+        return self._groups.get(group)
 
     def names(self) -> list[str]:
         """Return all group names, sorted."""
@@ -228,5 +348,45 @@ class GroupTable:
         """
         if group not in self._groups:
             check_group(group)
-            await self._table.put(group, {**_GROUP_DEFAULTS, "groupName": group})
+            await self._put(group, {**_GROUP_DEFAULTS, "groupName": group})
         await self._table.saved()
+
+    async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
+        """Make a group; durable when it returns. The same group once more changes nothing.
+
+        Errors   IllegalGroup, GroupExists (with other settings), DiskFull
+        """
+        check_group(group)
+        row = {**_GROUP_DEFAULTS, "groupName": group, **settings.members()}
+        existing = self._groups.get(group)
+        if existing is None:
+            return await self._put(group, row)
+        if existing.settings != GroupConfig(group, row).settings:
+            raise GroupExists(group=group)
+        await self._table.saved()
+        return existing
+
+    async def update(self, group: str, settings: GroupSettings) -> GroupConfig:
+        """Change what is set of a group; durable when it returns.
+
+        Errors   GroupNotFound, DiskFull
+        """
+        existing = self._groups.get(group)
+        if existing is None:
+            raise GroupNotFound(group=group)
+        return await self._put(group, {**existing.fields, **settings.members()})
+
+    async def remove(self, group: str) -> None:
+        """Forget a group, if it is there; durable when it returns.
+
+        Errors   DiskFull
+        Source   SubscriptionGroupManager.deleteSubscriptionGroupConfig
+        """
+        if self._groups.pop(group, None) is not None:
+            await self._table.drop(group)
+        await self._table.saved()
+
+    async def _put(self, group: str, row: dict[str, Any]) -> GroupConfig:
+        config = self._groups[group] = GroupConfig(group, row)
+        await self._table.put(group, row)
+        return config

@@ -38,6 +38,20 @@ class StoreSettings:
     view_flush_thorough_interval_ms: int = 10_000
     """RocketMQ: 60 s; sooner here: it bounds what a restart after a crash dispatches again."""
     busy_timeout_ms: int = 1_000
+    transient_pool: bool = False
+    """Append to locked memory and write it to the file in larger pieces; async flush only."""
+    transient_pool_file_count: int = 5
+    commit_interval_ms: int = 200
+    commit_least_pages: int = 4
+    commit_thorough_interval_ms: int = 200
+    warm_files: bool = False
+    """Touch and lock the pages of the next commit-log file before it is written to."""
+    consume_queue_extension: bool = False
+    """Write extension units for new messages; those of an existing store are always read."""
+    consume_queue_extension_file_size_bytes: int = 48 * 1024 * 1024
+    open_queue_files_max: int = 16_384
+    """Consume-queue files kept open; the least used is closed for the next one. Never more than
+    half of what the process may open."""
     property_crc: bool = False
     max_message_size_bytes: int = 4 * 1024 * 1024
     delay_levels: str = ""

@@ -14,7 +14,9 @@ STATES: Final = ("starting", "recovering", "running", "read_only", "draining", "
 class StoreNumbers(Protocol):
     """The numbers of a store that gauges are made of; offsets in bytes of the log."""
 
-    state: str
+    @property
+    def state(self) -> str:
+        """Which of STATES it is in."""
 
     @property
     def appended(self) -> int:

@@ -8,41 +8,70 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from broker.files.disk import Disk
+from broker.files.open_files import OpenFiles
+from broker.files.transient_pool import TransientPool
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import (
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     zone_from_name,
 )
 from broker.log.checkpoint import Checkpoint
 from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable
+from broker.log.consume_queue_table import ConsumeQueueTable, Extension
 from broker.log.flushed_mark import FlushedMark
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import writer_style
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from broker.model.errors import IllegalConfig
 from broker.model.offsets import QueueKey
-from broker.store.completeness import missing_from_list, missing_from_log
 from broker.store.geometry import settle_sizes
-from broker.store.recovery import Recovery
-from broker.store.settings import StoreSettings
+from broker.store.recovering.completeness import missing_from_list, missing_from_log
+from broker.store.recovering.recovery import Recovery
+from broker.store.settings import FLUSH_SYNC, StoreSettings
+
+LOG_FILES_OPEN_MAX: Final = 64
+"""Commit-log files mapped at once; old ones are read without a map, or one after the other."""
 
 logger = logging.getLogger(__name__)
+
+
+def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
+    """Return the pool a store is to have.
+
+    Errors   IllegalConfig: what is acknowledged in sync mode lies on disk, not in a buffer
+    """
+    if not settings.transient_pool:
+        return None
+    if settings.flush == FLUSH_SYNC:
+        why = 'it needs store.flush = "async": with sync a send waits for the disk, not for memory'
+        raise IllegalConfig(field="store.transient_pool", why=why)
+    pool = TransientPool(
+        disk,
+        size_bytes=settings.commit_log_file_size_bytes,
+        count=settings.transient_pool_file_count,
+    )
+    if not pool.is_locked:
+        logger.warning("transient_pool.unlocked", extra={"limit": "RLIMIT_MEMLOCK"})
+    return pool
 
 
 class Structures:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
     __slots__ = (
-        "_disk", "checkpoint", "directory", "index", "levels", "log", "manifest", "manifest_file",
-        "mark", "queues", "recovery", "settings", "was_aborted",
+        "_disk", "checkpoint", "directory", "index", "levels", "log", "log_files", "made_here",
+        "manifest", "manifest_file", "mark", "queue_files", "queues", "recovery", "settings",
+        "was_aborted",
     )  # fmt: skip
 
     def __init__(self, settings: StoreSettings, disk: Disk) -> None:
@@ -63,14 +92,27 @@ class Structures:
         self.settings = settings = settle_sizes(settings, self.manifest, disk)
         geometry = IndexGeometry(settings.index_slot_count, settings.index_entry_count_max)
         self.levels = DelayLevels(settings.delay_levels or DEFAULT_DELAY_LEVELS)
+        self.log_files = OpenFiles(LOG_FILES_OPEN_MAX)
         self.log = CommitLog(
             disk,
             root / COMMIT_LOG_DIRECTORY,
             settings.commit_log_file_size_bytes,
             property_crc=settings.property_crc,
+            keeper=self.log_files,
+            pool=_transient_pool(settings, disk),
+            warm=settings.warm_files,
         )
+        self.queue_files = OpenFiles(min(settings.open_queue_files_max, disk.open_files_max() // 2))
         self.queues = ConsumeQueueTable(
-            disk, root / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes
+            disk,
+            root / CONSUME_QUEUE_DIRECTORY,
+            settings.consume_queue_file_size_bytes,
+            self.queue_files,
+            Extension(
+                root / CONSUME_QUEUE_EXTENSION_DIRECTORY,
+                settings.consume_queue_extension_file_size_bytes,
+                settings.consume_queue_extension,
+            ),
         )
         self.index = HashIndex(
             disk,
@@ -88,11 +130,14 @@ class Structures:
 
         Errors   NotAStore, WrongFileSize, StoreGap, Corruption: nothing was changed
         """
+        self.recovery.numbers.enter("load")
         self.log.load()
         self.queues.load()
         self.index.load()
         self.checkpoint.load()
         self.mark.open()
+        is_found = self.manifest is None and bool(self.log.files.files)
+        self.made_here = not is_found if self.manifest is None else self.manifest.made_here
         self._settle_style()
         checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
         mark = self.mark.valid_upto(checkpoint_bytes)
@@ -105,6 +150,7 @@ class Structures:
             mark=mark,
             from_min=from_min,
         )
+        self.recovery.numbers.enter("settle")
         self.queues.correct_min(self.log.min_offset)
         self._settle_checkpoint()
 
@@ -173,6 +219,11 @@ class Structures:
             time_zone=settings.time_zone,
             cluster=settings.cluster,
             broker=settings.broker,
+            consume_queue_extension=settings.consume_queue_extension,
+            consume_queue_extension_file_size_bytes=(
+                settings.consume_queue_extension_file_size_bytes
+            ),
+            made_here=self.made_here,
             closed=closed,
         )
         self.manifest_file.write(self.manifest)
@@ -199,6 +250,8 @@ class Structures:
         self.index.close()
         self.queues.close()
         self.log.close()
+        if self.log.pool is not None:
+            self.log.pool.close()
         self.checkpoint.close()
         self.mark.close()
         self.directory.release()

@@ -6,35 +6,47 @@ Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import Final
 
-from broker.files.mapped_file import MappedFile
+from broker.files.disk import Disk
+from broker.files.mapped_file import MappedFile, let_go
 from broker.format.checkpoint_layout import encode_checkpoint
+from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import StoreFailed
+from broker.model.offsets import QueueKey
+from broker.model.stats import Histogram
 from broker.store.dispatcher import DispatchPoint
 from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.structures import Structures
 
 NEVER: Final = -1
+FILES_APART_MAX: Final = 64
+"""Dirty files beyond which the whole file system is synced by one call."""
+
+QUEUES: Final = "consumequeue"
+VIEWS: Final = "views"
 
 
 class ViewFlush:
     """Syncs consume queues and index; owns the checkpoint."""
 
     __slots__ = (
-        "_checkpoint", "_durability", "_fail", "_index", "_job", "_mark", "_point", "_pool",
-        "_queues", "_settings", "_thorough_at_ms",
+        "_checkpoint", "_disk", "_durability", "_fail", "_index", "_job", "_mark", "_point",
+        "_pool", "_queues", "_settings", "_thorough_at_ms", "flush_seconds",
     )  # fmt: skip
 
     def __init__(
         self,
         structures: Structures,
+        disk: Disk,
         durability: Durability,
         point: Callable[[], DispatchPoint],
         fail: Callable[[StoreFailed], None],
     ) -> None:
+        self._disk = disk
         self._queues = structures.queues
         self._index = structures.index
         self._checkpoint = structures.checkpoint
@@ -46,6 +58,11 @@ class ViewFlush:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush-views")
         self._job: asyncio.Future[None] | None = None
         self._thorough_at_ms = NEVER
+        self.flush_seconds = {
+            file: Histogram("pocketmq_flush_seconds", "Time one flush took.", labels={"file": file})
+            for file in (QUEUES, VIEWS)
+        }
+        """By what was flushed: queues alone, or all views with mark and checkpoint."""
 
     def step(self, now_ms: int) -> int:
         """Start a pass off the event loop; returns when to be called again."""
@@ -62,41 +79,66 @@ class ViewFlush:
     def _start_queues(self) -> None:
         least = self._settings.view_flush_least_pages * PAGE_SIZE
         files: list[MappedFile] = []
-        for queue in self._queues.queues.values():
-            if queue.files.max_offset - queue.flushed >= least:
-                files += queue.dirty_files()
-                queue.flushed = queue.files.max_offset
+        for key in [*self._queues.dirty]:
+            queue = self._queues.queues.get(key)
+            if queue is not None and queue.files.max_offset - queue.flushed >= least:
+                files += self._taken(key, queue)
         if files:
-
-            def sync_files() -> None:
-                for file in files:
-                    file.sync()
-
-            self._run(sync_files)
+            self._run(*self._syncing(files), QUEUES)
 
     def _start_thorough(self) -> None:
         point = self._point()
         files: list[MappedFile] = []
-        for queue in self._queues.queues.values():
-            files += queue.dirty_files()
-            queue.flushed = queue.files.max_offset
+        for key in [*self._queues.dirty]:
+            queue = self._queues.queues.get(key)
+            files += self._taken(key, queue) if queue is not None else ()
         physic_time = self._durability.flushed_time
+        sync_files, held = self._syncing(files)
+        index_files = [*self._index.files]
+        held += [file.hold() for file in index_files]
 
         def sync_all() -> None:
             self._mark.sync()
-            for file in files:
-                file.sync()
-            self._index.flush()
+            sync_files()
+            self._index.flush(index_files)
             self._save(point, physic_time)
 
-        self._run(sync_all)
+        self._run(sync_all, held, VIEWS)
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
+        """Return (what a thread calls to sync files, those of them that are held meanwhile)."""
+        if len(files) > FILES_APART_MAX:
+            return lambda: self._disk.sync_all(self._settings.directory), []
+        held = [file.hold() for file in files if file.is_open]
+        calls = [file.sync if file.is_open else file.sync_apart for file in files]
+
+        def sync_each() -> None:
+            for call in calls:
+                call()
+
+        return sync_each, held
+
+    def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
+        """Return the dirty files of a queue, which counts as flushed from here on."""
+        files = queue.dirty_files()
+        queue.count_as_flushed()
+        self._queues.dirty.discard(key)
+        return files
+
+    def _run(
+        self, work: Callable[[], None], held: Sequence[MappedFile] = (), file: str = ""
+    ) -> None:
+        begun = perf_counter()
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        self._job.add_done_callback(self._finish)
+        self._job.add_done_callback(lambda job: self._finish(job, held, file, begun))
 
-    def _finish(self, job: "asyncio.Future[None]") -> None:
+    def _finish(
+        self, job: "asyncio.Future[None]", held: Sequence[MappedFile], file: str, begun: float
+    ) -> None:
         self._job = None
+        let_go(held)
+        if file:
+            self.flush_seconds[file].observe(perf_counter() - begun)
         error = job.exception()
         if error is not None:
             why = str(error)

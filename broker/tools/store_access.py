@@ -25,6 +25,7 @@ class Sizes(NamedTuple):
     time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
     delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
     property_crc   records end with a CRC over all of them
+    removed        where queues of removed topics go on, "" without any (`QueueTable`)
     """
 
     commit_log_file_bytes: int
@@ -34,6 +35,7 @@ class Sizes(NamedTuple):
     time_zone: str = ""
     delay_levels: str = ""
     property_crc: bool = False
+    removed: str = ""
 
 
 def view_settings(sizes: Sizes, *, check_crc: bool) -> ViewSettings:
@@ -46,6 +48,7 @@ def view_settings(sizes: Sizes, *, check_crc: bool) -> ViewSettings:
         sizes.delay_levels or DEFAULT_DELAY_LEVELS,
         check_crc=check_crc,
         property_crc=sizes.property_crc,
+        removed=sizes.removed,
     )
 
 

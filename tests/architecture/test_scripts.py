@@ -1,10 +1,16 @@
-"""The scripts read the lock and pytest's report as they say."""
+"""The scripts read the lock, pytest's report and this machine's settings as they say."""
 
+import re
 import tomllib
 from itertools import chain
+from pathlib import Path
+
+import pytest
 
 import core_lock
+import debian_root
 import not_run
+from enclosure import Enclosure
 
 LOCK = """\
 # This file was made.
@@ -81,3 +87,77 @@ def test_only_loop_devices_and_go_may_be_missing_where_all_must_run() -> None:
     assert not not_run.is_failure({"loop devices need root": 1, "Go 1.22 is missing": 3})
     assert not_run.is_failure({"loop device": 1, "Java is missing": 1})
     assert not_run.is_failure({"google cannot be reached": 1})
+
+
+TARGETS = """\
+bookworm http://first/debian/ main
+bookworm http://first/debian/ contrib
+bookworm http://second/debian/ non-free
+trixie http://first/debian/ main
+"""
+
+
+def test_a_root_is_made_of_the_release_that_runs_here_from_its_first_mirror() -> None:
+    release = debian_root.release_of(TARGETS, "bookworm")
+    assert release == ("bookworm", "http://first/debian/", ("main", "contrib"))
+
+
+def test_a_list_of_mirrors_is_followed(tmp_path: Path) -> None:
+    mirrors = tmp_path / "mirrors"
+    mirrors.write_text("http://near/debian\tpriority:1\nhttp://far/debian\n")
+    release = debian_root.release_of(f"noble mirror+file:{mirrors}/ main\n", "noble")
+    assert release.mirror == "http://near/debian"
+
+
+@pytest.mark.parametrize("suite", ["sid", ""])
+def test_a_release_without_a_source_is_said_to_be_missing(suite: str) -> None:
+    with pytest.raises(debian_root.Unavailable, match="no source for"):
+        debian_root.release_of(TARGETS, suite)
+
+
+def test_pip_is_told_inside_what_it_is_told_here_with_files_where_they_are_seen(
+    tmp_path: Path,
+) -> None:
+    bundle = tmp_path / "bundle.crt"
+    bundle.touch()
+    listed = (
+        f":env:.cert='{bundle}'\n:env:.timeout='9'\nglobal.timeout='1'\n"
+        "install.find-links='/nowhere\\nhttp://wheels'\n"
+    )
+    settings = debian_root.pip_settings_of(listed, {"SSL_CERT_FILE": "/another"})
+    assert settings.paths == {bundle: f"/etc/pip.given{bundle}"}
+    assert settings.text == (
+        f"[global]\ncert = /etc/pip.given{bundle}\ntimeout = 9\n"
+        "[install]\nfind-links = /nowhere\n  http://wheels\n"
+    )
+
+
+def test_certificates_that_only_the_environment_names_are_handed_on() -> None:
+    settings = debian_root.pip_settings_of("", {"SSL_CERT_FILE": "/nowhere.crt"})
+    assert settings == ("[global]\ncert = /nowhere.crt\n", {})
+
+
+def test_an_enclosed_program_gets_the_environment_it_is_given_and_no_other() -> None:
+    place = Enclosure(Path("/r"), {"A": "1"}, shared={Path("/v"): "/store"}, user="3000:3000")
+    command = place.command("serve")
+    assert command[:5] == ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    assert command[-8:] == [
+        *("chroot", "--userspec=3000:3000", "/r"),
+        *("/usr/bin/env", "-i", "--chdir=/", "A=1", "serve"),
+    ]
+    assert {"rw", "/v", "/store"} < set(command)
+    beside = place.beside(7, "ls")
+    assert beside[:5] == ["nsenter", "--target=7", "--mount", "--pid", "--root"]
+    assert "--net" in Enclosure(Path("/r"), {}, own_network=True).beside(7, "ls")
+
+
+def test_the_build_of_the_image_sees_whatever_the_dockerfile_copies() -> None:
+    dockerfile = (core_lock.ROOT / "Dockerfile").read_text()
+    seen = (core_lock.ROOT / ".dockerignore").read_text().splitlines()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE)
+    project = tomllib.loads((core_lock.ROOT / "pyproject.toml").read_text())["project"]
+    sources = {source.rstrip("/") for line in copied for source in line.split()}
+    assert {project["readme"], *project["license-files"], "broker"} <= sources
+    for source in sources:
+        assert (core_lock.ROOT / source).exists()
+        assert f"!{source}" in seen

@@ -11,21 +11,20 @@ import pytest
 from broker.cli import connection
 from broker.format.hosts import host_from_text
 from broker.model.message import StoredMessage
-from broker.model.results import PullStatus, PutStatus, QueryResult
+from broker.model.results import Bound, PullStatus, PutStatus, QueryResult
 from broker.rpc.client_values import (
     ClientError,
     KeyQuery,
     Outgoing,
     PullPage,
     PullQuery,
-    QueueState,
     Receipt,
     TopicPage,
     TopicState,
     Wait,
 )
+from tests.cli.fake_admin import STORED_MS, FakeAdmin
 
-STORED_MS = 1_795_221_315_627
 HOST = host_from_text("127.0.0.1:8081")
 
 
@@ -58,12 +57,11 @@ def stored(
     )
 
 
-class FakeBroker:
+class FakeBroker(FakeAdmin):
     """Topics by name, each a list of queues, each a list of messages."""
 
     def __init__(self) -> None:
-        self.queues: dict[str, list[list[StoredMessage]]] = {"orders": [[], []]}
-        self.error: ClientError | None = None
+        super().__init__()
         self.requests: list[list[Outgoing]] = []
         self.waits: list[Wait] = []
         self.pulls: list[tuple[str, PullQuery]] = []
@@ -88,21 +86,11 @@ class FakeBroker:
         for number in range(count):
             queue.append(stored(number, b"%d" % number, topic=topic, queue_id=queue_id))
 
-    def _refuse(self) -> None:
-        if self.error is not None:
-            raise self.error
-
-    def _find(self, topic: str) -> list[list[StoredMessage]]:
-        if topic not in self.queues:
-            fields = {"topic": topic}
-            raise ClientError("TopicNotFound", f"no {topic}", code="NOT_FOUND", fields=fields)
-        return self.queues[topic]
-
     async def send(
         self, messages: Sequence[Outgoing], *, wait: Wait = Wait.DURABLE
     ) -> list[Receipt]:
         """Take messages, unless their bodies are too large together."""
-        self._refuse()
+        self.refuse()
         if sum(len(message.body) for message in messages) > self.body_size_max:
             raise ClientError("BodyTooLarge", "too large", code="INVALID_ARGUMENT")
         self.requests.append(list(messages))
@@ -122,9 +110,9 @@ class FakeBroker:
         return self._pull("admin", query)
 
     def _pull(self, who: str, query: PullQuery) -> PullPage:
-        self._refuse()
+        self.refuse()
         self.pulls.append((who, query))
-        queue = self._find(query.topic)[query.queue_id]
+        queue = self.find(query.topic)[query.queue_id]
         lower = queue[0].queue_offset if queue else 0
         upper = queue[-1].queue_offset + 1 if queue else 0
         begin = query.queue_offset
@@ -142,11 +130,16 @@ class FakeBroker:
             following = begin + len(found)
         return PullPage(status, following, lower, upper, found, b"")
 
+    async def query_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
+        """Answer with the first message stored then or later."""
+        queue = self.find(topic)[queue_id]
+        return sum(message.store_timestamp_ms < time_ms for message in queue)
+
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
         """Answer with a page of the topic's messages, newest first."""
-        self._refuse()
+        self.refuse()
         self.queries.append({"service": "Broker", **query._asdict()})
-        found = [message for queue in self._find(query.topic) for message in reversed(queue)]
+        found = [message for queue in self.find(query.topic) for message in reversed(queue)]
         begin = int(query.page_token or 0)
         end = begin + query.count_max
         return QueryResult(found[begin:end], end >= len(found), str(end))
@@ -159,41 +152,32 @@ class FakeBroker:
 
     async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Answer with the message of a unique key."""
-        self._refuse()
-        for queue in self._find(topic):
+        self.refuse()
+        for queue in self.find(topic):
             for message in queue:
                 if message.unique_key == message_id:
                     return message
         raise ClientError("MessageNotFound", f"no {message_id}", code="NOT_FOUND")
 
-    def _topic(self, name: str, *, with_queues: bool = False) -> TopicState:
-        queues = [
-            QueueState(number, 0, len(queue), STORED_MS if queue else 0, STORED_MS if queue else 0)
-            for number, queue in enumerate(self._find(name))
-        ]
-        count = len(queues)
-        shown = queues if with_queues else []
-        return TopicState(name, count, count, 6, "NORMAL", False, False, {}, shown)
-
     async def create_topic(self, name: str, *, queue_count: int, type_name: str) -> TopicState:
         """Make a topic."""
-        self._refuse()
+        self.refuse()
         self.queues[name] = [[] for _ in range(queue_count)]
-        return self._topic(name)._replace(type=type_name.upper())
+        return self.topic_state(name)._replace(type=type_name.upper())
 
     async def list_topics(
         self, *, page_size: int = 1, page_token: str = "", include_system: bool = False
     ) -> TopicPage:
         """Answer with one topic a page."""
-        self._refuse()
+        self.refuse()
         names = [name for name in sorted(self.queues) if name > page_token]
-        shown = [self._topic(name) for name in names[:1]]
+        shown = [self.topic_state(name) for name in names[:1]]
         return TopicPage(shown, names[0] if len(names) > 1 else "")
 
     async def describe_topic(self, name: str) -> TopicState:
         """Answer with a topic and its queues."""
-        self._refuse()
-        return self._topic(name, with_queues=True)
+        self.refuse()
+        return self.topic_state(name, with_queues=True)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:

@@ -32,7 +32,7 @@ def test_commands_are_listed_in_the_order_of_the_table() -> None:
 
 def test_a_called_command_is_loaded() -> None:
     done = CliRunner().invoke(group(), ["times", "--help"])
-    assert "Create, list and describe topics." in done.output
+    assert "Create, change, list, count and remove topics." in done.output
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:

@@ -1,5 +1,6 @@
 """Tables for people, JSON for programs, each row as soon as it is there."""
 
+import csv
 import io
 import json
 import sys
@@ -106,3 +107,50 @@ def test_one_document_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_moment_names_its_zone_and_0_is_none() -> None:
     assert moment(0) == ""
     assert moment(1_795_228_200_250)[-10:-6] == ".250"
+
+
+def test_wide_has_more_columns_and_whole_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    with Rows("wide", {"X": column("x")}, {"Y": column("y")}) as rows:
+        rows.add({"x": "c" * 100, "y": 1})
+    titles, cells = capsys.readouterr().out.splitlines()
+    assert titles.split() == ["X", "Y"]
+    assert cells.split() == ["c" * 100, "1"]
+
+
+def test_a_table_leaves_the_wide_columns_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with Rows("table", {"X": column("x")}, {"Y": column("y")}) as rows:
+        rows.add({"x": 1, "y": 2})
+    assert capsys.readouterr().out == "X\n1\n"
+
+
+def test_csv_has_titles_once_and_quotes_what_needs_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with Rows("csv", {"FIRST NAME": column("a")}, {"B": column("b")}) as rows:
+        rows.add({"a": 'say "x", y', "b": {"k": [1]}})
+        rows.flush()
+        rows.add({"a": "line\nbreak", "b": True})
+        rows.add({"a": None})
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [
+        ["first_name", "b"],
+        ['say "x", y', '{"k":[1]}'],
+        ["line\nbreak", "true"],
+        ["", ""],
+    ]
+
+
+def test_csv_without_rows_still_has_its_titles(capsys: pytest.CaptureFixture[str]) -> None:
+    with Rows("csv", COLUMNS):
+        pass
+    assert capsys.readouterr().out == "name,size\n"
+
+
+def test_one_document_as_csv_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document({"a": 1, "b": ["x", "y"]}, "csv")
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [
+        ["a", "b"],
+        ["1", '["x","y"]'],
+    ]
+
+
+def test_one_document_is_as_wide_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document({"a": 1}, "wide")
+    assert capsys.readouterr().out == "a  1\n"

@@ -57,6 +57,19 @@ def test_file_and_environment_count(served: Served, tmp_path: Path) -> None:
     assert served.config.store.flush == "async"
 
 
+def test_a_preset_is_a_set_of_defaults(served: Served) -> None:
+    serve("--preset", "server", "--set", "store.flush=sync")
+    assert served.config.preset == "server"
+    assert served.config.store.commit_log_file_size_bytes == 1 << 30
+    assert served.config.store.flush == "sync"
+
+
+def test_an_unknown_preset_is_exit_2(served: Served) -> None:
+    done = serve("--preset", "cloud")
+    assert done.code == 2
+    assert "dev, edge, server" in done.err
+
+
 def test_the_ready_line_is_json_on_standard_output(served: Served) -> None:
     assert serve().document == {"grpc": "127.0.0.1:1", "grpc_tls": None}
 

@@ -83,7 +83,7 @@ def test_what_is_set_counts_most(golden: GoldenStores, tmp_path: Path) -> None:
         sizes = sizes_of(Disk(), store, given, with_index=True)
         assert sizes.commit_log_file_bytes == 4_096
         assert sizes.geometry == (3, 5)
-        assert sizes[3:] == (STYLE_5_3, "Europe/Berlin", "1s 2s", True)
+        assert sizes[3:] == (STYLE_5_3, "Europe/Berlin", "1s 2s", True, "")
 
 
 def test_one_number_of_the_geometry_is_enough(golden: GoldenStores) -> None:
@@ -123,7 +123,9 @@ def test_a_setting_without_a_meaning_is_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes_of(Disk(), tmp_path, ["brokerRole=SLAVE"], with_index=False)
-    assert capsys.readouterr().err == "Note: brokerRole has no meaning here and is ignored\n"
+    said = capsys.readouterr().err
+    assert said.startswith("Note: brokerRole has no meaning here and is ignored: this broker")
+    assert said.count("\n") == 1
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

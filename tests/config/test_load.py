@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.load import load
+from broker.config.load import examine, load
 from broker.model.errors import IllegalConfig
 
 
@@ -39,7 +39,7 @@ def test_the_file_beats_the_default(tmp_path: Path) -> None:
     config = load(file=file)
     assert config.store.flush == "async"
     assert config.store.commit_log_file_size_bytes == 1024**3
-    assert config.origins["store.flush"] == str(file)
+    assert config.origins["store.flush"] == f"{file}:2"
 
 
 def test_the_environment_beats_the_file_and_set_beats_both(tmp_path: Path) -> None:
@@ -105,7 +105,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_known_name_without_a_meaning_draws_a_warning() -> None:
     config = load(assignments=["brokerRole=SYNC_MASTER"])
-    assert config.warnings == ("brokerRole has no meaning here and is ignored",)
+    (warning,) = config.warnings
+    assert warning.startswith("brokerRole has no meaning here and is ignored: this broker stands")
     assert config.origins == {}
 
 
@@ -114,3 +115,51 @@ def test_sizes_that_do_not_go_together_draw_a_warning() -> None:
     (warning,) = load(assignments=sizes).warnings
     assert "limits.max_message_size_bytes" in warning
     assert "store.commit_log_file_size_bytes = 64KiB" in warning
+
+
+def test_an_examination_finds_every_problem_there_is(tmp_path: Path) -> None:
+    file = written(tmp_path, 'flush = 1\n[store]\nflsh = "sync"\nflush = "often"\n')
+    given = ["store.transient_pool=true", "zzz=1", "broker.name"]
+    problems = [problem.field for problem in examine(file=file, assignments=given).problems]
+    assert problems == [
+        f"flush ({file}:1)",
+        f"store.flsh ({file}:3)",
+        f"store.flush ({file}:4)",
+        "zzz (--set)",
+        "broker.name",
+        "store.transient_pool",
+    ]
+
+
+def test_what_is_loaded_without_problems_is_what_was_examined() -> None:
+    examined = examine(assignments=["store.flush=async"])
+    assert examined.problems == []
+    assert examined.config == load(assignments=["store.flush=async"])
+
+
+def test_an_unknown_preset_is_refused_by_the_names_there_are() -> None:
+    with pytest.raises(IllegalConfig, match="'cloud' is not one of dev, edge, server"):
+        load(preset="cloud")
+
+
+def test_rocketmqs_share_above_the_one_at_which_files_go_is_lowered() -> None:
+    config = load(assignments=["diskMaxUsedSpaceRatio=88"])
+    assert config.retention.disk_expire_percent == 85
+    (warning,) = config.warnings
+    assert "retention.disk_expire_percent is lowered from 88" in warning
+    assert "retention.disk_force_percent = 85" in warning
+
+
+def test_our_own_is_refused() -> None:
+    text = refusal("retention.disk_expire_percent=88")
+    assert "retention.disk_expire_percent = 88 (--set)" in text
+    assert "retention.disk_force_percent = 85 (default)" in text
+    assert refusal("diskMaxUsedSpaceRatio=70", "retention.disk_expire_percent=88") == text
+
+
+def test_our_key_counts_over_rocketmqs_name_and_the_other_way() -> None:
+    later = load(assignments=["fileReservedTime=48", "retention.age_ms=1h"])
+    assert later.retention.age_ms == 3_600_000
+    assert load(assignments=["retention.age_ms=1h", "fileReservedTime=2"]).retention.age_ms == (
+        7_200_000
+    )

@@ -1,7 +1,10 @@
 """RocketMQ's names lead to our settings, or are known to lead nowhere."""
 
+import pytest
+
 from broker.config import rocketmq
 from broker.config.load import load
+from broker.config.sections import KNOBS
 
 
 def set_by(name: str, text: str) -> dict[str, object]:
@@ -49,4 +52,72 @@ def test_a_name_either_means_something_or_does_not() -> None:
 
 
 def test_every_word_to_translate_belongs_to_a_name_that_means_something() -> None:
-    assert all(rocketmq.knobs_of(name) for name in rocketmq.VALUE_WORDS)
+    assert all(rocketmq.knobs_of(name) for name in rocketmq.TRANSLATIONS)
+
+
+def test_what_has_no_meaning_here_says_why() -> None:
+    assert all(rocketmq.MEANINGLESS.values())
+    assert "without replicas" in rocketmq.why_meaningless("brokerRole")
+    assert rocketmq.why_meaningless("flushDiskType") == ""
+
+
+def test_spellings_of_other_releases_lead_to_the_same_place() -> None:
+    known = {*rocketmq.MEANINGLESS, *(knob.rocketmq for knob in KNOBS.values())}
+    assert set(rocketmq.ALIASES.values()) <= known
+    assert set_by("mapedFileSizeCommitLog", "131072") == {
+        "store.commit_log_file_size_bytes": 131_072
+    }
+    assert rocketmq.why_meaningless("destroyMappedFileIntervalForcibly")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "key", "value"),
+    [
+        ("transientStorePoolEnable", "true", "store.transient_pool", True),
+        ("transientStorePoolSize", "3", "store.transient_pool_file_count", 3),
+        ("commitIntervalCommitLog", "50", "store.commit_interval_ms", 50),
+        ("commitCommitLogLeastPages", "0", "store.commit_least_pages", 0),
+        ("commitCommitLogThoroughInterval", "70", "store.commit_thorough_interval_ms", 70),
+        ("warmMapedFileEnable", "true", "store.warm_files", True),
+        ("enableConsumeQueueExt", "true", "store.consume_queue_extension", True),
+        (
+            "mappedFileSizeConsumeQueueExt", "65536",
+            "store.consume_queue_extension_file_size_bytes", 65_536,
+        ),
+        ("fileReservedTime", "48", "retention.age_ms", 172_800_000),
+        ("fileReservedTime", "90m", "retention.age_ms", 5_400_000),
+        ("deleteWhen", "04;16", "retention.hours", "04;16"),
+        ("diskMaxUsedSpaceRatio", "60", "retention.disk_expire_percent", 60),
+        ("diskSpaceCleanForciblyRatio", "0.85", "retention.disk_force_percent", 85),
+        ("diskSpaceCleanForciblyRatio", "80", "retention.disk_force_percent", 80),
+        ("diskSpaceWarningLevelRatio", "0.88", "retention.disk_refuse_percent", 88),
+        ("deleteFileBatchMax", "3", "retention.file_batch_max", 3),
+        ("cleanResourceInterval", "1000", "retention.interval_ms", 1_000),
+        ("deleteCommitLogFilesInterval", "0", "retention.pause_ms", 0),
+        ("metricsOtelCardinalityLimit", "99", "metrics.max_series", 99),
+    ],
+)  # fmt: skip
+def test_a_name_is_a_setting_in_our_units(name: str, text: str, key: str, value: object) -> None:
+    pool = ["store.flush=async"] if key == "store.transient_pool" else []
+    assert load(assignments=[*pool, f"{name}={text}"]).value(key) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "percent"),
+    [
+        ("diskMaxUsedSpaceRatio", "5", 10),
+        ("diskSpaceCleanForciblyRatio", "0.95", 85),
+        ("diskSpaceWarningLevelRatio", "99", 90),
+    ],
+)
+def test_a_share_out_of_bounds_is_held_in_them_and_told(name: str, text: str, percent: int) -> None:
+    value, note = rocketmq.translated(name, text)
+    assert value == percent
+    assert note == f"{name} = {text} is taken as {percent}, as RocketMQ does"
+    assert note in load(assignments=[f"{name}={text}"]).warnings
+
+
+@pytest.mark.parametrize("text", ["", "much", "1e400.", "nan.", "0,85"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"85 or 0\.85"):
+        rocketmq.translated("diskMaxUsedSpaceRatio", text)

@@ -9,6 +9,7 @@ import grpc
 
 from broker.format.message_id import UniqueKeyMaker
 from broker.rpc.admin import Admin
+from broker.rpc.admin.needs import Process
 from broker.rpc.grpcio_server import GrpcioServer
 from broker.rpc.messaging import Messaging
 from broker.rpc.service import Service
@@ -17,21 +18,6 @@ from broker.services.query import Query
 from broker.services.send import Send, SendRules
 from broker.store.message_store import MessageStore
 from tests.fakes.memory_store import STORE_HOST, MemoryStore
-
-
-class StoreClock:
-    """The wall time of a store in memory."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    def wall_ms(self) -> int:
-        """Return the store's time."""
-        return self._store.now_ms
-
-    def monotonic_ms(self) -> int:
-        """Return the same: it never goes back unless a test does it."""
-        return self._store.now_ms
 
 
 class MemoryBroker:
@@ -45,15 +31,23 @@ class MemoryBroker:
         self.send = Send(
             cast(MessageStore, store),
             SendRules(STORE_HOST, "DefaultCluster", default_queue_count=4),
-            StoreClock(store),
+            store.clock,
             key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
             random=Random(1),
         )
         self.messaging = Messaging(
             self.send, self.pull, self.query, topics=store.topics, offsets=store.offsets
         )
+        self.settings = [("store.flush", "async", "--set")]
+        self.drains: list[str] = []
+        """One entry for each time the broker was asked to end."""
         self.admin = Admin(
-            self.pull, self.query, store=store, topics=store.topics, offsets=store.offsets
+            self.pull,
+            self.query,
+            store=store,
+            topics=store.topics,
+            offsets=store.offsets,
+            process=Process(lambda: self.settings, lambda: self.drains.append("asked")),
         )
 
     def services(self) -> list[Service]:

@@ -14,11 +14,13 @@ from broker.format.hosts import host_from_text
 from broker.format.java_hash import tags_code
 from broker.format.properties import encode_properties
 from broker.format.record import decode_record, encode_records, record_sizes
-from broker.model.errors import IllegalPageToken, TopicExists
+from broker.model.cold_read import ColdRead
+from broker.model.errors import IllegalPageToken
 from broker.model.message import PutAddress, PutRow, StoredMessage
 from broker.model.results import Bound, PullResult, PullStatus, PutResult, PutStatus, QueryResult
-from broker.store.metadata import TopicConfig, topic_row
+from broker.model.stats import Gauge, Stat
 from broker.store.watermark import Watermark
+from tests.fakes.memory_tables import MemoryGroups, MemoryOffsets, MemoryTopics
 
 STORE_HOST = host_from_text("127.0.0.1:10911")
 BORN_HOST = host_from_text("10.0.0.7:4711")
@@ -33,78 +35,34 @@ class Stored(NamedTuple):
     code: int
 
 
-class MemoryTopics:
-    """A topic table that forgets."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, TopicConfig] = {}
-
-    def add(
-        self,
-        topic: str,
-        queue_count: int = 1,
-        *,
-        permission: int = 6,
-        read_count: int | None = None,
-    ) -> None:
-        """Make a topic, system topics included."""
-        row = topic_row(topic, queue_count, permission, {})
-        row["readQueueNums"] = queue_count if read_count is None else read_count
-        self.rows[topic] = TopicConfig(topic, row)
-
-    def find(self, topic: str) -> TopicConfig | None:
-        """Return a topic."""
-        return self.rows.get(topic)
-
-    def names(self) -> list[str]:
-        """Return all names, sorted."""
-        return sorted(self.rows)
-
-    async def create(
-        self,
-        topic: str,
-        *,
-        queue_count: int,
-        permission: int = 6,
-        attributes: dict[str, str] | None = None,
-    ) -> TopicConfig:
-        """Make a topic; with other settings than it has, TopicExists."""
-        wanted = attributes or {}
-        found = self.rows.get(topic)
-        if found is not None:
-            if (found.write_queue_count, found.attributes) != (queue_count, wanted):
-                raise TopicExists(topic=topic, queue_count=found.write_queue_count)
-            return found
-        config = TopicConfig(topic, topic_row(topic, queue_count, permission, wanted))
-        self.rows[topic] = config
-        return config
-
-
-class MemoryOffsets:
-    """Consumer offsets that forget."""
-
-    def __init__(self) -> None:
-        self.table: dict[tuple[str, str, int], int] = {}
-
-    def find(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return a group's offset."""
-        return self.table.get((group, topic, queue_id))
-
-    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Set a group's offset."""
-        self.table[group, topic, queue_id] = queue_offset
-
-
 def _keys_of(message: StoredMessage) -> list[str]:
     return [*message.keys, message.unique_key]
 
 
+class StoreClock:
+    """The wall time of a store in memory."""
+
+    def __init__(self, store: "MemoryStore") -> None:
+        self._store = store
+
+    def wall_ms(self) -> int:
+        """Return the store's time."""
+        return self._store.now_ms
+
+    def monotonic_ms(self) -> int:
+        """Return the same: it never goes back unless a test does it."""
+        return self._store.now_ms
+
+
 class MemoryStore:
-    """Queues of records; `min_offsets` may be raised to play retention."""
+    """Queues of records; `min_offsets` may be raised to play retention, `hot_begin` a cold disk."""
 
     def __init__(self) -> None:
         self.topics = MemoryTopics()
-        self.offsets = MemoryOffsets()
+        self.groups = MemoryGroups()
+        self.offsets = MemoryOffsets(self.groups)
+        self.clock = StoreClock(self)
+        self.stats: list[Stat] = [Gauge("pocketmq_index_files", "", lambda: 2.0)]
         self.settings = SimpleNamespace(
             directory=Path("/store"),
             flush="sync",
@@ -113,13 +71,35 @@ class MemoryStore:
             property_crc=False,
         )
         self.state = "running"
+        self.state_since_ms = 1_600_000_000_000
         self.now_ms = 1_700_000_000_000
         self.queues: dict[tuple[str, int], list[Stored]] = {}
         self.min_offsets: dict[tuple[str, int], int] = {}
         self.places: dict[int, bytes] = {}
         self.appended = 0
         self.min_offset = 0
+        self.hot_begin = 0
+        """Queue offset below which a pull has to wait for the disk."""
         self._marks: dict[tuple[str, int], Watermark] = {}
+
+    # --- upkeep ---
+
+    async def remove_topic(self, topic: str) -> None:
+        """Forget the topic's queues."""
+        for key in [key for key in self.queues if key[0] == topic]:
+            del self.queues[key]
+
+    async def flush(self) -> int:
+        """Everything lies in memory already."""
+        return self.appended
+
+    def disk_usage(self) -> tuple[int, int]:
+        """Return (free, total) bytes."""
+        return 30, 100
+
+    def retention_status(self) -> str:
+        """Return what retention would be doing."""
+        return "off"
 
     @property
     def flushed(self) -> int:
@@ -193,9 +173,11 @@ class MemoryStore:
         max_bytes: int,
         accept: Callable[[int], bool] | None = None,
     ) -> PullResult:
-        """Return records one by one, as store/reader.py does."""
+        """Return records one by one, as store/reading/reader.py does."""
         queue = self.queues.get((topic, queue_id), [])
         lower, upper = self.queue_range(topic, queue_id)
+        if queue_offset < min(self.hot_begin, upper):
+            raise ColdRead(lambda: None)
         empty = PullResult(PullStatus.FOUND, queue_offset, lower, upper, [], 0)
         if upper == 0 and queue_offset == 0:
             return empty._replace(status=PullStatus.NO_NEW_MESSAGE)
@@ -217,6 +199,30 @@ class MemoryStore:
             position += 1
         status = PullStatus.FOUND if records else PullStatus.NO_MATCHED_MESSAGE
         return PullResult(status, position, lower, upper, records, len(records))
+
+    async def pull_cold(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        accept: Callable[[int], bool] | None = None,
+    ) -> PullResult:
+        """Return the same after a turn of the loop; messages below `hot_begin` come only so."""
+        await asyncio.sleep(0)
+        hot_begin, self.hot_begin = self.hot_begin, 0
+        result = self.pull(
+            topic,
+            queue_id,
+            queue_offset,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            accept=accept,
+        )
+        self.hot_begin = hot_begin
+        return result
 
     def pull_joined(
         self, topic: str, queue_id: int, queue_offset: int, *, max_messages: int, max_bytes: int

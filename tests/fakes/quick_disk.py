@@ -2,6 +2,7 @@
 
     disk.fail("allocate", full_disk())          the next call of `allocate` raises
     disk.fail("rename", PowerCut(), skip=1)     the one after the next does
+    disk.drop_resident()                        nothing is in memory until it is read once more
     disk.ranges("allocate")                     [(position, size), …] of all such calls so far
 
 Files are real ones, so that maps and lengths behave as they do; syncs are only noted down. What a
@@ -29,12 +30,28 @@ def full_disk() -> DiskFull:
 class QuickDisk(Disk):
     """The machine's file system without waiting for it."""
 
-    __slots__ = ("_faults", "calls")
+    __slots__ = ("_cold", "_faults", "_fetched", "calls")
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._faults: dict[str, tuple[int, Exception]] = {}
+        self._cold = False
+        self._fetched: set[tuple[str, int]] = set()
+
+    def drop_resident(self) -> None:
+        """Forget every page: from now on bytes are in memory once `read_at` brought them."""
+        self._cold = True
+        self._fetched.clear()
+
+    def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
+        if self._cold and not set(_pages(descriptor, position, size_bytes)) <= self._fetched:
+            return None
+        return super().read_at(descriptor, position, size_bytes)
+
+    def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
+        self._fetched.update(_pages(descriptor, position, size_bytes))
+        return super().read_at(descriptor, position, size_bytes)
 
     def fail(self, call: str, error: Exception, *, skip: int = 0) -> None:
         """Make one later call raise: the next one, or the one after `skip` more."""
@@ -73,13 +90,23 @@ class QuickDisk(Disk):
         self._note("write_file", path, content)
         super().write_file(path, content)
 
-    def write_at(self, descriptor: int, position: int, content: bytes) -> None:
+    def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
         self._note("write_at", descriptor, position, len(content))
         super().write_at(descriptor, position, content)
 
-    def make_sparse_file(self, path: Path, size_bytes: int) -> int:
+    def add_sparse_file(self, path: Path, size_bytes: int) -> int:
         self._note("make_sparse_file", path, size_bytes)
-        return super().make_sparse_file(path, size_bytes)
+        return super().add_sparse_file(path, size_bytes)
+
+    def lock(self, memory: mmap.mmap) -> bool:
+        self._note("lock", len(memory))
+        return True
+
+    def unlock(self, memory: mmap.mmap) -> None:
+        self._note("unlock", len(memory))
+
+    def sync_all(self, directory: Path) -> None:
+        self._note("sync_all", directory)
 
     def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
         self._note("allocate", descriptor, position, size_bytes, path)
@@ -88,3 +115,8 @@ class QuickDisk(Disk):
     def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
         self._note("populate", mapping, position, size_bytes)
         super().populate(mapping, position, size_bytes)
+
+
+def _pages(descriptor: int, position: int, size_bytes: int) -> list[tuple[str, int]]:
+    name = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    return [(name, page) for page in range(position >> 12, (position + size_bytes - 1 >> 12) + 1)]

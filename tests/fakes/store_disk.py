@@ -51,9 +51,9 @@ class StoreDisk(QuickDisk):
         if self.broken_below is not None and _is_below(path, self.broken_below):
             raise AllocationFailed(why="broken")
 
-    def make_sparse_file(self, path: Path, size_bytes: int) -> int:
+    def add_sparse_file(self, path: Path, size_bytes: int) -> int:
         self._check_room(path)
-        return super().make_sparse_file(path, size_bytes)
+        return super().add_sparse_file(path, size_bytes)
 
     def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
         self._check_room(path)
@@ -86,6 +86,13 @@ class StoreDisk(QuickDisk):
         super().sync(descriptor)
         found = os.fstat(descriptor)
         self._durable[found.st_ino] = os.pread(descriptor, found.st_size, 0)
+
+    def sync_all(self, directory: Path) -> None:
+        self._gate.wait()
+        if self.sync_error is not None:
+            raise self.sync_error
+        super().sync_all(directory)
+        self.trust(directory)
 
     # -- losing power --------------------------------------------------------------------------
     def trust(self, directory: Path) -> None:

@@ -11,6 +11,7 @@ from broker.files.mapped_file import (
     POPULATE_STEP,
     MappedFile,
 )
+from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption, DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
 
@@ -49,14 +50,79 @@ def test_a_closed_file_opens_again_with_what_was_written(file: MappedFile) -> No
     assert bytes(file.open().view[:4]) == b"kept"
 
 
-def test_closing_twice_and_syncing_a_closed_file_are_fine(
-    disk: QuickDisk, file: MappedFile
-) -> None:
-    file.sync()
+def test_a_file_is_closed_twice_without_harm(file: MappedFile) -> None:
     file.close()
+    file.close()
+    assert not file.is_open
+
+
+def test_a_closed_file_is_synced_all_the_same(disk: QuickDisk, file: MappedFile) -> None:
     file.close()
     file.sync()
     assert len(disk.calls["sync"]) == 1
+    assert not file.is_open
+
+
+def test_syncing_a_file_that_was_removed_is_nothing(disk: QuickDisk, file: MappedFile) -> None:
+    file.remove()
+    file.sync()
+    assert not disk.calls["sync"]
+
+
+# -- holding ---------------------------------------------------------------------------------------
+
+
+def test_a_held_file_closes_when_the_last_holder_lets_go(file: MappedFile) -> None:
+    file.hold().hold()
+    file.close()
+    file.let_go()
+    assert file.is_open
+    file.let_go()
+    assert not file.is_open
+
+
+def test_a_held_file_loses_its_name_at_once_and_its_bytes_later(file: MappedFile) -> None:
+    file.write(0, b"kept")
+    file.hold()
+    file.remove()
+    assert not file.path.exists()
+    assert file.read(0, 4) == b"kept"
+    file.let_go()
+    assert not file.is_open
+
+
+def test_a_file_that_was_held_stays_open_when_nobody_closed_it(file: MappedFile) -> None:
+    file.hold().let_go()
+    assert file.is_open
+
+
+# -- reading without the map -----------------------------------------------------------------------
+
+
+def test_bytes_in_memory_are_read_at_once_and_end_with_the_file(file: MappedFile) -> None:
+    file.write(SIZE - 4, b"tail")
+    assert file.read_resident(SIZE - 4, 100) == b"tail"
+    assert file.read_resident(SIZE, 4) == b""
+
+
+def test_bytes_that_are_not_in_memory_are_fetched_by_whoever_asked(
+    disk: QuickDisk, file: MappedFile
+) -> None:
+    file.write(8, b"cold")
+    disk.drop_resident()
+    with pytest.raises(ColdRead) as caught:
+        file.read_resident(8, 4)
+    file.close()
+    caught.value.fetch()
+    assert file.read_resident(8, 4) == b"cold"
+
+
+def test_fetching_of_a_removed_file_is_nothing(disk: QuickDisk, file: MappedFile) -> None:
+    disk.drop_resident()
+    with pytest.raises(ColdRead) as caught:
+        file.read_resident(8, 4)
+    file.remove()
+    caught.value.fetch()
 
 
 def test_a_view_that_somebody_kept_is_noticed_when_the_file_closes(file: MappedFile) -> None:

@@ -418,6 +418,7 @@ def test_a_flush_syncs_what_changed_and_remembers_the_last_full_file(index: Inde
 def test_the_index_tells_how_full_it_is(index: Index) -> None:
     assert [stat.name for stat in index.index.stats] == [
         "pocketmq_index_entries_total",
+        "pocketmq_index_skipped_total",
         "pocketmq_index_files",
         "pocketmq_index_fill_ratio",
     ]
@@ -425,7 +426,15 @@ def test_the_index_tells_how_full_it_is(index: Index) -> None:
     values = [
         stat.value if isinstance(stat, Counter) else stat.read() for stat in index.index.stats
     ]
-    assert values == [7, 2, 2 / 5]
+    assert values == [7, 0, 2, 2 / 5]
+
+
+def test_records_that_are_not_indexed_are_counted(index: Index) -> None:
+    records = Records().take(3)
+    index.apply(*records)
+    index.apply(records[0])
+    index.apply((*entry(10_000, keys="k")[:10], TRANSACTION_ROLLBACK))
+    assert index.index.skipped.values == {("known",): 1, ("rolled_back",): 1}
 
 
 # -- finding ---------------------------------------------------------------------------------------

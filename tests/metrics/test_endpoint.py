@@ -31,6 +31,11 @@ class Port:
     def __init__(self) -> None:
         self.state = "running"
         self.address = ""
+        self.refreshed = 0
+
+    async def refresh(self) -> None:
+        """Count what is awaited before a scrape."""
+        self.refreshed += 1
 
     async def ask(self, path: str, *headers: str) -> Page:
         host, _, port = self.address.rpartition(":")
@@ -48,7 +53,7 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[Port]:
     port = Port()
     counter = Counter("pocketmq_things_total", "Things.")
     exposition = Exposition(lambda: [counter], cluster="c1", broker="b1")
-    app = application(exposition, Health(lambda: port.state), {"version": "0.1.0"})
+    app = application(exposition, Health(lambda: port.state), {"version": "0.1.0"}, port.refresh)
     server = HttpServer(app, address)
     port.address = server.address
     async with asyncio.TaskGroup() as tasks:
@@ -68,6 +73,14 @@ async def test_metrics_are_shown_in_the_format_asked_for() -> None:
     assert "content-type: text/plain" in plain.head
     assert "content-type: application/openmetrics-text" in open_metrics.head
     assert open_metrics.body.endswith(b"# EOF\n")
+
+
+async def test_numbers_are_brought_up_to_date_before_each_scrape() -> None:
+    async with serving() as port:
+        for _ in range(2):
+            await port.ask("/metrics")
+        await port.ask("/readyz")
+    assert port.refreshed == 2
 
 
 async def test_probes_follow_the_store() -> None:

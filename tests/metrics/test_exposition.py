@@ -1,10 +1,13 @@
 """Stats become metrics with the names, labels and types that dashboards expect."""
 
 import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as open_metrics_families,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics.exposition import Exposition, Stat, build_info
-from broker.model.stats import Counter, Gauge, Histogram
+from broker.metrics.exposition import Exposition, build_info
+from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
 BASE = {"cluster": "c1", "node_type": "broker", "node_id": "b1", "broker": "b1"}
 
@@ -122,3 +125,101 @@ def test_the_scraper_chooses_the_format(accept: str) -> None:
     text, content_type = Exposition(lambda: stats, cluster="c1", broker="b1").page(accept)
     assert content_type.startswith(accept or "text/plain")
     assert (text.endswith(b"# EOF\n")) is ("openmetrics" in accept)
+
+
+def test_histograms_by_label_are_series_of_one_metric() -> None:
+    sizes = Histograms("rocketmq_message_size", "Sizes.", (1024.0,), ("topic", "is_system"))
+    sizes.at(("T", "false")).observe(10)
+    name = "rocketmq_message_size_bucket"
+    key = labelled(name, **BASE, topic="T", is_system="false", le="1024.0")
+    assert samples(sizes)[key] == 1
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize(
+    ("profiles", "names"),
+    [
+        (["native"], {"rocketmq_storage_size_bytes", "rocketmq_topic_number"}),
+        (["native-legacy"], {"rocketmq_storage_size", "rocketmq_topic_number"}),
+        (
+            ["native", "native-legacy"],
+            {"rocketmq_storage_size_bytes", "rocketmq_storage_size", "rocketmq_topic_number"},
+        ),
+    ],
+)
+def test_profiles_choose_the_names(profiles: list[str], names: set[str]) -> None:
+    stats = [
+        Gauge("rocketmq_storage_size_bytes", "Used.", lambda: 1.0),
+        Gauge("rocketmq_topic_number", "Topics.", lambda: 2.0),
+    ]
+    exposition = Exposition(lambda: stats, cluster="c1", broker="b1", profiles=profiles)
+    text = exposition.page()[0].decode()
+    found = {x.name for x in text_string_to_metric_families(text)}
+    assert {name for name in found if name.startswith("rocketmq")} == names
+    assert text.count('storage_type="local"') == len(names) - 1
+
+
+# --- how many ---
+
+
+def test_series_of_what_was_deleted_go_away() -> None:
+    counter = Counter("rocketmq_messages_in_total", "Messages.", ("topic", "is_system"))
+    sizes = Histograms("rocketmq_message_size", "Sizes.", (1024.0,), ("topic", "is_system"))
+    names = {"topic": ["T", "U"], "consumer_group": ["G"]}
+    exposition = Exposition(
+        lambda: [counter, sizes], cluster="c1", broker="b1", find_names=lambda: names
+    )
+    for topic in ("T", "U", "not known"):
+        counter.add((topic, "false"))
+        sizes.at((topic, "false"))
+    assert exposition.page()[0].count(b'topic="T"') == 5
+    names["topic"] = ["U"]
+    page = exposition.page()[0]
+    assert b'topic="T"' not in page
+    assert page.count(b'topic="U"') == 5
+    assert b'topic="not known"' in page
+    assert ("T", "false") not in counter.values
+
+
+def test_beyond_the_limit_the_largest_metrics_lose_series() -> None:
+    few = Counter("pocketmq_few_total", "Few.", ("x",))
+    many = Histograms("pocketmq_many", "Many.", (1.0,), ("x",))
+    for number in range(3):
+        few.add((str(number),))
+    for number in range(10):
+        many.at((str(number),))
+    exposition = Exposition(lambda: [many, few], cluster="c1", broker="b1", max_series=3 + 1 + 9)
+    first, second = (exposition.page()[0].decode() for _ in range(2))
+    for text in (first, second):
+        assert text.count("pocketmq_few_total{") == 3
+        assert text.count("pocketmq_many_bucket{") == 2 * 2
+        assert text.count("pocketmq_many_count{") == 2
+    assert "pocketmq_metrics_dropped_series_total 0.0" in first
+    assert "pocketmq_metrics_dropped_series_total 32.0" in second
+
+
+def test_a_page_within_the_limit_drops_nothing() -> None:
+    exposition = Exposition(list, cluster="c1", broker="b1", max_series=1)
+    assert b"pocketmq_metrics_dropped_series_total 0.0" in exposition.page()[0]
+    assert b"pocketmq_metrics_dropped_series_total 0.0" in exposition.page()[0]
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text"])
+def test_a_parser_reads_every_page(accept: str) -> None:
+    counter = Counter("rocketmq_messages_in_total", 'Said "so\\".\nTwice.', ("topic",))
+    counter.add(('a"b\\c\nd',), 2)
+    parts: list[Stat] = [
+        counter,
+        Gauge("pocketmq_x", "X.", lambda: float("inf")),
+        Counter("a_total", "A."),
+    ]
+    parse = open_metrics_families if accept else text_string_to_metric_families
+    found = {x.name: x for x in parse(page(*parts, accept=accept))}
+    family = found["rocketmq_messages_in"]
+    assert family.type == "counter"
+    assert family.documentation == 'Said "so\\".\nTwice.'
+    assert family.samples[0].labels["topic"] == 'a"b\\c\nd'
+    assert found["pocketmq_x"].samples[0].value == float("inf")
+    assert "process_open_fds" in found

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.metrics.logs import ConsoleFormatter, JsonFormatter, start_logs
+from broker.metrics.logs import (
+    BURST,
+    WINDOW_SECONDS,
+    ConsoleFormatter,
+    JsonFormatter,
+    RepeatLimit,
+    start_logs,
+)
+from broker.model.errors import IllegalConfig
 
 
 class Terminal(io.StringIO):
@@ -75,6 +83,82 @@ def test_the_stream_decides_the_form(stream: io.StringIO, begin: str) -> None:
     assert text.startswith("{") is (begin == "{")
     assert "store.opened" in text
     assert "store.unheard" not in text
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_the_operator_decides_the_form(form: str) -> None:
+    stream = Terminal() if form == "json" else io.StringIO()
+    start_logs(stream, "info", form)
+    logging.getLogger("broker.test").info("store.opened")
+    assert stream.getvalue().startswith("{") is (form == "json")
+
+
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)],
+)
+def test_the_operator_decides_the_level(level: str, told: int) -> None:
+    stream = io.StringIO()
+    start_logs(stream, level)
+    logger = logging.getLogger("broker.test")
+    for method in (logger.debug, logger.info, logger.warning, logger.error):
+        method("store.opened")
+    assert stream.getvalue().count("\n") == told
+
+
+@pytest.mark.parametrize(("level", "form"), [("loud", "auto"), ("info", "xml"), ("INFO", "auto")])
+def test_other_levels_and_forms_are_errors_that_name_them(level: str, form: str) -> None:
+    with pytest.raises(IllegalConfig, match="logs") as caught:
+        start_logs(io.StringIO(), level, form)
+    assert repr(form if level == "info" else level) in str(caught.value)
+
+
+def test_a_line_of_a_call_carries_its_request_id() -> None:
+    stream, ids = io.StringIO(), iter(["r-1", ""])
+    start_logs(stream, request_id=lambda: next(ids))
+    for _ in range(2):
+        logging.getLogger("broker.test").info("store.opened")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert first["request_id"] == "r-1"
+    assert "request_id" not in second
+
+
+def test_bytes_are_never_told_and_long_text_is_cut() -> None:
+    line = json.loads(JsonFormatter().format(record("rpc.failed", raw=b"secret", text="x" * 9999)))
+    assert line["raw"] == "<6 bytes>"
+    assert len(line["text"]) == 2001
+
+
+def test_the_console_shows_an_event_on_one_line() -> None:
+    line = ConsoleFormatter().format(record("rpc.failed", topic="a\nb"))
+    assert line.endswith("rpc.failed topic='a\\nb'")
+
+
+def test_a_line_that_repeats_is_counted_instead() -> None:
+    now = [0.0]
+    limit = RepeatLimit(lambda: now[0])
+    told = [limit.filter(record("disk.full")) for _ in range(BURST + 5)]
+    assert told == [True] * BURST + [False] * 5
+    assert limit.filter(record("store.opened"))
+    now[0] = WINDOW_SECONDS
+    again, later = record("disk.full"), record("disk.full")
+    assert limit.filter(again)
+    assert limit.filter(later)
+    assert vars(again)["suppressed"] == 5
+    assert "suppressed" not in vars(later)
+
+
+def test_critical_lines_are_always_told() -> None:
+    limit = RepeatLimit(lambda: 0.0)
+    failed = record("store.failed")
+    failed.levelno = logging.CRITICAL
+    assert all(limit.filter(failed) for _ in range(BURST + 5))
+
+
+def test_many_events_do_not_fill_the_memory() -> None:
+    limit = RepeatLimit(lambda: 0.0)
+    assert all(limit.filter(record(f"a.b{number}")) for number in range(2500))
+    assert len(limit._windows) <= 1000
 
 
 def test_uvicorn_does_not_tell_that_it_started() -> None:

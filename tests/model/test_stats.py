@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.stats import COUNT_BUCKETS, SECONDS_BUCKETS, Counter, Gauge, Histogram
+from broker.model.stats import COUNT_BUCKETS, SECONDS_BUCKETS, Counter, Gauge, Histogram, Histograms
 
 
 def test_a_counter_starts_at_zero_and_is_moved_by_hand() -> None:
@@ -65,3 +65,32 @@ def test_two_histograms_share_nothing() -> None:
 @pytest.mark.parametrize("buckets", [SECONDS_BUCKETS, COUNT_BUCKETS])
 def test_buckets_rise(buckets: tuple[float, ...]) -> None:
     assert list(buckets) == sorted(set(buckets))
+
+
+def test_an_amount_may_count_several_times_at_once() -> None:
+    histogram = Histogram("sizes", "Sizes.", (10.0, 20.0))
+    histogram.observe_many(15.0, 3)
+    assert histogram.counts == [0, 3, 0]
+    assert histogram.sum == 45.0
+
+
+def test_histograms_are_one_per_combination_of_labels() -> None:
+    sizes = Histograms("sizes", "Sizes.", (10.0,), ("topic", "kind"))
+    sizes.at(("a", "x")).observe(1.0)
+    assert sizes.at(("a", "x")).sum == 1.0
+    assert sizes.at(("b", "x")).sum == 0.0
+    assert sizes.at(("a", "x")).labels == {"topic": "a", "kind": "x"}
+    assert list(sizes.series) == [("a", "x"), ("b", "x")]
+
+
+def test_series_of_what_is_gone_are_forgotten() -> None:
+    counter = Counter("puts", "Messages put.", ("topic", "status"))
+    sizes = Histograms("sizes", "Sizes.", (10.0,), ("topic", "kind"))
+    for topic in ("a", "b"):
+        counter.add((topic, "a"))
+        sizes.at((topic, "a"))
+    for stat in (counter, sizes):
+        stat.forget("topic", "a")
+        stat.forget("group", "b")
+    assert list(counter.values) == [("b", "a")]
+    assert list(sizes.series) == [("b", "a")]

@@ -41,7 +41,7 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    health = Health([BROKER])
+    health = Health([BROKER], look_seconds=0.01)
     server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
     server.add_generic_rpc_handlers([health.handler()])
     port = server.add_insecure_port("127.0.0.1:0")
@@ -63,6 +63,19 @@ async def test_a_read_only_broker_serves_all_but_writing(desk: Desk) -> None:
     assert await desk.check(STORE_WRITE) == NOT_SERVING
     desk.health.show(serving=True, writable=True)
     assert await desk.check(STORE_WRITE) == SERVING
+
+
+async def test_writing_is_asked_about_at_every_check_and_watch(desk: Desk) -> None:
+    is_writable = True
+    desk.health.show(serving=True, writable=lambda: is_writable)
+    statuses = aiter(desk.watch(STORE_WRITE))
+    assert (await anext(statuses)).status == SERVING
+    is_writable = False
+    assert await desk.check(STORE_WRITE) == NOT_SERVING
+    assert (await anext(statuses)).status == NOT_SERVING
+    assert await desk.check("") == SERVING
+    is_writable = True
+    assert (await anext(statuses)).status == SERVING
 
 
 async def test_an_unknown_name_is_not_found(desk: Desk) -> None:

@@ -15,8 +15,9 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
 )
 
 from broker.format.hosts import text_from_host
-from broker.model.errors import Corruption, IllegalConfig
-from broker.rpc.call import Call
+from broker.model.errors import Corruption, Draining, IllegalConfig
+from broker.model.stats import Counter
+from broker.rpc.call import Call, current_request_id
 from broker.rpc.grpcio_server import OPTIONS, GrpcioServer
 from broker.rpc.messaging import DESCRIPTOR
 from broker.rpc.pb import admin_pb2, broker_pb2
@@ -229,6 +230,9 @@ async def test_damage_is_told_without_its_place_and_logged_with_it(
         assert caught.value.code() is grpc.StatusCode.DATA_LOSS
         assert "secret" not in str(caught.value.debug_error_string())
     assert any("/secret" in vars(record).get("error", "") for record in caplog.records)
+    (damage,) = [stat for stat in server.stats if stat.name == "pocketmq_crc_errors_total"]
+    assert isinstance(damage, Counter)
+    assert damage.values["other",] == 1
 
 
 async def test_calls_that_succeed_or_are_refused_leave_no_log_line(
@@ -350,6 +354,86 @@ async def test_health_follows_what_the_server_says(desk: Desk) -> None:
     assert await statuses() == ["SERVING", "SERVING", "SERVING", "NOT_SERVING"]
     desk.server.drain()
     assert await statuses() == ["NOT_SERVING"] * 4
+
+
+async def test_calls_are_refused_until_the_store_has_recovered() -> None:
+    broker = MemoryBroker()
+    server = GrpcioServer(broker.services())
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
+    await server.start(Draining())
+    async with connected(address) as channel:
+        desk = Desk(broker, server, channel)
+        error = await desk.refusal("QueryOffsets", pb.QueryOffsetsRequest(topic="orders"))
+        assert (error.code(), reason(error)) == (grpc.StatusCode.UNAVAILABLE, "Draining")
+        server.show_ready(writable=lambda: True)
+        await desk.ask("QueryOffsets", pb.QueryOffsetsRequest(topic="orders"))
+    server.drain()
+    await server.stop(0)
+
+
+# --- request ids ---
+
+
+async def test_an_error_carries_the_clients_request_id(desk: Desk) -> None:
+    metadata = (("x-request-id", "mine"),)
+    call = desk.ask("PullMessage", pb.PullMessageRequest(topic="unknown"), metadata=metadata)
+    assert dict(await call.trailing_metadata())["x-request-id"] == "mine"
+
+
+async def test_an_error_carries_an_id_of_ours_where_the_client_gave_none(desk: Desk) -> None:
+    error = await desk.refusal("PullMessage", pb.PullMessageRequest(topic="unknown"))
+    assert dict(error.trailing_metadata())["x-request-id"]
+    assert reason(error) == "TopicNotFound"
+
+
+async def test_a_handler_knows_the_id_of_its_call() -> None:
+    told: list[str] = []
+
+    async def answer(request: Any, call: Call) -> pb.QueryByIdResponse:
+        await turns()
+        told.append(current_request_id())
+        return pb.QueryByIdResponse()
+
+    server = GrpcioServer([one_method(answer)])
+    async with running(server) as address, connected(address) as channel:
+        ask = channel.unary_unary(BROKER + "QueryById")
+        names = [f"r{number}" for number in range(5)]
+        await asyncio.gather(*[ask(b"", metadata=(("x-request-id", name),)) for name in names])
+    assert sorted(told) == names
+
+
+# --- metrics ---
+
+
+async def test_a_call_is_counted_by_what_it_was_and_how_it_ended(desk: Desk) -> None:
+    latency = desk.stat("rocketmq_rpc_latency_milliseconds")
+
+    def counted(code: str, response: str, polling: str, result: str) -> int:
+        return sum(latency.at(("grpc", code, response, polling, result)).counts)
+
+    await desk.ask("SendMessage", sending(queue_id=0))
+    await desk.ask("PullMessage", pb.PullMessageRequest(topic="orders"))
+    poll = pb.PullMessageRequest(topic="orders", queue_id=1, wait_ms=30_000)
+    parked = asyncio.ensure_future(desk.ask("PullMessage", poll))
+    await desk.until_parked()
+    await desk.ask("SendMessage", sending(queue_id=1))
+    await parked
+    await desk.refusal("PullMessage", pb.PullMessageRequest(topic="unknown"))
+    assert counted("send_message_v2", "success", "false", "success") == 2
+    assert counted("pull_message", "success", "false", "success") == 1
+    assert counted("pull_message", "success", "true", "success") == 1
+    assert counted("pull_message", "topic_not_found", "false", "process_request_failed") == 1
+
+
+async def test_a_cancelled_call_is_counted_as_one(desk: Desk) -> None:
+    call = desk.ask("PullMessage", pb.PullMessageRequest(topic="orders", wait_ms=30_000))
+    await desk.until_parked()
+    call.cancel()
+    await desk.until_parked(0)
+    await turns()
+    latency = desk.stat("rocketmq_rpc_latency_milliseconds")
+    ended = latency.at(("grpc", "pull_message", "none", "true", "cancelled"))
+    assert sum(ended.counts) == 1
 
 
 async def test_reflection_names_the_services_and_their_files(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from broker.rpc.topic_access import (
     check_queue,
     find_readable,
 )
-from tests.fakes.memory_store import MemoryTopics
+from tests.fakes.memory_tables import MemoryTopics
 
 
 @pytest.mark.parametrize(

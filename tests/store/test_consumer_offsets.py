@@ -4,13 +4,18 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker.format.table_json import decode_table
 from broker.store.consumer_offsets import ConsumerOffsets
 from broker.store.metadata import GroupTable
 from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.memory_tables import MemoryGroups, MemoryOffsets
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
@@ -120,3 +125,113 @@ async def test_a_damaged_file_gives_way_to_the_one_before(offsets: Offsets) -> N
     offsets.path.with_name("consumerOffset.json.bak").write_bytes(b"\0\0")
     with pytest.raises(ValueError):
         Offsets(offsets.directory)
+
+
+# -- many at once ----------------------------------------------------------------------------------
+
+
+async def stand(offsets: Offsets) -> None:
+    """Let two groups stand in two topics."""
+    await offsets.table.set_many("readers", "orders", {0: 1, 1: 2})
+    await offsets.table.set_many("readers", "audit", {0: 3})
+    await offsets.table.set_many("others", "orders", {1: 4})
+
+
+async def test_offsets_of_a_topic_are_set_in_one_write(offsets: Offsets) -> None:
+    await offsets.groups.ensure("readers")
+    before = len(offsets.disk.calls["write_file"])
+    await offsets.table.set_many("readers", "orders", {0: 1, 1: 2})
+    assert len(offsets.disk.calls["write_file"]) == before + 1
+    await offsets.table.set_many("readers", "orders", {1: 9})
+    assert offsets.reopened().all_of("readers") == {"orders": {0: 1, 1: 9}}
+
+
+async def test_all_of_a_group_and_all_groups(offsets: Offsets) -> None:
+    await stand(offsets)
+    again = offsets.reopened()
+    assert again.all_of("readers") == {"orders": {0: 1, 1: 2}, "audit": {0: 3}}
+    assert again.all_of("nobody") == {}
+    assert again.topics_by_group() == {"others": ["orders"], "readers": ["audit", "orders"]}
+
+
+async def test_what_is_told_is_a_copy(offsets: Offsets) -> None:
+    await stand(offsets)
+    offsets.table.all_of("others")["orders"][1] = 99
+    assert offsets.table.find("others", "orders", 1) == 4
+
+
+async def test_a_clone_replaces_and_then_goes_its_own_way(offsets: Offsets) -> None:
+    await stand(offsets)
+    await offsets.table.clone("readers", "others", "orders")
+    await offsets.table.commit("readers", "orders", 0, 50)
+    again = offsets.reopened()
+    assert again.all_of("others") == {"orders": {0: 1, 1: 2}}
+
+
+async def test_a_clone_of_nothing_changes_nothing(offsets: Offsets) -> None:
+    await stand(offsets)
+    await offsets.table.clone("others", "readers", "audit")
+    await offsets.table.clone("readers", "new", "unknown")
+    assert offsets.table.find("readers", "audit", 0) == 3
+    assert offsets.table.all_of("new") == {}
+    assert "new" in offsets.groups.names()
+
+
+async def test_a_topic_is_forgotten_for_every_group(offsets: Offsets) -> None:
+    await stand(offsets)
+    await offsets.table.remove_topic("orders")
+    await offsets.table.remove_topic("orders")
+    assert offsets.reopened().topics_by_group() == {"readers": ["audit"]}
+
+
+async def test_a_group_is_forgotten_in_every_topic(offsets: Offsets) -> None:
+    await stand(offsets)
+    await offsets.table.remove_group("readers")
+    assert offsets.reopened().topics_by_group() == {"others": ["orders"]}
+
+
+async def test_what_a_real_broker_keeps_of_pull_consumers_is_forgotten_too(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    offsets = Offsets(config_of(golden, "semantics", tmp_path / "semantics"))
+    assert "OrderT@order-group" in decode_table(offsets.path.read_bytes())["pullOffsetTable"]
+    await offsets.table.remove_topic("OrderT")
+    await offsets.table.remove_group("retry-group")
+    after = decode_table(offsets.path.read_bytes())
+    assert after["pullOffsetTable"] == {}
+    assert not any("OrderT@" in name or "@retry-group" in name for name in after["offsetTable"])
+    offsets.pool.shutdown()
+
+
+# -- against a model -------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["a", "b", "c"])
+MOVES = st.one_of(
+    st.tuples(
+        st.just("set_many"), NAMES, NAMES, st.dictionaries(st.integers(0, 2), st.integers(0, 9))
+    ),
+    st.tuples(st.just("commit"), NAMES, NAMES, st.integers(0, 2), st.integers(0, 9)),
+    st.tuples(st.just("clone"), NAMES, NAMES, NAMES).filter(lambda move: move[1] != move[2]),
+    st.tuples(st.just("remove_topic"), NAMES),
+    st.tuples(st.just("remove_group"), NAMES),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(moves=st.lists(MOVES, max_size=8))
+async def test_whatever_happens_the_table_is_what_the_model_says(
+    moves: list[tuple[Any, ...]],
+) -> None:
+    groups = MemoryGroups()
+    model = MemoryOffsets(groups)
+    with TemporaryDirectory() as directory:
+        offsets = Offsets(Path(directory))
+        for verb, *arguments in moves:
+            await getattr(offsets.table, verb)(*arguments)
+            await getattr(model, verb)(*arguments)
+        again = offsets.reopened()
+        for table in (offsets.table, again):
+            assert table.topics_by_group() == model.topics_by_group()
+            for group in groups.names():
+                assert table.all_of(group) == model.all_of(group)
+        assert offsets.groups.names() == groups.names()

@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 
 from broker.format.table_json import decode_table
-from broker.model.errors import DiskFull, IllegalGroup, IllegalNumber, IllegalTopic, TopicExists
-from broker.store.metadata import GroupTable, TopicTable
+from broker.model.errors import (
+    DiskFull,
+    GroupExists,
+    GroupNotFound,
+    IllegalGroup,
+    IllegalNumber,
+    IllegalTopic,
+    TopicExists,
+    TopicNotFound,
+)
+from broker.store.metadata import GroupSettings, GroupTable, TopicTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import config_of
@@ -153,6 +162,65 @@ async def test_a_row_has_every_field_a_real_broker_writes(tables: Tables, real: 
     }
 
 
+async def test_a_change_is_durable_and_keeps_the_rest(tables: Tables) -> None:
+    await tables.topics.create("orders", queue_count=4, attributes={"message.type": "FIFO"})
+    await tables.topics.update("orders", write_queue_count=2)
+    changed = await tables.topics.update("orders", read_queue_count=8, permission=4, order=True)
+    found = tables.reopened().topics.find("orders")
+    for config in (changed, found):
+        assert config is not None
+        assert (config.read_queue_count, config.write_queue_count) == (8, 2)
+        assert (config.permission, config.order, config.is_writable) == (4, True, False)
+        assert config.attributes == {"message.type": "FIFO"}
+
+
+async def test_attributes_take_the_place_of_all(tables: Tables) -> None:
+    await tables.topics.create("orders", queue_count=1, attributes={"a": "b"})
+    assert (await tables.topics.update("orders", attributes={})).attributes == {}
+
+
+async def test_a_change_of_nothing_writes_nothing(tables: Tables) -> None:
+    await tables.topics.create("orders", queue_count=1)
+    await tables.topics.update("orders", read_queue_count=1, permission=6)
+    assert len(tables.disk.calls["write_file"]) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"read_queue_count": 0}, {"write_queue_count": 1025}, {"permission": 8}, {"permission": -1}],
+)
+async def test_changes_have_bounds(tables: Tables, change: dict[str, int]) -> None:
+    before = await tables.topics.create("orders", queue_count=1)
+    with pytest.raises(IllegalNumber):
+        await tables.topics.update("orders", **change)  # type: ignore[arg-type]
+    assert tables.topics.find("orders") is before
+
+
+async def test_what_is_not_there_cannot_be_changed(tables: Tables) -> None:
+    with pytest.raises(TopicNotFound):
+        await tables.topics.update("orders", permission=4)
+
+
+async def test_a_change_that_could_not_be_written_is_written_the_next_time(tables: Tables) -> None:
+    await tables.topics.create("orders", queue_count=1)
+    tables.disk.full_below = tables.directory
+    with pytest.raises(DiskFull):
+        await tables.topics.update("orders", permission=4)
+    tables.disk.full_below = None
+    await tables.topics.update("orders", permission=4)
+    assert tables.row("orders")["perm"] == 4
+
+
+async def test_a_topic_that_is_removed_stays_away(tables: Tables) -> None:
+    await tables.topics.create("orders", queue_count=1)
+    await tables.topics.create("audit", queue_count=1)
+    await tables.topics.remove("orders")
+    await tables.topics.remove("orders")
+    assert tables.topics.find("orders") is None
+    assert len(tables.disk.calls["write_file"]) == 3
+    assert tables.reopened().topics.names() == ["audit"]
+
+
 # -- files of a real broker ------------------------------------------------------------------------
 
 
@@ -236,3 +304,60 @@ async def test_a_group_that_could_not_be_written_is_written_the_next_time(tables
     tables.disk.full_below = None
     await tables.groups.ensure("readers")
     assert tables.reopened().groups.names() == ["readers"]
+
+
+async def test_a_group_is_made_as_told(tables: Tables) -> None:
+    settings = GroupSettings(is_fifo=True, retry_max=2, is_enabled=False)
+    made = await tables.groups.create("readers", settings)
+    assert made.fields["consumeMessageOrderly"] is True
+    assert made.fields["retryMaxTimes"] == 2
+    found = tables.reopened().groups.find("readers")
+    assert found is not None
+    assert found.settings == GroupSettings(
+        is_enabled=False,
+        is_fifo=True,
+        is_broadcast_enabled=True,
+        begins_at_min=True,
+        retry_max=2,
+        retry_queue_count=1,
+        consume_timeout_minutes=15,
+    )
+    assert found.attributes == {}
+
+
+async def test_the_same_group_again_changes_nothing(tables: Tables) -> None:
+    made = await tables.groups.create("readers", GroupSettings(retry_max=2))
+    assert await tables.groups.create("readers", GroupSettings(retry_max=2)) is made
+    with pytest.raises(GroupExists):
+        await tables.groups.create("readers", GroupSettings())
+    assert len(tables.disk.calls["write_file"]) == 1
+    with pytest.raises(IllegalGroup):
+        await tables.groups.create("two words", GroupSettings())
+
+
+async def test_a_group_is_changed_where_it_is_told(tables: Tables) -> None:
+    with pytest.raises(GroupNotFound):
+        await tables.groups.update("readers", GroupSettings())
+    await tables.groups.create("readers", GroupSettings(retry_max=2))
+    await tables.groups.update("readers", GroupSettings(retry_queue_count=3))
+    found = tables.reopened().groups.find("readers")
+    assert found is not None
+    assert (found.settings.retry_max, found.settings.retry_queue_count) == (2, 3)
+
+
+async def test_a_change_keeps_what_we_do_not_know_of_a_real_group(real: Tables) -> None:
+    before = real.groups.find("pop-group")
+    assert before is not None
+    after = await real.groups.update("pop-group", GroupSettings(is_fifo=True))
+    assert after.fields == {**before.fields, "consumeMessageOrderly": True}
+    assert after.settings.retry_max == 3
+
+
+async def test_a_group_that_is_removed_stays_away(tables: Tables) -> None:
+    for group in ("readers", "others"):
+        await tables.groups.ensure(group)
+    await tables.groups.remove("readers")
+    await tables.groups.remove("readers")
+    assert tables.groups.find("readers") is None
+    assert len(tables.disk.calls["write_file"]) == 3
+    assert tables.reopened().groups.names() == ["others"]

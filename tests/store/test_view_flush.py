@@ -43,7 +43,7 @@ class Views:
         self.durability.checkpoint_bytes = self.parts.mark.checkpoint
         self.point = DispatchPoint()
         self.flush = ViewFlush(
-            self.parts, self.durability, lambda: self.point, self.failures.append
+            self.parts, self.disk, self.durability, lambda: self.point, self.failures.append
         )
         self._records = Records()
         self.disk.synced.clear()

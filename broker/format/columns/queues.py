@@ -5,6 +5,7 @@ number share a representative, and every record is then compared with its repres
 byte, so that two topics that fold alike are still told apart.
 """
 
+import json
 from typing import Any, Final
 
 import numpy as np
@@ -26,11 +27,20 @@ _LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(8)] + [2**
 
 
 class QueueTable:
-    """The queues seen so far; a queue's number is its place in `keys`."""
+    """The queues seen so far; a queue's number is its place in `keys`.
 
-    __slots__ = ("_buckets", "_numbers", "_prefixes", "_tag_prefixes", "_topics", "keys")
+    removed   JSON: for topics that were removed, by queue id, the queue offset below which their
+              messages have no unit
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_buckets", "_lowest", "_numbers", "_prefixes", "_removed", "_tag_prefixes", "_topics",
+        "keys",
+    )  # fmt: skip
+
+    def __init__(self, removed: str = "") -> None:
+        self._removed: dict[str, dict[str, int]] = json.loads(removed or "{}")
+        self._lowest = np.zeros(64, dtype=np.int64)
         self.keys: list[QueueKey] = []
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._topics: dict[bytes, tuple[str, int, int]] = {}
@@ -42,6 +52,11 @@ class QueueTable:
     def prefixes(self) -> NDArray[np.uint32]:
         """Hash of `topic#` by queue number: what stands before every key."""
         return self._prefixes
+
+    @property
+    def lowest(self) -> Numbers | None:
+        """Queue offset below which messages have no unit, by queue number; None: all have one."""
+        return self._lowest if self._removed else None
 
     @property
     def tag_prefixes(self) -> NDArray[np.uint32]:
@@ -81,8 +96,10 @@ class QueueTable:
         self.keys.append((text, queue_id))
         self._numbers[topic, queue_id] = number
         if number >= len(self._prefixes):
+            self._lowest = np.resize(self._lowest, 2 * number)
             self._prefixes = np.resize(self._prefixes, 2 * number)
             self._tag_prefixes = np.resize(self._tag_prefixes, 2 * number)
+        self._lowest[number] = self._removed.get(text, {}).get(str(queue_id), 0)
         self._prefixes[number] = prefix
         self._tag_prefixes[number] = tag_prefix
         return number

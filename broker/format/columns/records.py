@@ -41,7 +41,7 @@ class Decoded(NamedTuple):
 
     queue       queue numbers of the table they were decoded with
     tags_code   what a consume unit holds
-    is_queued   whether the record has a unit: neither prepared nor rolled back
+    is_queued   whether the record has a unit: not prepared, rolled back, or of a removed topic
     """
 
     heads: Heads
@@ -63,6 +63,8 @@ def decode(
     spans = find_properties(buffer, heads)
     transaction = heads.system_flag & FLAG_TRANSACTION_MASK
     is_queued = (transaction == TRANSACTION_NONE) | (transaction == TRANSACTION_COMMIT)
+    if queues.lowest is not None:
+        is_queued &= heads.queue_offset >= queues.lowest[queue]
     return Decoded(
         heads,
         queue,

@@ -3,14 +3,18 @@
 BrokerError
     RequestError                the request is at fault; the client changes it
         IllegalTopic · SystemTopic · TopicNotFound · TopicExists
-        IllegalGroup · IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
+        IllegalGroup · SystemGroup · GroupNotFound · GroupExists · IllegalAttribute
+        IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
         IllegalMessageId · MessageNotFound
         BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge
         NoMessages · TooManyMessages · MixedTopics · MixedQueues
         QueueOutOfRange · TopicNotWritable · TopicNotReadable
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
     Unavailable                 nothing is wrong with the request; try again
-        NotAccepting · BrokerReadOnly · StoreBusy · TooManyRequests · Draining · DiskFull
+        NotAccepting · BrokerReadOnly · StoreBusy · TooManyRequests · Draining
+        Recovering · DiskSlow · TransientPoolEmpty
+        DiskFull
+            DiskAboveLimit
     StorageError                the operator acts
         Corruption · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
         UnknownGeometry · IllegalConfig · SparkMissing · ViewFailed
@@ -30,6 +34,9 @@ from broker.model.errors.code import (
 from broker.model.errors.request import (
     BodyEmpty,
     BodyTooLarge,
+    GroupExists,
+    GroupNotFound,
+    IllegalAttribute,
     IllegalFilter,
     IllegalGroup,
     IllegalKey,
@@ -48,6 +55,7 @@ from broker.model.errors.request import (
     PropertiesTooLarge,
     QueueOutOfRange,
     RecordTooLarge,
+    SystemGroup,
     SystemTopic,
     TooManyMessages,
     TooManyProperties,
@@ -61,12 +69,15 @@ from broker.model.errors.storage import (
     AllocationFailed,
     BrokerReadOnly,
     Corruption,
+    DiskAboveLimit,
     DiskFull,
+    DiskSlow,
     Draining,
     FsyncFailed,
     IllegalConfig,
     NotAccepting,
     NotAStore,
+    Recovering,
     SparkMissing,
     StorageError,
     StoreBusy,
@@ -75,6 +86,7 @@ from broker.model.errors.storage import (
     StoreLocked,
     StoreTooNew,
     TooManyRequests,
+    TransientPoolEmpty,
     Unavailable,
     UnknownGeometry,
     ViewFailed,
@@ -89,9 +101,14 @@ __all__ = [
     "BrokerReadOnly",
     "Code",
     "Corruption",
+    "DiskAboveLimit",
     "DiskFull",
+    "DiskSlow",
     "Draining",
     "FsyncFailed",
+    "GroupExists",
+    "GroupNotFound",
+    "IllegalAttribute",
     "IllegalConfig",
     "IllegalFilter",
     "IllegalGroup",
@@ -113,6 +130,7 @@ __all__ = [
     "PropertiesTooLarge",
     "QueueOutOfRange",
     "RecordTooLarge",
+    "Recovering",
     "RequestError",
     "SparkMissing",
     "StorageError",
@@ -121,6 +139,7 @@ __all__ = [
     "StoreGap",
     "StoreLocked",
     "StoreTooNew",
+    "SystemGroup",
     "SystemTopic",
     "TooManyMessages",
     "TooManyProperties",
@@ -129,6 +148,7 @@ __all__ = [
     "TopicNotFound",
     "TopicNotReadable",
     "TopicNotWritable",
+    "TransientPoolEmpty",
     "Unavailable",
     "UnknownGeometry",
     "UnsupportedFeature",

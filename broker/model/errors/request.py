@@ -58,6 +58,36 @@ class IllegalGroup(RequestError):
 
 
 @dataclass(eq=False)
+class SystemGroup(RequestError):
+    """A consumer group that belongs to the broker."""
+
+    code: ClassVar[Code] = Code.ILLEGAL_CONSUMER_GROUP
+    message: ClassVar[str] = "consumer group {group} belongs to the broker; nobody may {why} it"
+    group: str
+    why: str
+
+
+@dataclass(eq=False)
+class GroupNotFound(RequestError):
+    """A consumer group nobody made."""
+
+    code: ClassVar[Code] = Code.CONSUMER_GROUP_NOT_FOUND
+    message: ClassVar[str] = (
+        "consumer group {group} does not exist; create it: pocketmq group create {group}"
+    )
+    group: str
+
+
+@dataclass(eq=False)
+class GroupExists(RequestError):
+    """Creation of a consumer group that exists with other settings."""
+
+    code: ClassVar[Code] = Code.PRECONDITION_FAILED
+    message: ClassVar[str] = "consumer group {group} exists already with other settings"
+    group: str
+
+
+@dataclass(eq=False)
 class IllegalTag(RequestError):
     """A tag that filters could not match."""
 
@@ -83,6 +113,15 @@ class IllegalProperty(RequestError):
 
     code: ClassVar[Code] = Code.ILLEGAL_MESSAGE_PROPERTY_KEY
     message: ClassVar[str] = "property {name} is not allowed: {why}"
+    name: str
+    why: str
+
+
+@dataclass(eq=False)
+class IllegalAttribute(RequestError):
+    """An attribute that a topic cannot have, or a value that it cannot take."""
+
+    message: ClassVar[str] = "attribute {name} is not allowed: {why}"
     name: str
     why: str
 

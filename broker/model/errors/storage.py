@@ -45,6 +45,18 @@ class StoreBusy(Unavailable):
 
 
 @dataclass(eq=False)
+class TransientPoolEmpty(Unavailable):
+    """Messages come in faster than they can be written to their files."""
+
+    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
+    message: ClassVar[str] = (
+        "all {count} buffers of the transient pool wait to be written; try again, or raise "
+        "store.transient_pool_file_count"
+    )
+    count: int
+
+
+@dataclass(eq=False)
 class TooManyRequests(Unavailable):
     """More requests of one class at once than are admitted."""
 
@@ -52,6 +64,13 @@ class TooManyRequests(Unavailable):
     message: ClassVar[str] = "{limit} requests of class {field} are in progress; try again"
     field: str
     limit: int
+
+
+@dataclass(eq=False)
+class Recovering(Unavailable):
+    """The broker has begun, its store is not open yet."""
+
+    message: ClassVar[str] = "the broker is recovering its store; try again soon"
 
 
 @dataclass(eq=False)
@@ -67,6 +86,29 @@ class DiskFull(Unavailable):
 
     message: ClassVar[str] = "the disk under {path} is full; free space, sends resume by themselves"
     path: str
+
+
+@dataclass(eq=False)
+class DiskAboveLimit(DiskFull):
+    """More of the disk is used than the operator allows; reading goes on."""
+
+    message: ClassVar[str] = (
+        "the disk under {path} is {used_percent} % used, sends end above {limit_percent} % "
+        "(retention.disk_refuse_percent); free space, they resume by themselves"
+    )
+    used_percent: int
+    limit_percent: int
+
+
+@dataclass(eq=False)
+class DiskSlow(Unavailable):
+    """Old bytes were dropped from memory as fast as the disk brought them."""
+
+    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
+    message: ClassVar[str] = (
+        "{tries} reads from disk did not bring what the call looks at; ask for less, or again later"
+    )
+    tries: int
 
 
 @dataclass(eq=False)

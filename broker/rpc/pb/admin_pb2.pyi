@@ -112,12 +112,356 @@ class DescribeTopicResponse(_message.Message):
     queues: _containers.RepeatedCompositeFieldContainer[QueueState]
     def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueState, _Mapping]]] = ...) -> None: ...
 
+class UpdateTopicRequest(_message.Message):
+    __slots__ = ("name", "read_queue_count", "write_queue_count", "permission", "order", "set_attributes", "remove_attributes")
+    class SetAttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    READ_QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WRITE_QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    SET_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    read_queue_count: int
+    write_queue_count: int
+    permission: int
+    order: bool
+    set_attributes: _containers.ScalarMap[str, str]
+    remove_attributes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., read_queue_count: _Optional[int] = ..., write_queue_count: _Optional[int] = ..., permission: _Optional[int] = ..., order: _Optional[bool] = ..., set_attributes: _Optional[_Mapping[str, str]] = ..., remove_attributes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UpdateTopicResponse(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: Topic
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ...) -> None: ...
+
+class DeleteTopicRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteTopicResponse(_message.Message):
+    __slots__ = ("removed_topics",)
+    REMOVED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    removed_topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, removed_topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TopicStatsRequest(_message.Message):
+    __slots__ = ("name", "page_size", "page_token", "include_system", "totals_only")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    page_size: int
+    page_token: str
+    include_system: bool
+    totals_only: bool
+    def __init__(self, name: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., totals_only: _Optional[bool] = ...) -> None: ...
+
+class TopicStats(_message.Message):
+    __slots__ = ("name", "queue_count", "message_count", "stored_count", "first_store_timestamp_ms", "last_store_timestamp_ms", "queues")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STORED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    queue_count: int
+    message_count: int
+    stored_count: int
+    first_store_timestamp_ms: int
+    last_store_timestamp_ms: int
+    queues: _containers.RepeatedCompositeFieldContainer[QueueState]
+    def __init__(self, name: _Optional[str] = ..., queue_count: _Optional[int] = ..., message_count: _Optional[int] = ..., stored_count: _Optional[int] = ..., first_store_timestamp_ms: _Optional[int] = ..., last_store_timestamp_ms: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueState, _Mapping]]] = ...) -> None: ...
+
+class TopicStatsResponse(_message.Message):
+    __slots__ = ("topics", "next_page_token")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[TopicStats]
+    next_page_token: str
+    def __init__(self, topics: _Optional[_Iterable[_Union[TopicStats, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GroupSettings(_message.Message):
+    __slots__ = ("enabled", "fifo", "max_attempts", "retry_queue_count", "broadcast_enabled", "begins_at_min", "consume_timeout_minutes")
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    FIFO_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_ENABLED_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_AT_MIN_FIELD_NUMBER: _ClassVar[int]
+    CONSUME_TIMEOUT_MINUTES_FIELD_NUMBER: _ClassVar[int]
+    enabled: bool
+    fifo: bool
+    max_attempts: int
+    retry_queue_count: int
+    broadcast_enabled: bool
+    begins_at_min: bool
+    consume_timeout_minutes: int
+    def __init__(self, enabled: _Optional[bool] = ..., fifo: _Optional[bool] = ..., max_attempts: _Optional[int] = ..., retry_queue_count: _Optional[int] = ..., broadcast_enabled: _Optional[bool] = ..., begins_at_min: _Optional[bool] = ..., consume_timeout_minutes: _Optional[int] = ...) -> None: ...
+
+class Group(_message.Message):
+    __slots__ = ("name", "settings", "system", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    settings: GroupSettings
+    system: bool
+    attributes: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[GroupSettings, _Mapping]] = ..., system: _Optional[bool] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class CreateGroupRequest(_message.Message):
+    __slots__ = ("name", "settings")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    settings: GroupSettings
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[GroupSettings, _Mapping]] = ...) -> None: ...
+
+class CreateGroupResponse(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
+
+class ListGroupsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "include_system")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    include_system: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ...) -> None: ...
+
+class ListGroupsResponse(_message.Message):
+    __slots__ = ("groups", "next_page_token")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[Group]
+    next_page_token: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class DescribeGroupRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DescribeGroupResponse(_message.Message):
+    __slots__ = ("group", "topics")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UpdateGroupRequest(_message.Message):
+    __slots__ = ("name", "settings")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    settings: GroupSettings
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[GroupSettings, _Mapping]] = ...) -> None: ...
+
+class UpdateGroupResponse(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
+
+class DeleteGroupRequest(_message.Message):
+    __slots__ = ("name", "with_topics")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WITH_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    with_topics: bool
+    def __init__(self, name: _Optional[str] = ..., with_topics: _Optional[bool] = ...) -> None: ...
+
+class DeleteGroupResponse(_message.Message):
+    __slots__ = ("removed_topics",)
+    REMOVED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    removed_topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, removed_topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListOffsetsRequest(_message.Message):
+    __slots__ = ("group", "topic")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
+
+class GroupOffset(_message.Message):
+    __slots__ = ("topic", "queue_id", "offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    offset: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsResponse(_message.Message):
+    __slots__ = ("offsets",)
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    offsets: _containers.RepeatedCompositeFieldContainer[GroupOffset]
+    def __init__(self, offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ...) -> None: ...
+
+class GroupLagRequest(_message.Message):
+    __slots__ = ("group", "topic", "page_size", "page_token")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    page_size: int
+    page_token: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class QueueLag(_message.Message):
+    __slots__ = ("queue_id", "committed_offset", "min_offset", "max_offset", "lag_messages", "lag_ms")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LAG_MS_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    committed_offset: int
+    min_offset: int
+    max_offset: int
+    lag_messages: int
+    lag_ms: int
+    def __init__(self, queue_id: _Optional[int] = ..., committed_offset: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag_ms: _Optional[int] = ...) -> None: ...
+
+class TopicLag(_message.Message):
+    __slots__ = ("group", "topic", "committed_sum", "lag_messages", "lag_ms", "queues")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_SUM_FIELD_NUMBER: _ClassVar[int]
+    LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LAG_MS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    committed_sum: int
+    lag_messages: int
+    lag_ms: int
+    queues: _containers.RepeatedCompositeFieldContainer[QueueLag]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., committed_sum: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag_ms: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueLag, _Mapping]]] = ...) -> None: ...
+
+class GroupLagResponse(_message.Message):
+    __slots__ = ("topics", "next_page_token")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[TopicLag]
+    next_page_token: str
+    def __init__(self, topics: _Optional[_Iterable[_Union[TopicLag, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class QueueOffset(_message.Message):
+    __slots__ = ("queue_id", "offset")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    offset: int
+    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class SetOffsetsRequest(_message.Message):
+    __slots__ = ("group", "topic", "offsets", "dry_run")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    offsets: _containers.RepeatedCompositeFieldContainer[QueueOffset]
+    dry_run: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class ResetOffsetsRequest(_message.Message):
+    __slots__ = ("group", "topic", "place", "time_ms", "offset", "queue_ids", "dry_run")
+    class Place(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        EARLIEST: _ClassVar[ResetOffsetsRequest.Place]
+        LATEST: _ClassVar[ResetOffsetsRequest.Place]
+    EARLIEST: ResetOffsetsRequest.Place
+    LATEST: ResetOffsetsRequest.Place
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    place: ResetOffsetsRequest.Place
+    time_ms: int
+    offset: int
+    queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    dry_run: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., place: _Optional[_Union[ResetOffsetsRequest.Place, str]] = ..., time_ms: _Optional[int] = ..., offset: _Optional[int] = ..., queue_ids: _Optional[_Iterable[int]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class CloneOffsetsRequest(_message.Message):
+    __slots__ = ("source_group", "target_group", "topic", "dry_run")
+    SOURCE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    TARGET_GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    source_group: str
+    target_group: str
+    topic: str
+    dry_run: bool
+    def __init__(self, source_group: _Optional[str] = ..., target_group: _Optional[str] = ..., topic: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class MovedOffset(_message.Message):
+    __slots__ = ("topic", "queue_id", "old_offset", "new_offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    OLD_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEW_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    old_offset: int
+    new_offset: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., old_offset: _Optional[int] = ..., new_offset: _Optional[int] = ...) -> None: ...
+
+class MoveOffsetsResponse(_message.Message):
+    __slots__ = ("offsets",)
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    offsets: _containers.RepeatedCompositeFieldContainer[MovedOffset]
+    def __init__(self, offsets: _Optional[_Iterable[_Union[MovedOffset, _Mapping]]] = ...) -> None: ...
+
 class StoreStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class StoreStatusResponse(_message.Message):
-    __slots__ = ("state", "directory", "min_offset", "appended_offset", "flushed_offset", "dispatched_offset", "flush_mode", "version", "topic_count", "queue_count", "cluster", "broker")
+    __slots__ = ("state", "directory", "min_offset", "appended_offset", "flushed_offset", "dispatched_offset", "flush_mode", "version", "topic_count", "queue_count", "cluster", "broker", "retention_state", "disk_free_bytes", "disk_total_bytes", "index_file_count", "queue_file_count", "state_since_ms", "group_count")
     STATE_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +474,13 @@ class StoreStatusResponse(_message.Message):
     QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_STATE_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STATE_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_COUNT_FIELD_NUMBER: _ClassVar[int]
     state: str
     directory: str
     min_offset: int
@@ -142,4 +493,49 @@ class StoreStatusResponse(_message.Message):
     queue_count: int
     cluster: str
     broker: str
-    def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ...) -> None: ...
+    retention_state: str
+    disk_free_bytes: int
+    disk_total_bytes: int
+    index_file_count: int
+    queue_file_count: int
+    state_since_ms: int
+    group_count: int
+    def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ..., retention_state: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., state_since_ms: _Optional[int] = ..., group_count: _Optional[int] = ...) -> None: ...
+
+class FlushRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FlushResponse(_message.Message):
+    __slots__ = ("flushed_offset",)
+    FLUSHED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    flushed_offset: int
+    def __init__(self, flushed_offset: _Optional[int] = ...) -> None: ...
+
+class EffectiveConfigRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ConfigRow(_message.Message):
+    __slots__ = ("key", "value", "origin")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    origin: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., origin: _Optional[str] = ...) -> None: ...
+
+class EffectiveConfigResponse(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[ConfigRow]
+    def __init__(self, rows: _Optional[_Iterable[_Union[ConfigRow, _Mapping]]] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DrainResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -1,24 +1,15 @@
 """The consume-queue extension: units that lead there, and whether what lies there fits.
 
-    0   2  size                20 and the bytes of the bitmap
-    2   8  tags_code           what the consume unit itself would have held
-   10   8  store_timestamp     of the record
-   18   2  bitmap_size
-   20      bitmap
-
-A unit's tags code at or below EXTENSION_ADDRESS_MAX is -2**63 and the byte of the extension.
-Source: ConsumeQueueExt.
+Source: ConsumeQueueExt (the layout: format/extension_unit.py).
 """
 
-import struct
 from pathlib import Path
 from typing import Final
 
+from broker.format.extension_unit import HEAD, position_of
 from broker.format.names import offset_from_file_name
 from broker.tools.verify.collector import Collector
 
-HEAD: Final = struct.Struct(">hqqh")
-ADDRESS_ZERO: Final = -(2**63)
 END_MARK: Final = -1
 """Size that says that the rest of the file is not used."""
 
@@ -39,7 +30,7 @@ class Extension:
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
         """Return whether the unit at an address is sound, of this tags code, and nobody else's."""
         queue = queue_file.parent.relative_to(self._queues)
-        position = address - ADDRESS_ZERO
+        position = position_of(address)
         for base, content in self._contents(self._directory / queue):
             if base <= position < base + len(content) - HEAD.size:
                 size, found, _, bitmap_size = HEAD.unpack_from(content, position - base)

@@ -107,7 +107,7 @@ class _Walk:
         self._settings = replace(
             view_settings(sizes, check_crc=options.check_crc), crc_share=options.crc_share
         )
-        self._queues = QueueTable()
+        self._queues = QueueTable(sizes.removed)
 
     def run(self, tell: Callable[[int], None]) -> Verification:
         files = self._log_files()

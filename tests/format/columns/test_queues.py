@@ -112,3 +112,14 @@ def test_what_stands_behind_a_topic_is_no_part_of_it() -> None:
     table = QueueTable()
     numbered(log, table)
     assert len(table.keys) == 14
+
+
+def test_queues_of_removed_topics_have_a_lowest_offset() -> None:
+    log = LogBytes(Path("/none"))
+    for topic, queue_id in (("orders", 0), ("orders", 1), ("others", 0)):
+        log.add(topic, queue_id)
+    table = QueueTable('{"orders": {"1": 7}}')
+    numbered(log, table)
+    assert table.lowest is not None
+    assert table.lowest[:3].tolist() == [0, 7, 0]
+    assert QueueTable().lowest is None

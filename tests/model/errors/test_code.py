@@ -167,6 +167,7 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         "FORBIDDEN": 40300,
         "MESSAGE_NOT_FOUND": 40401,
         "TOPIC_NOT_FOUND": 40402,
+        "CONSUMER_GROUP_NOT_FOUND": 40403,
         "PAYLOAD_TOO_LARGE": 41300,
         "MESSAGE_BODY_TOO_LARGE": 41301,
         "MESSAGE_BODY_EMPTY": 41302,

@@ -22,6 +22,26 @@ MESSAGES: list[tuple[BrokerError, Code, str]] = [
         "consumer group '' is not allowed: it is empty",
     ),
     (
+        errors.SystemGroup(group="CID_RMQ_SYS_X", why="change"),
+        Code.ILLEGAL_CONSUMER_GROUP,
+        "consumer group 'CID_RMQ_SYS_X' belongs to the broker; nobody may change it",
+    ),
+    (
+        errors.GroupNotFound(group="G"),
+        Code.CONSUMER_GROUP_NOT_FOUND,
+        "consumer group 'G' does not exist; create it: pocketmq group create 'G'",
+    ),
+    (
+        errors.GroupExists(group="G"),
+        Code.PRECONDITION_FAILED,
+        "consumer group 'G' exists already with other settings",
+    ),
+    (
+        errors.IllegalAttribute(name="queue.type", why="it cannot be changed"),
+        Code.BAD_REQUEST,
+        "attribute 'queue.type' is not allowed: it cannot be changed",
+    ),
+    (
         errors.IllegalTag(tag="a|b", why="it holds |"),
         Code.ILLEGAL_MESSAGE_TAG,
         "tag 'a|b' is not allowed: it holds |",

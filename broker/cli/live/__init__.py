@@ -1,0 +1,1 @@
+"""What a running broker looks like: `pocketmq status`, `top` and `tail`."""

@@ -1,0 +1,89 @@
+"""`pocketmq status`: what the store is doing, how far it has come, and what it was told."""
+
+from typing import Any, Final
+
+import click
+
+from broker.cli.connection import Connection, endpoint_option
+from broker.cli.output import (
+    Document,
+    Rows,
+    chosen_format,
+    column,
+    moment,
+    output_option,
+    print_document,
+)
+from broker.cli.progress import amount
+from broker.cli.watch import repeat, watch_option
+from broker.rpc.client_values import StoreStatus
+
+SETTING_COLUMNS: Final = {
+    "KEY": column("key"),
+    "VALUE": column("value"),
+    "ORIGIN": column("origin"),
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq status
+  pocketmq status --settings
+  pocketmq status --watch 2
+"""
+)
+@click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
+@watch_option
+@output_option
+@endpoint_option
+def status(settings: bool, watch_s: float | None, output_format: str | None, endpoint: str) -> None:
+    """Tell what a broker's store is doing and how far it has come.
+
+    Offsets are bytes from the start of the commit log.
+    """
+    with Connection(endpoint) as broker:
+
+        def show() -> None:
+            if settings:
+                with Rows(output_format, SETTING_COLUMNS) as rows:
+                    for row in broker.ask(broker.client.effective_config()):
+                        rows.add(row._asdict())
+                return
+            found = broker.ask(broker.client.store_status())
+            is_table = chosen_format(output_format) == "table"
+            document = readable_status(found) if is_table else found._asdict()
+            print_document(document, output_format)
+
+        repeat(watch_s, show)
+
+
+def readable_status(status: StoreStatus) -> Document:
+    """Return a status as people read it."""
+    log_bytes = status.appended_offset - status.min_offset
+    shown: dict[str, Any] = {
+        "broker": f"{status.broker} of {status.cluster}, version {status.version}",
+        "state": f"{status.state} since {moment(status.state_since_ms)}",
+        "store": status.directory,
+        "log": f"{amount(log_bytes)}, from {status.min_offset} to {status.appended_offset}",
+        "flush": f"{status.flush_mode}, {_behind(status, status.flushed_offset)}",
+        "dispatch": _behind(status, status.dispatched_offset),
+        "files": f"{status.queue_file_count} of queues, {status.index_file_count} of the index",
+        "topics": f"{status.topic_count} with {status.queue_count} queues",
+        "groups": status.group_count,
+        "retention": status.retention_state,
+        "disk": disk_text(status),
+    }
+    return shown
+
+
+def _behind(status: StoreStatus, reached: int) -> str:
+    behind = max(status.appended_offset - reached, 0)
+    return f"{amount(behind)} behind" if behind else "up to date"
+
+
+def disk_text(status: StoreStatus) -> str:
+    """Return what is free of the disk, as people read it."""
+    free, total = status.disk_free_bytes, status.disk_total_bytes
+    share = f" ({100 * free // total} %)" if total else ""
+    return f"{amount(free)} free of {amount(total)}{share}"

@@ -1,0 +1,219 @@
+"""`pocketmq tail`: a topic's messages as they are stored, without a group and without a trace.
+
+what is there   every queue page by page, merged in the order of the log
+what comes      a long poll on every queue; what arrives together is sorted
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker.cli.connection import Connection, endpoint_option
+from broker.cli.consume import MESSAGE_COLUMNS, is_operators
+from broker.cli.documents import message_document
+from broker.cli.output import Rows, output_option
+from broker.cli.times import MOMENT
+from broker.model.message import StoredMessage
+from broker.model.results import Bound, PullStatus
+from broker.model.system_topics import is_system_topic
+from broker.rpc.client_values import PullPage, PullQuery, QueueState
+
+if TYPE_CHECKING:
+    from broker.rpc.client import BrokerClient
+
+PAGE_COUNT: Final = 256
+WAIT_MS: Final = 15_000
+SETTLE_S: Final = 0.02
+"""So long what arrives is gathered before it is sorted and shown."""
+
+Show = Callable[[Sequence[StoredMessage]], bool]
+"""Prints messages; False: that was the last one asked for."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq tail orders
+  pocketmq tail orders --since 10m
+  pocketmq tail orders -n 20 --no-follow -o jsonl
+"""
+)
+@click.argument("topic")
+@click.option("--since", "since_ms", type=MOMENT, help="Begin with messages stored then or later.")
+@click.option("-n", "last_count", type=click.IntRange(0), help="Begin with the last so many.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
+@click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
+@click.option("--tag-filter", default="*", metavar="A||B", help="Only these tags.")
+@output_option
+@endpoint_option
+def tail(
+    topic: str,
+    since_ms: int | None,
+    last_count: int | None,
+    count_max: int | None,
+    follow: bool,
+    tag_filter: str,
+    output_format: str | None,
+    endpoint: str,
+) -> None:
+    """Print the messages of TOPIC in the order they were stored, and go on as more come.
+
+    Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it.
+    """
+    if since_ms is not None and last_count is not None:
+        raise click.UsageError("--since and -n exclude each other")
+    left = count_max
+    with Connection(endpoint) as broker, Rows(output_format, MESSAGE_COLUMNS) as rows:
+
+        def show(messages: Sequence[StoredMessage]) -> bool:
+            nonlocal left
+            shown = messages if left is None else messages[:left]
+            for message in shown:
+                rows.add(message_document(message))
+            rows.flush()
+            left = None if left is None else left - len(shown)
+            return left != 0
+
+        wanted = Wanted(topic, since_ms, last_count, tag_filter, follow)
+        broker.ask(print_tail(broker.client, wanted, show))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to print; without time and count it begins where the queues end now."""
+
+    topic: str
+    since_ms: int | None = None
+    last_count: int | None = None
+    tag_filter: str = "*"
+    follow: bool = True
+
+
+@dataclass
+class Reader:
+    """One queue: what to pull next, what was pulled and not shown yet, whether that was all."""
+
+    query: PullQuery
+    pulled: deque[StoredMessage] = field(default_factory=deque)
+    is_at_end: bool = False
+
+
+async def print_tail(client: "BrokerClient", wanted: Wanted, show: Show) -> None:
+    """Show what is there, then what comes.
+
+    Errors   ClientError
+    """
+    queues = (await client.describe_topic(wanted.topic)).queues
+    readers = [
+        Reader(PullQuery(wanted.topic, queue.queue_id, place, expression=wanted.tag_filter))
+        for queue in queues
+        for place in [await _begin(client, wanted, queue)]
+    ]
+    pull = client.admin_pull if is_operators(wanted.topic) else client.pull
+    if wanted.last_count is not None:
+        kept = deque[StoredMessage](maxlen=wanted.last_count)
+        async for messages in _merged(pull, readers):
+            kept.extend(messages)
+        if kept and not show(list(kept)):
+            return
+    else:
+        async for messages in _merged(pull, readers):
+            late = [m for m in messages if m.store_timestamp_ms >= (wanted.since_ms or 0)]
+            if late and not show(late):
+                return
+    if wanted.follow:
+        await _follow(pull, readers, show)
+
+
+async def _begin(client: "BrokerClient", wanted: Wanted, queue: QueueState) -> int:
+    """Return where to begin in a queue."""
+    if wanted.last_count is not None:
+        return max(queue.max_offset - wanted.last_count, queue.min_offset)
+    if wanted.since_ms is None:
+        return queue.max_offset
+    if is_system_topic(wanted.topic):
+        return queue.min_offset  # brokers look times up in the topics of their clients only
+    return await client.query_by_time(wanted.topic, queue.queue_id, wanted.since_ms, Bound.LOWER)
+
+
+async def _merged(pull: Any, readers: list[Reader]) -> AsyncIterator[list[StoredMessage]]:
+    """Yield what the queues hold, in the order of the log, until all are at their end."""
+    while True:
+        empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
+        await asyncio.gather(*(_refill(pull, reader) for reader in empty))
+        filled = [reader for reader in readers if reader.pulled]
+        if not filled:
+            if all(reader.is_at_end for reader in readers):
+                return
+            continue
+        if any(not (reader.pulled or reader.is_at_end) for reader in readers):
+            continue
+        # Up to where every queue that goes on is known.
+        ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
+        bound = min(ends) if ends else None
+        messages = [message for reader in filled for message in _taken(reader, bound)]
+        yield sorted(messages, key=_place)
+
+
+def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
+    """Take the messages out of a reader that lie up to a place in the log, or all."""
+    taken = []
+    while reader.pulled and (bound is None or reader.pulled[0].physical_offset <= bound):
+        taken.append(reader.pulled.popleft())
+    return taken
+
+
+async def _refill(pull: Any, reader: Reader) -> None:
+    """Pull the next page of a queue."""
+    page: PullPage = await pull(replace(reader.query, max_messages=PAGE_COUNT))
+    before = reader.query.queue_offset
+    reader.query = replace(reader.query, queue_offset=page.next_begin_offset)
+    reader.pulled.extend(page.messages)
+    is_stuck = not page.messages and page.next_begin_offset <= before
+    reader.is_at_end = is_stuck or page.next_begin_offset >= page.max_offset
+
+
+async def _follow(pull: Any, readers: list[Reader], show: Show) -> None:
+    """Show messages as they come, until `show` has enough."""
+    arrived: asyncio.Queue[list[StoredMessage]] = asyncio.Queue()
+
+    async def watch(query: PullQuery) -> None:
+        while True:
+            page = await pull(replace(query, max_messages=PAGE_COUNT, wait_ms=WAIT_MS))
+            if page.status is PullStatus.NO_SUCH_QUEUE:
+                return
+            if page.messages:
+                arrived.put_nowait(page.messages)
+            else:
+                await asyncio.sleep(SETTLE_S)  # a broker that stops answers at once
+            query = replace(query, queue_offset=page.next_begin_offset)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            watchers = [tasks.create_task(watch(reader.query)) for reader in readers]
+            while True:
+                messages = await arrived.get()
+                await asyncio.sleep(SETTLE_S)
+                while not arrived.empty():
+                    messages += arrived.get_nowait()
+                if not show(sorted(messages, key=_place)):
+                    break
+            for watcher in watchers:
+                watcher.cancel()
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from errors
+
+
+def _place(message: StoredMessage) -> int:
+    return message.physical_offset
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

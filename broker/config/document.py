@@ -1,0 +1,90 @@
+"""Settings as TOML: a file to start from, and one that says what is set.
+
+`sample_file` is conf/broker.toml: every key commented out at its default.
+    python -m broker.config > conf/broker.toml
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from inspect import getdoc
+from textwrap import wrap
+from typing import Final
+
+from broker.config.knob import Knob, Value
+from broker.config.layers import PRESET
+from broker.config.presets import EDGE, PRESETS
+from broker.config.sections import KNOBS, SECTIONS
+
+LINE_WIDTH: Final = 98
+HEADER: Final = """\
+# PocketMQ's settings, each commented out at its default.
+#
+#   pocketmq serve -c conf/broker.toml
+#   pocketmq config check conf/broker.toml
+#
+# Over this file go the files conf.d/*.toml beside it by name, the environment
+# (POCKETMQ__STORE__FLUSH=async, or POCKETMQ__STORE__FLUSH_FILE=/run/secrets/flush), and then --set
+# store.flush=async, which also takes the RocketMQ names given in parentheses
+# (--set flushDiskType=ASYNC_FLUSH).
+# Sizes take B, KiB, MiB, GiB; durations ms, s, m, h, d; numbers alone are bytes or milliseconds.
+"""
+ABOUT_PRESETS: Final = """\
+# Defaults for a kind of machine. dev: a workbench, flush async. edge: one small machine, flush
+# sync. server: RocketMQ's own, files of 1 GiB, a large index, flush async.
+"""
+
+
+def sample_file(preset: str = EDGE) -> str:
+    """Return a file that sets nothing but its preset, and not even edge, which is the default."""
+    line = f"{PRESET} = {json.dumps(preset)}\n"
+    parts = [HEADER, ABOUT_PRESETS + (line if preset != EDGE else f"#{line}")]
+    for section, kind in SECTIONS.items():
+        about = (getdoc(kind) or "").partition("\n")[0]
+        knobs = [KNOBS[f"{section}.{item.name}"] for item in fields(kind)]
+        parts.append(f"# {about}\n[{section}]\n")
+        parts += [_entry(knob, PRESETS[preset].get(knob.key, knob.default)) for knob in knobs]
+    return "\n".join(parts)
+
+
+def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> str:
+    """Return TOML that sets these keys and nothing else, by section.
+
+    remarks   what is said behind a value, by key
+    """
+    parts: list[str] = []
+    for section in SECTIONS:
+        lines = [
+            f"{knob.name} = {toml_value(knob, values[key])}{_remark(remarks, key)}\n"
+            for key, knob in KNOBS.items()
+            if knob.section == section and key in values
+        ]
+        if lines:
+            parts.append(f"[{section}]\n" + "".join(lines))
+    return "\n".join(parts)
+
+
+def toml_value(knob: Knob, value: Value) -> str:
+    """Return a value as it stands in a file: a number, or a text with a unit."""
+    text = knob.text_of(value)
+    is_bare = isinstance(value, int) and text == str(value)
+    return (
+        json.dumps(value, ensure_ascii=False) if is_bare or type(value) is bool else _quoted(text)
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _remark(remarks: Mapping[str, str], key: str) -> str:
+    return f"  # {remarks[key]}" if remarks.get(key) else ""
+
+
+def _entry(knob: Knob, default: Value) -> str:
+    choices = f" One of: {', '.join(knob.choices)}." if knob.choices else ""
+    rocketmq = f" ({knob.rocketmq})" if knob.rocketmq else ""
+    lines = wrap(f"{knob.why}{choices}{rocketmq}", LINE_WIDTH)
+    return (
+        "".join(f"# {line}\n" for line in lines) + f"#{knob.name} = {toml_value(knob, default)}\n"
+    )

@@ -1,0 +1,124 @@
+"""One setting as data: its key, kind, bounds and default, its reason, and RocketMQ's name for it.
+
+A field's name carries its unit and with it how its text is read: `_bytes` takes "64MiB", `_ms`
+takes "10s", `_percent` takes "85%", everything else is what its type says.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, get_type_hints
+
+from broker.config.texts import KIND_NAMES, bool_from_text, int_from_text, percent_from_text
+from broker.config.units import (
+    duration_from_text,
+    size_from_text,
+    text_from_duration,
+    text_from_size,
+)
+from broker.model.errors import IllegalConfig
+
+Value = int | str | bool
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+
+def knob(
+    default: Value,
+    why: str,
+    rocketmq: str = "",
+    *,
+    choices: tuple[str, ...] = (),
+    lower: int = 0,
+    upper: int = INT64_MAX,
+    read: Callable[[str], Value] | None = None,
+) -> Any:
+    """Return a dataclass field that is one setting; `why` is shown in conf/broker.toml."""
+    extra = {"why": why, "rocketmq": rocketmq, "choices": choices, "read": read}
+    return field(default=default, metadata={**extra, "lower": lower, "upper": upper})
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One setting as data."""
+
+    section: str
+    name: str
+    kind: type[Value]
+    default: Value
+    why: str
+    rocketmq: str
+    choices: tuple[str, ...]
+    lower: int
+    upper: int
+    read: Callable[[str], Value] | None
+
+    @property
+    def key(self) -> str:
+        """How the operator names it: section.name."""
+        return f"{self.section}.{self.name}"
+
+    def value_of(self, given: object) -> Value:
+        """Return the value of a text, or of what TOML made of one.
+
+        Errors   IllegalConfig
+        """
+        try:
+            value = self._converted(given)
+        except ValueError as error:
+            raise IllegalConfig(field=self.key, why=str(error)) from error
+        if self.choices and value not in self.choices:
+            why = f"{value!r} is not one of {', '.join(self.choices)}"
+            raise IllegalConfig(field=self.key, why=why)
+        if isinstance(value, int) and not self.lower <= value <= self.upper:
+            lower, upper = self.text_of(self.lower), self.text_of(self.upper)
+            why = f"{given} is outside {lower} to {upper}"
+            raise IllegalConfig(field=self.key, why=why)
+        return value
+
+    def text_of(self, value: Value) -> str:
+        """Return a value as people write it, in the largest unit that needs no fraction."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int) and self.name.endswith("_bytes"):
+            return text_from_size(value)
+        if isinstance(value, int) and self.name.endswith("_ms"):
+            return text_from_duration(value)
+        return str(value)
+
+    def _converted(self, given: object) -> Value:
+        if isinstance(given, str):
+            return self._from_text(given)
+        if type(given) is not self.kind:
+            raise ValueError(f"{given!r} is not {KIND_NAMES[self.kind]}")
+        assert isinstance(given, Value)
+        return given
+
+    def _from_text(self, text: str) -> Value:
+        if self.read is not None:
+            return self.read(text)
+        if self.name.endswith("_bytes"):
+            return size_from_text(text)
+        if self.name.endswith("_ms"):
+            return duration_from_text(text)
+        if self.name.endswith("_percent"):
+            return percent_from_text(text)
+        if self.kind is bool:
+            return bool_from_text(text)
+        if self.kind is int:
+            return int_from_text(text)
+        return text
+
+
+def knobs_of_section(section: str, section_type: type[Any]) -> Iterator[Knob]:
+    """Yield the settings of a section, a dataclass whose fields `knob` made."""
+    kinds = get_type_hints(section_type)
+    for item in fields(section_type):
+        default: Any = item.default
+        yield Knob(
+            section=section,
+            name=item.name,
+            kind=kinds[item.name],
+            default=default,
+            **item.metadata,
+        )

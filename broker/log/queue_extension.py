@@ -1,0 +1,123 @@
+"""The extension of one consume queue: what its units have no room for.
+
+    consumequeue_ext/TOPIC/QUEUE/FILE
+
+Nothing depends on it: a unit whose extension is missing counts as one that every filter may match.
+Units lie one behind the other; one that does not fit its file goes to the next.
+Source: ConsumeQueueExt.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from broker.files.disk import Disk
+from broker.files.mapped_file import Keeper, MappedFile
+from broker.files.mapped_file_queue import MappedFileQueue
+from broker.format.extension_unit import (
+    END_MARK,
+    END_SIZE,
+    HEAD,
+    UNIT_SIZE_MIN,
+    address_of,
+    encode_unit,
+    position_of,
+)
+
+_KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
+
+
+class QueueExtension:
+    """The extension units of one queue."""
+
+    __slots__ = ("files", "flushed")
+
+    def __init__(
+        self, disk: Disk, directory: Path, file_size_bytes: int, keeper: Keeper | None = None
+    ) -> None:
+        self.files = MappedFileQueue(
+            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False
+        )
+        self.flushed = 0
+        """Byte up to which units are durable."""
+
+    def load(self, *, read_only: bool = False) -> None:
+        """Find the files; `cut` must follow before anything is written.
+
+        Errors   NotAStore, WrongFileSize, StoreGap
+        """
+        self.files.load(read_only=read_only)
+        self.flushed = self.files.max_offset
+
+    def put(self, tags_code: int, store_timestamp_ms: int) -> int:
+        """Store a unit; returns its address.
+
+        Errors   DiskFull, AllocationFailed: nothing was stored
+        """
+        unit = encode_unit(tags_code, store_timestamp_ms)
+        file = self._file_for(len(unit))
+        file.allocate(file.wrote + len(unit))
+        address = address_of(file.base + file.wrote)
+        file.write(file.wrote, unit)
+        file.wrote += len(unit)
+        return address
+
+    def _file_for(self, size: int) -> MappedFile:
+        files = self.files.files
+        if not files:
+            return self.files.make_file(0)
+        last = files[-1].open()
+        last.was_used = True
+        if last.wrote + size + END_SIZE <= last.size:
+            return last
+        if last.wrote + len(END_MARK) <= last.size:
+            last.allocate(last.wrote + len(END_MARK))
+            last.write(last.wrote, END_MARK)
+        last.wrote = last.size
+        return self.files.make_file(last.base + last.size)
+
+    def tags_code(self, address: int) -> int | None:
+        """Return the tags code of the unit at an address, None where there is none."""
+        position = position_of(address)
+        file = self.files.file_at(position)
+        if file is None or position - file.base + UNIT_SIZE_MIN > file.size:
+            return None
+        size, tags_code, _, bitmap_size = HEAD.unpack(
+            file.read(position - file.base, UNIT_SIZE_MIN)
+        )
+        return int(tags_code) if size == UNIT_SIZE_MIN + bitmap_size else None
+
+    def cut(self, last_address: int | None) -> None:
+        """Forget everything behind the unit at an address, None: everything; zero what stood there.
+
+        Effects  the next unit goes behind that one
+        """
+        end = 0
+        if last_address is not None:
+            position = position_of(last_address)
+            file = self.files.file_at(position)
+            if file is not None and position - file.base + UNIT_SIZE_MIN <= file.size:
+                size = HEAD.unpack(file.read(position - file.base, UNIT_SIZE_MIN))[0]
+                end = position + max(size, UNIT_SIZE_MIN)
+        while self.files.files and self.files.files[-1].base >= end:
+            self.files.files.pop().remove()
+        if self.files.files:
+            last = self.files.files[-1].open()
+            last.wrote = min(end - last.base, last.size)
+            last.zero_from(last.wrote)
+        self.flushed = min(self.flushed, self.files.max_offset)
+
+    def trim(self, first_address: int) -> list[MappedFile]:
+        """Take the files before an address out of the row, never the last one; returns them."""
+        gone: list[MappedFile] = []
+        files = self.files.files
+        while len(files) > 1 and files[0].base + files[0].size <= position_of(first_address):
+            gone.append(self.files.drop_first())
+        return gone
+
+    def dirty_files(self) -> list[MappedFile]:
+        """Return the files with units that are not durable yet, oldest first."""
+        return [f for f in self.files.files if f.base + f.wrote > self.flushed]
+
+    def remove(self) -> None:
+        """Remove all files."""
+        self.cut(None)

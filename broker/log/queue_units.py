@@ -1,0 +1,130 @@
+"""Reading the units of one consume queue, and finding where they pass a place in the log.
+
+    byte 20 * n  →  unit n  →  record in the log
+
+Units before the first message are pre-blank, and so are those of messages that a repair took out of
+the log; searches pass over them.
+Source: ConsumeQueue.
+"""
+
+from typing import Final
+
+from broker.files.mapped_file_queue import MappedFileQueue
+from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZE
+
+HOT_SIZE: Final = 64 * 1024
+"""Bytes at the end of a queue that are in memory: they were written last."""
+FILL_UNITS: Final = 4096
+"""Pre-blank units written, or looked at, in one piece."""
+
+
+class QueueUnits:
+    """The units of a row of files."""
+
+    __slots__ = ("_front", "files")
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.files = files
+        self._front = 0
+        """Units below this one are pre-blank, as far as known; where searches begin."""
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset the next message gets."""
+        return self.files.max_offset // UNIT_SIZE
+
+    def units(self, queue_offset: int, count: int) -> bytes:
+        """Return up to `count` units from a queue offset on, joined; fewer at the end."""
+        position = queue_offset * UNIT_SIZE
+        end = min(position + count * UNIT_SIZE, self.files.max_offset)
+        parts = []
+        while position < end:
+            file = self.files.file_at(position)
+            if file is None:
+                break
+            upper = min(end, file.base + file.size)
+            parts.append(file.read(position - file.base, upper - position))
+            position = upper
+        return b"".join(parts)
+
+    def resident_units(self, queue_offset: int, count: int) -> bytes:
+        """Return the same without ever waiting for the disk.
+
+        Errors   ColdRead: the units are not in memory
+        """
+        position = queue_offset * UNIT_SIZE
+        if position >= self.files.max_offset - HOT_SIZE:
+            return self.units(queue_offset, count)
+        end = min(position + count * UNIT_SIZE, self.files.max_offset)
+        parts = []
+        while position < end:
+            file = self.files.file_at(position)
+            if file is None:
+                break
+            upper = min(end, file.base + file.size)
+            parts.append(file.read_resident(position - file.base, upper - position))
+            position = upper
+        return b"".join(parts)
+
+    def resident_unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """Return (physical offset, size, tags code), None when there is none.
+
+        Errors   ColdRead
+        """
+        found = self.resident_units(queue_offset, 1) if queue_offset >= 0 else b""
+        return UNIT.unpack(found) if found else None
+
+    def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """Return (physical offset, size, tags code) of one message, None when there is none."""
+        found = self.units(queue_offset, 1) if queue_offset >= 0 else b""
+        return UNIT.unpack(found) if found else None
+
+    # -- searching -----------------------------------------------------------------------------
+    def first_at_or_behind(self, physical_offset: int) -> int:
+        """Return the queue offset of the first unit whose record is not before an offset.
+
+        Pre-blank units count as before everything. Returns max_offset when there is none.
+        Cost     some 20 looks; once after a start all pre-blank units at the front are read
+        """
+        found = self._search(physical_offset, self.max_offset)
+        while True:
+            # Pre-blank units between messages may have led the search to their right.
+            before = self.message_before(found)
+            unit = self.unit(before)
+            if unit is None:
+                self._front = max(self._front, min(found, self.max_offset))
+                return found
+            if unit[0] < physical_offset:
+                return found
+            found = self._search(physical_offset, before)
+
+    def _search(self, physical_offset: int, upper: int) -> int:
+        """Return where units before an offset go over into others, looking below `upper`."""
+        lower = self._lowest
+        while lower < upper:
+            middle = (lower + upper) // 2
+            found = self.unit(middle)
+            if found is None or (found[1] != PRE_BLANK_SIZE and found[0] >= physical_offset):
+                upper = middle
+            else:
+                lower = middle + 1
+        return lower
+
+    @property
+    def _lowest(self) -> int:
+        """The first unit that may tell of a message."""
+        return max(self.files.min_offset // UNIT_SIZE, self._front)
+
+    def message_before(self, queue_offset: int) -> int:
+        """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
+        end, count = queue_offset, 1
+        while end > self._lowest:
+            begin = max(self._lowest, end - count)
+            units = self.units(begin, end - begin)
+            if units != PRE_BLANK * (end - begin):
+                number = end - begin - 1
+                while units[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] == PRE_BLANK:
+                    number -= 1
+                return begin + number
+            end, count = begin, FILL_UNITS
+        return -1

@@ -1,0 +1,169 @@
+"""What each call adds to the metrics of its method: how long it took, and how it ended.
+
+    rocketmq_rpc_latency_milliseconds{request_code="pull_message", response_code="success", …}
+
+Request codes are RocketMQ's words for what a method does; response codes are those of the v2
+protocol (model/errors Code), and "success". A call of the poll class that had to wait counts as a
+long poll. Series of calls that succeed are there from the start; others come with the first call
+that ends so.
+Cost: 0.4 µs for a call that succeeds.
+Source: RemotingMetricsManager, RequestCode.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker.model.errors import BrokerError, Corruption
+from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
+from broker.rpc.service import Admission, CallClass, Method
+
+LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
+CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
+LATENCY_LABELS: Final = (
+    "protocol_type",
+    "request_code",
+    "response_code",
+    "is_long_polling",
+    "result",
+)
+GRPC: Final = "grpc"
+SUCCESS: Final = "success"
+FAILED: Final = "process_request_failed"
+CANCELLED: Final = "cancelled"
+NO_CODE: Final = "none"
+INTERNAL: Final = "internal_server_error"
+
+REQUEST_CODES: Final[Mapping[str, str]] = {
+    "SendMessage": "send_message_v2",
+    "PullMessage": "pull_message",
+    "QueryByKey": "query_message",
+    "QueryByTag": "query_message",
+    "QueryById": "view_message_by_id",
+    "QueryByTime": "search_offset_by_timestamp",
+    "QueryOffsets": "get_max_offset",
+    "CommitOffset": "update_consumer_offset",
+    "FetchOffset": "query_consumer_offset",
+    "CreateTopic": "update_and_create_topic",
+    "UpdateTopic": "update_and_create_topic",
+    "ListTopics": "get_all_topic_config",
+    "DescribeTopic": "get_topic_config",
+    "DeleteTopic": "delete_topic_in_broker",
+    "TopicStats": "get_topic_stats_info",
+    "CreateGroup": "update_and_create_subscriptiongroup",
+    "UpdateGroup": "update_and_create_subscriptiongroup",
+    "ListGroups": "get_all_subscriptiongroup_config",
+    "DescribeGroup": "get_subscriptiongroup_config",
+    "DeleteGroup": "delete_subscriptiongroup",
+    "ListOffsets": "get_all_consumer_offset",
+    "GroupLag": "get_consume_stats",
+    "SetOffsets": "update_consumer_offset",
+    "ResetOffsets": "invoke_broker_to_reset_offset",
+    "CloneOffsets": "clone_group_offset",
+    "EffectiveConfig": "get_broker_config",
+    "StoreStatus": "get_broker_runtime_info",
+}
+"""Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
+CREATIONS: Final[Mapping[str, str]] = {
+    "CreateTopic": "rocketmq_topic_create_execution_time_milliseconds",
+    "CreateGroup": "rocketmq_consumer_group_create_execution_time_milliseconds",
+}
+PROCESSORS: Final[Mapping[str, CallClass]] = {
+    "send": CallClass.SEND,
+    "pull": CallClass.POLL,
+    "query_message": CallClass.QUERY,
+    "admin": CallClass.ADMIN,
+}
+"""RocketMQ's thread pools, and the class of calls that does their work here."""
+DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
+
+
+def request_code(name: str) -> str:
+    """Return RocketMQ's word for a method."""
+    own = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return REQUEST_CODES.get(name, own.lstrip("_"))
+
+
+class MethodStats:
+    """How the calls of one method ended; seconds are from the request's bytes to the answer's."""
+
+    __slots__ = ("_code", "_create", "_latency", "_poll", "creates", "success", "waited")
+
+    def __init__(self, method: Method, latency: Histograms, create: Histograms | None) -> None:
+        self._code = request_code(method.name)
+        self._latency = latency
+        self._create = create
+        self.creates = create is not None
+        """Whether the method makes topics or groups."""
+        self._poll = "true" if method.call_class is CallClass.POLL else "false"
+        self.success = self._series(SUCCESS, "false", SUCCESS)
+        """Milliseconds of calls that were answered at once."""
+        self.waited = self._series(SUCCESS, self._poll, SUCCESS)
+        """Milliseconds of calls whose answer had to be waited for."""
+
+    def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
+        return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
+
+    def count_created(self, seconds: float) -> None:
+        """Count a topic or group that was made, where the method makes some."""
+        if self._create is not None:
+            self._create.at((SUCCESS, "false")).observe(seconds * 1000)
+
+    def count_failed(self, error: Exception, seconds: float) -> None:
+        """Count a call that was answered with an error."""
+        code = error.code.name.lower() if isinstance(error, BrokerError) else INTERNAL
+        self._series(code, "false", FAILED).observe(seconds * 1000)
+        if self._create is not None:
+            self._create.at(("failure", "false")).observe(seconds * 1000)
+
+    def count_cancelled(self, seconds: float) -> None:
+        """Count a call whose client went away."""
+        self._series(NO_CODE, self._poll, CANCELLED).observe(seconds * 1000)
+
+
+class CallStats:
+    """The metrics of all methods of a server."""
+
+    __slots__ = ("_creations", "_latency", "damage", "stats")
+
+    def __init__(self, admission: Admission) -> None:
+        self._latency = Histograms(
+            "rocketmq_rpc_latency_milliseconds",
+            "Time calls took.",
+            LATENCY_BUCKETS,
+            LATENCY_LABELS,
+        )
+        labels = ("invocation_status", "is_system")
+        self._creations = {
+            method: Histograms(name, "Time creating one took.", CREATE_BUCKETS, labels)
+            for method, name in CREATIONS.items()
+        }
+        self.damage = Counter(
+            "pocketmq_crc_errors_total", "Damaged records that calls met.", ("file",)
+        )
+        for file in DAMAGED_FILES:
+            self.damage.add((file,), 0)
+        watermark = Gauge(
+            "rocketmq_processor_watermark",
+            "Calls under way, by what serves them.",
+            lambda: {
+                (processor,): float(admission.gate(call_class).count)
+                for processor, call_class in PROCESSORS.items()
+            },
+            ("processor",),
+        )
+        self.stats: list[Stat] = [
+            self._latency,
+            *self._creations.values(),
+            self.damage,
+            watermark,
+            *admission.stats,
+        ]
+
+    def method(self, method: Method) -> MethodStats:
+        """Return the counts of a method."""
+        return MethodStats(method, self._latency, self._creations.get(method.name))
+
+    def count_damage(self, error: Corruption) -> None:
+        """Count a record that is not what was stored, by the kind of its file."""
+        found = (file for file in DAMAGED_FILES if f"/{file}/" in error.path)
+        self.damage.add((next(found, "other"),))

@@ -1,0 +1,226 @@
+"""Retention: which of the oldest commit-log files may go, and when.
+
+reason   when                                                     which files
+disk     more than disk_force_percent of the disk is used         oldest first, whatever their age
+size     the log is longer than size_bytes                        oldest first, until it is not
+time     the hour is one of `hours`, or more than                 those whose last message was
+         disk_expire_percent of the disk is used                  stored age_ms ago
+
+Never the file that is written to, never one that a view does not know yet; at most file_batch_max a
+round, with a pause between two. Above disk_refuse_percent sends are refused until space returns.
+A file's age is told by its last message, never by what the file system says: copied files do not
+start anew.
+Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from broker.model.errors import BrokerError, DiskAboveLimit
+from broker.model.stats import Counter, Gauge
+from broker.store.expiry import LogFile
+
+DISK: Final = "disk"
+SIZE: Final = "size"
+TIME: Final = "time"
+MODE_AUTO: Final = "auto"
+MODE_ON: Final = "on"
+MODE_OFF: Final = "off"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionSettings:
+    """How long messages stay; RocketMQ's defaults.
+
+    hours   local hours, "04" or "4;16", in which messages expire by age; empty: any
+    """
+
+    mode: str = MODE_AUTO
+    age_ms: int = 72 * 3_600_000
+    hours: str = "04"
+    size_bytes: int = 0
+    disk_expire_percent: int = 75
+    disk_force_percent: int = 85
+    disk_refuse_percent: int = 90
+    file_batch_max: int = 10
+    interval_ms: int = 10_000
+    pause_ms: int = 100
+
+    def hour_set(self) -> frozenset[int]:
+        """Return the hours as numbers.
+
+        Errors   ValueError
+        """
+        numbers = frozenset(int(hour) for hour in self.hours.split(";") if hour.strip())
+        if not all(0 <= hour <= 23 for hour in numbers):
+            raise ValueError(f"{self.hours!r} is not a list of hours from 0 to 23, as 4;16")
+        return numbers
+
+
+class Seen(NamedTuple):
+    """What a decision is made of; times in ms, `oldest_time` of the oldest file's last message."""
+
+    now_ms: int
+    local_hour: int
+    used_percent: int
+    log_size_bytes: int
+    oldest_time: int
+
+
+class Expiry(Protocol):
+    """What removes files."""
+
+    @property
+    def log_size_bytes(self) -> int:
+        """Length of all files."""
+
+    def oldest(self) -> LogFile | None:
+        """Return the oldest file that may go."""
+
+    async def last_time(self, oldest: LogFile, /) -> int:
+        """Return the store time of its last message, ms."""
+
+    async def drop(self, oldest: LogFile, /) -> None:
+        """Remove it."""
+
+    async def trim_views(self) -> None:
+        """Let queues and index follow."""
+
+
+def percent_used(used_bytes: int, usable_bytes: int) -> int:
+    """Return the used share of a disk in whole percent, rounded up.
+
+    Source   UtilAll.getDiskPartitionSpaceUsedPercent
+    """
+    total = used_bytes + usable_bytes
+    return -(-used_bytes * 100 // total) if total else 0
+
+
+def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
+    """Return whether messages expire at all: in a store somebody else made only when asked for."""
+    if settings.mode == MODE_AUTO:
+        return made_here or is_configured
+    return settings.mode == MODE_ON
+
+
+def decide(settings: RetentionSettings, hours: frozenset[int], seen: Seen) -> str:
+    """Return why the oldest file goes, "" when it stays; pure."""
+    if seen.used_percent > settings.disk_force_percent:
+        return DISK
+    if 0 < settings.size_bytes < seen.log_size_bytes:
+        return SIZE
+    is_old = settings.age_ms > 0 and seen.oldest_time <= seen.now_ms - settings.age_ms
+    is_due = not hours or seen.local_hour in hours
+    if is_old and (is_due or seen.used_percent > settings.disk_expire_percent):
+        return TIME
+    return ""
+
+
+class Retention:
+    """Lets the oldest files of a store go; `step` is called again and again."""
+
+    __slots__ = (
+        "_disk_space", "_expiry", "_hour_of", "_hours", "_is_on", "_refuse", "_round_count",
+        "_settings", "_used_percent", "expired_files", "stats",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        expiry: Expiry,
+        settings: RetentionSettings,
+        *,
+        is_on: bool,
+        disk_space: Callable[[], tuple[str, int, int]],
+        refuse: Callable[[BrokerError | None], None],
+        hour_of: Callable[[int], int],
+    ) -> None:
+        self._expiry: Expiry = expiry
+        self._settings = settings
+        self._hours = settings.hour_set()
+        self._is_on = is_on
+        self._disk_space = disk_space
+        self._refuse = refuse
+        self._hour_of = hour_of
+        self._round_count = 0
+        self._used_percent = 0
+        self.expired_files = Counter(
+            "pocketmq_expired_files_total", "Commit-log files that were let go.", ("reason",)
+        )
+        alert = Gauge(
+            "pocketmq_disk_alert",
+            "0: the disk has room, 1: old messages go to make some, 2: sends are refused.",
+            self._alert,
+        )
+        self.stats: list[Counter | Gauge] = [self.expired_files, alert]
+
+    @property
+    def status(self) -> str:
+        """What an operator is told: on, off, or that sends are refused."""
+        if self._alert() == 2:
+            return "refusing sends"
+        return "on" if self._is_on else "off"
+
+    def _alert(self) -> float:
+        if self._used_percent > self._settings.disk_refuse_percent:
+            return 2.0
+        return float(self._is_on and self._used_percent > self._settings.disk_force_percent)
+
+    async def step(self, now_ms: int) -> int:
+        """Let at most one file go; returns after how many ms to be called again.
+
+        Effects  above disk_refuse_percent sends are refused, below it they resume
+        """
+        self._look_at_disk()
+        reason = await self._expire_one(now_ms) if self._is_on else ""
+        settings = self._settings
+        if reason:
+            self._round_count += 1
+            if self._round_count < settings.file_batch_max:
+                return settings.pause_ms
+        if self._round_count:
+            self._round_count = 0
+            await self._expiry.trim_views()
+        return settings.interval_ms
+
+    def _look_at_disk(self) -> None:
+        path, used, usable = self._disk_space()
+        self._used_percent = percent_used(used, usable)
+        limit = self._settings.disk_refuse_percent
+        is_above = self._used_percent > limit
+        self._refuse(
+            DiskAboveLimit(path=path, used_percent=self._used_percent, limit_percent=limit)
+            if is_above
+            else None
+        )
+
+    async def _expire_one(self, now_ms: int) -> str:
+        expiry = self._expiry
+        oldest = expiry.oldest()
+        if oldest is None:
+            return ""
+        settings = self._settings
+        seen = Seen(
+            now_ms=now_ms,
+            local_hour=self._hour_of(now_ms),
+            used_percent=self._used_percent,
+            log_size_bytes=expiry.log_size_bytes,
+            oldest_time=now_ms,
+        )
+        reason = decide(settings, self._hours, seen)
+        if not reason and settings.age_ms:
+            as_if_old = seen._replace(oldest_time=0)
+            if decide(settings, self._hours, as_if_old):  # Only then its age is worth a walk.
+                seen = seen._replace(oldest_time=await expiry.last_time(oldest))
+                reason = decide(settings, self._hours, seen)
+        if reason:
+            try:
+                await expiry.drop(oldest)
+            except OSError as error:
+                logger.error("retention.failed", extra={"reason": str(error)})
+                return ""
+            self.expired_files.add((reason,))
+        return reason

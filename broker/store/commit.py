@@ -1,0 +1,95 @@
+"""Committing: what lies in the transient pool goes to the commit-log files, by timer.
+
+Every 200 ms when 4 pages wait, and at the thorough interval anyhow. Only what is committed is
+visible, can be flushed, and outlives the process. Without a pool there is nothing to do.
+Source: CommitRealTimeService.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from broker.files.mapped_file import MappedFile
+from broker.log.commit_log import CommitLog
+from broker.model.errors import StoreFailed
+from broker.store.durability import PAGE_SIZE, Durability
+from broker.store.settings import StoreSettings
+
+
+class Commit:
+    """Writes staged records to their files; `committed` is told how far they came."""
+
+    __slots__ = (
+        "_committed", "_durability", "_fail", "_has_failed", "_job", "_log", "_pool", "_settings",
+        "_thorough_at_ms",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        durability: Durability,
+        settings: StoreSettings,
+        committed: Callable[[int], object],
+        fail: Callable[[StoreFailed], None],
+    ) -> None:
+        self._log = log
+        self._durability = durability
+        self._settings = settings
+        self._committed = committed
+        self._fail = fail
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._job: asyncio.Future[None] | None = None
+        self._has_failed = False
+        self._thorough_at_ms = 0
+
+    def step(self, now_ms: int) -> int:
+        """Start committing when it is worth it; returns when to be called again."""
+        settings = self._settings
+        waiting = self._log.appended - self._log.committed
+        is_thorough = now_ms >= self._thorough_at_ms
+        if is_thorough:
+            self._thorough_at_ms = now_ms + settings.commit_thorough_interval_ms
+        if is_thorough or waiting >= settings.commit_least_pages * PAGE_SIZE:
+            self.request()
+        return now_ms + settings.commit_interval_ms
+
+    def request(self) -> None:
+        """Start committing everything appended so far, unless that is under way."""
+        log = self._log
+        if self._job is not None or self._has_failed or log.committed >= log.appended:
+            return
+        target, time_ms = log.appended, self._durability.last_time
+        ranges = log.staged_ranges(target)
+        self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
+        held = [file for file, _, _ in ranges]
+        self._job.add_done_callback(lambda job: self._finish(job, target, time_ms, held))
+
+    def _finish(
+        self, job: "asyncio.Future[None]", target: int, time_ms: int, held: list[MappedFile]
+    ) -> None:
+        self._job = None
+        error = job.exception()
+        if error is not None:
+            self._has_failed = True
+            self._fail(StoreFailed(why=f"staged records could not be written: {error}"))
+            return
+        self._log.note_committed(target, held)
+        self._durability.committed_time = time_ms
+        self._committed(target)
+
+    async def drain(self) -> None:
+        """Return when everything appended so far is committed, or committing has failed."""
+        while self._log.committed < self._log.appended and not self._has_failed:
+            self.request()
+            if self._job is not None:
+                await asyncio.wait([self._job])
+            await asyncio.sleep(0)  # Only then what waits for the job's end has been called.
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown()
+
+
+def _commit_all(ranges: list[tuple[MappedFile, int, int]]) -> None:
+    for file, begin, end in ranges:
+        file.commit(begin, end)

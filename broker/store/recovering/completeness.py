@@ -1,0 +1,100 @@
+"""Is every view complete? What somebody removed between two runs must not stay unnoticed.
+
+A store that this broker closed lists its queues and index files; any other store is walked once,
+comparing for each queue the first and last message of the log with the units there are, and for
+each index file the record it begins with and the keys of the one it ends with.
+Not here: mending (store/recovering/recovery.py builds what is missing).
+"""
+
+from broker.format.index_layout import entry_keys, is_indexed
+from broker.format.record_scan import dispatch_entry
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue_table import ConsumeQueueTable
+from broker.log.hash_index import HashIndex
+from broker.log.store_manifest import ClosedState
+from broker.model.delay_levels import DelayLevels
+from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE
+from broker.model.offsets import QueueKey
+
+
+def missing_from_list(
+    closed: ClosedState, queues: ConsumeQueueTable, index: HashIndex
+) -> tuple[set[QueueKey], bool]:
+    """Return (queues that lack units, whether the index lacks files), by the list of the last stop.
+
+    A queue that lacks units in front or behind is named; it is to be built again whole.
+    """
+    lacking: set[QueueKey] = set()
+    for topic, ranges in closed.queues.items():
+        for queue_id_text, (lower, upper) in ranges.items():
+            key = (topic, int(queue_id_text))
+            queue = queues.queues.get(key)
+            if queue is None or queue.max_offset < upper or queue.min_offset > lower:
+                lacking.add(key)
+    names = [file.path.name for file in index.files]
+    return lacking, names[: len(closed.index_files)] != closed.index_files
+
+
+def missing_from_log(
+    log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels
+) -> tuple[set[QueueKey], bool]:
+    """Return the same by walking the whole log.
+
+    Cost     about 5 µs a record
+    """
+    ranges: dict[QueueKey, tuple[int, int]] = {}
+    seams = _IndexSeams(index)
+    for physical_offset, file, position, _ in log.scan(0):
+        entry = dispatch_entry(file.view, position, levels)
+        key = (entry[4], entry[5])
+        is_removed = entry[6] < queues.removed.get(key, 0)
+        if entry[10] in (TRANSACTION_NONE, TRANSACTION_COMMIT) and not is_removed:
+            first = ranges[key][0] if key in ranges else entry[6]
+            ranges[key] = (first, entry[6])
+        if is_indexed(entry):
+            keys = entry_keys(entry[7], entry[8], entry[9], index.style)
+            if keys:
+                seams.look(physical_offset, len(keys))
+    lacking = {key for key, (first, last) in ranges.items() if _lacks(queues, key, first, last)}
+    return lacking, seams.has_gap
+
+
+def _lacks(queues: ConsumeQueueTable, key: QueueKey, first: int, last: int) -> bool:
+    queue = queues.queues.get(key)
+    return queue is None or queue.max_offset <= last or queue.min_offset > first
+
+
+class _IndexSeams:
+    """Where index files meet, compared with the indexed records as they come in log order.
+
+    Records behind the newest file are no gap: recovery dispatches them.
+    """
+
+    __slots__ = ("_due", "_files", "_numbers", "has_gap")
+
+    def __init__(self, index: HashIndex) -> None:
+        self._files = [file for file in index.files if file.entry_count]
+        ends = [file.header.end_physical_offset for file in self._files]
+        self._numbers = {end: number for number, end in enumerate(ends)}
+        self._due: int | None = 0
+        """Number of the file that has to begin with the next record."""
+        self.has_gap = False
+
+    def look(self, physical_offset: int, key_count: int) -> None:
+        """Take the next record that has keys."""
+        if self._due is not None:
+            self._expect(self._due, physical_offset)
+            self._due = None
+        number = self._numbers.get(physical_offset)
+        if number is None:
+            return
+        following = number + 1
+        if self._files[number].last_record_count() < key_count:
+            self._expect(following, physical_offset)  # The others begin the next file.
+        elif following < len(self._files):
+            self._due = following
+
+    def _expect(self, number: int, physical_offset: int) -> None:
+        begins = [file.header.begin_physical_offset for file in self._files[number : number + 1]]
+        if not begins or begins[0] > physical_offset:
+            self.has_gap = True

@@ -1,0 +1,57 @@
+"""Queues of removed topics: where their offsets go on when the topic comes back.
+
+The log still holds a removed topic's messages until retention takes them; they stay out of queues
+that are built from it. A topic made anew under the same name goes on behind the old queue offsets,
+so that old and new messages never share one. A real broker starts again at 0, and when it builds
+queues anew it brings the old messages back and loses as many new ones.
+Kept in `pocketmq/removed.json`, topic by topic, queue id by queue id.
+"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from broker.files.disk import Disk
+from broker.files.table_file import TableFile
+from broker.format.names import REMOVED_QUEUES_FILE
+from broker.model.offsets import QueueKey
+from broker.store.durable_table import DurableTable
+
+
+class RemovedQueues:
+    """Next offsets of queues that are gone."""
+
+    __slots__ = ("_durable", "_file", "_topics")
+
+    def __init__(self, disk: Disk, own_directory: Path, pool: ThreadPoolExecutor) -> None:
+        self._file = TableFile(disk, own_directory / REMOVED_QUEUES_FILE)
+        self._durable = DurableTable(self._file, pool, self._encode)
+        self._topics: dict[str, dict[str, int]] = {}
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._topics = self._file.read(json.loads) or {}
+
+    def _encode(self) -> bytes:
+        return json.dumps(self._topics, indent=2, sort_keys=True).encode()
+
+    def next_offsets(self) -> dict[QueueKey, int]:
+        """Return the offset the next message of each removed queue gets."""
+        return {
+            (topic, int(queue_id)): queue_offset
+            for topic, queues in self._topics.items()
+            for queue_id, queue_offset in queues.items()
+        }
+
+    async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
+        """Remember the queues of a topic, by queue id; durable when it returns.
+
+        Errors   DiskFull
+        """
+        queues = self._topics.setdefault(topic, {})
+        queues.update({str(queue_id): value for queue_id, value in next_offsets.items()})
+        self._durable.touch()
+        await self._durable.saved()

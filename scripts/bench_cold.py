@@ -1,0 +1,224 @@
+"""What senders feel while somebody reads old messages from the disk.
+
+Sends go at an even pace; meanwhile another process, with the lowest priority, pulls a gigabyte of
+messages of 64 KiB:
+
+    cold         in the largest replies there are, the log's pages dropped from memory before a pass
+    warm         the same without dropping them: what the pulls themselves cost
+    cold_small   dropped as well, in replies of the size that is sent when none is asked for
+
+    python scripts/bench_cold.py TARGET DIRECTORY END MODE
+is that process, which goes on until its input ends: DIRECTORY is the commit log, END the queue
+offset behind the last message pulled.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from select import select
+from time import perf_counter, sleep
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import grpc
+
+from bench_lag import lag_bound_ms
+from bench_servers import ASYNC, BROKER, ROOT, Server, broker_server, load
+from bench_table import Extent, Figure, turns
+from broker.rpc.pb import broker_pb2 as pb
+
+OLD_TOPIC = "bench-old"
+TOPIC = "bench"
+BODY_SIZE = 64 * 1024
+OLD_COUNT = 16 * 1024
+BATCH_SIZE = 48
+FRESH_COUNT = 2 * 1024
+"""Of the old topic's messages the last ones, which the broker reads through its map."""
+PULL_COUNT = 1_024
+PULL_SIZE = 64 * 1024 * 1024
+"""Asked for; the broker lowers it to what a reply holds."""
+RATE = 200.0
+SECONDS = 1.5
+MODES = ("quiet", "cold", "warm", "cold_small")
+SAMPLE_STEP = 1024 * 1024
+RESIDENT_SHARE_MAX = 0.05
+
+
+# --- the process that pulls ---------------------------------------------------------------------
+
+
+def log_files(directory: Path, upto: int) -> list[Path]:
+    """Return the files of a commit log that lie below a physical offset, oldest first."""
+    paths = sorted(directory.iterdir())
+    return [path for path in paths if int(path.name) + path.stat().st_size <= upto]
+
+
+def drop_pages(paths: Iterable[Path]) -> None:
+    """Let the kernel forget the bytes of files; what is mapped and touched stays."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fdatasync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def resident_share(paths: Iterable[Path]) -> float:
+    """Return which share of samples, one a megabyte, can be read without the disk."""
+    found = count = 0
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        try:
+            for position in range(0, os.fstat(descriptor).st_size, SAMPLE_STEP):
+                count += 1
+                found += _is_resident(descriptor, position)
+        finally:
+            os.close(descriptor)
+    return found / count if count else 0.0
+
+
+def _is_resident(descriptor: int, position: int) -> bool:
+    try:
+        return os.preadv(descriptor, [bytearray(1)], position, os.RWF_NOWAIT) == 1
+    except BlockingIOError:
+        return False
+
+
+def pull_on(target: str, directory: Path, end: int, mode: str) -> dict[str, float]:
+    """Pull the old messages again and again; returns bytes, seconds, the worst resident share."""
+    options = [("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(target, options=options) as channel:
+        method = channel.unary_unary(BROKER + "PullMessage")
+        pulled, resident, begun = 0, 0.0, perf_counter()
+        place, files = end, log_files(directory, end * BODY_SIZE)
+        while not select([sys.stdin], [], [], 0)[0]:
+            if place >= end:
+                place = 0
+                if mode != "warm":
+                    drop_pages(files)
+                    resident = max(resident, resident_share(files))
+            request = pb.PullMessageRequest(
+                topic=OLD_TOPIC, queue_id=0, offset=place, max_messages=PULL_COUNT,
+                max_bytes=0 if mode == "cold_small" else PULL_SIZE, shape=pb.RECORDS,
+            )  # fmt: skip
+            answer = pb.PullMessageResponse.FromString(method(request.SerializeToString()))
+            if answer.status != pb.FOUND:
+                raise SystemExit(f"a pull at {place} answered {pb.PullStatus.Name(answer.status)}")
+            pulled += len(answer.records)
+            place = answer.next_begin_offset
+    return {"bytes": pulled, "seconds": perf_counter() - begun, "resident": resident}
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def cold_figures(extent: Extent) -> list[Figure]:
+    """P99 of a send while old messages are pulled ÷ p99 of a send in a quiet broker."""
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as place:
+        directory = Path(place) / "store"
+        count = FRESH_COUNT + extent.count(OLD_COUNT)
+        _fill(directory, count)
+        with broker_server(ASYNC, directory=directory) as server:
+            server.create_topics({TOPIC: 1})
+            rows = [
+                _round(server, number, extent.seconds(SECONDS), count - FRESH_COUNT)
+                for number in range(extent.rounds)
+            ]
+            server.check_stored({OLD_TOPIC: count, TOPIC: int(sum(row["sent"] for row in rows))})
+    quiet = [row["quiet"] for row in rows]
+    ratio = {
+        mode: [row[mode] / bare for row, bare in zip(rows, quiet, strict=True)] for mode in MODES
+    }
+    what = "p99 of a send at 200/s while cold messages are pulled"
+    figures = [
+        Figure.of("cold", f"{what} ÷ quiet", ratio["cold"], "ratio", "≤ 2"),
+        Figure.of("cold_small", f"{what}, 4 MiB each ÷ quiet", ratio["cold_small"], "ratio", "≤ 2"),
+        Figure.of("cold_warm", "the same while they are in memory ÷ quiet", ratio["warm"], "ratio"),
+        Figure.of("cold_quiet_p99", "p99 of a send, quiet", quiet, "ms"),
+        Figure.of("cold_pulled", "cold bytes pulled", [row["cold_mb"] for row in rows], "MB/s"),
+    ]
+    for mode, name in {"cold": "cold_lag", "cold_small": "cold_small_lag"}.items():
+        lags = [row[f"{mode}_lag"] for row in rows if f"{mode}_lag" in row]
+        what = f"lag of the loop as its metric samples it, at most; pulls {mode}"
+        figures += [Figure.of(name, what, lags, "ms")] if lags else []
+    return figures
+
+
+def _fill(directory: Path, count: int) -> None:
+    """Store the old messages, then let the broker go: its maps would keep pages in memory."""
+    body = random.Random(1).randbytes(BODY_SIZE)
+    with broker_server(ASYNC, directory=directory) as server:
+        server.create_topics({OLD_TOPIC: 1})
+        for begin in range(0, count, BATCH_SIZE):
+            size = min(BATCH_SIZE, count - begin)
+            server.send([pb.Message(topic=OLD_TOPIC, queue_id=0, body=body)] * size)
+        server.check_stored({OLD_TOPIC: count})
+
+
+def _round(server: Server, number: int, seconds: float, end: int) -> dict[str, float]:
+    """Return p99, MB/s of pulls and what bounds the loop's lag, by mode; and messages sent."""
+    row: dict[str, float] = {"sent": 0}
+    for mode in turns(MODES, number):
+        before = server.page("/metrics")
+        with _pulling(server, end, mode) as puller:
+            message = pb.Message(topic=TOPIC, queue_id=0, body=bytes(1024))
+            request = pb.SendMessageRequest(messages=[message]).SerializeToString()
+            run = load(server, BROKER + "SendMessage", request, rate=RATE, seconds=seconds)
+        row[mode] = run["p99_ms"]
+        row["sent"] += run["total"]
+        row[f"{mode}_max"] = run["max_ms"]
+        if puller:
+            row[f"{mode}_mb"] = puller["bytes"] / puller["seconds"] / 1e6
+            if puller["resident"] > RESIDENT_SHARE_MAX:
+                raise SystemExit(f"{puller['resident']:.0%} of the dropped pages are in memory")
+        lag = lag_bound_ms(before, server.page("/metrics"))
+        if lag is not None:
+            row[f"{mode}_lag"] = lag
+        sleep(0.2)
+    print(json.dumps({"round": number, **row}), file=sys.stderr)
+    return row
+
+
+@contextmanager
+def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
+    """Pull in another process meanwhile; its numbers are there when the block has ended."""
+    found: dict[str, float] = {}
+    if mode == "quiet":
+        yield found
+        return
+    assert server.store is not None
+    command = [sys.executable, __file__, server.target, str(server.store / "commitlog")]
+    command += [str(end), mode]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT, preexec_fn=lambda: os.nice(19)
+    )
+    with process:
+        try:
+            yield found
+            out = process.communicate(timeout=120)[0]
+        finally:
+            if process.poll() is None:
+                process.kill()
+    if process.returncode:
+        raise SystemExit("the process that pulls has failed")
+    found.update(json.loads(out))
+
+
+def main() -> None:
+    """Pull as the arguments say."""
+    target, directory, end, mode = sys.argv[1:]
+    found = pull_on(target, Path(directory), int(end), mode)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""What a send costs when a store has 1, 1,000 or 10,000 queues.
+
+Three brokers with as many queues, each of which holds a message before anything is measured, take
+the same requests but for topic and queue: one after the other in every round, in an order that
+changes. Requests go to all queues in turn, shuffled, so that no two next to each other meet the
+same file. Processor time is the broker's, dispatch included.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from time import sleep
+
+from bench_process import cpu_seconds, map_counts, open_count
+from bench_servers import ASYNC, BROKER, Server, broker_server, load
+from bench_table import Extent, Figure, turns
+from broker.rpc.pb import broker_pb2 as pb
+
+COUNTS = (1, 1_000, 10_000)
+TOPIC_QUEUES_MAX = 1_000
+BATCH_SIZE = 100
+BATCH_COUNT = 200
+"""Batches of one run; unary sends are UNARY_COUNT."""
+UNARY_COUNT = 2_000
+IN_FLIGHT = {1: 64, BATCH_SIZE: 8}
+FLUSH_SECONDS = 11.0
+"""Every ten seconds all queues are flushed: what the sends left behind is part of their cost."""
+DISPATCH_SECONDS = 0.1
+BODY = random.Random(1).randbytes(1024)
+
+
+def topics_of(queue_count: int) -> dict[str, int]:
+    """Return how many queues each topic has, so that together they are this many."""
+    names = range(-(-queue_count // TOPIC_QUEUES_MAX))
+    size = min(queue_count, TOPIC_QUEUES_MAX)
+    return {f"bench-{name}": size for name in names}
+
+
+def shuffled_queues(topics: dict[str, int]) -> list[tuple[str, int]]:
+    """Return all queues in an order that is the same every time."""
+    queues = [(topic, queue) for topic, count in topics.items() for queue in range(count)]
+    random.Random(1).shuffle(queues)
+    return queues
+
+
+def send_request(queue: tuple[str, int], size: int) -> bytes:
+    """Return the bytes of a SendMessage request: so many messages of 1 KiB for one queue."""
+    topic, queue_id = queue
+    messages = [
+        pb.Message(topic=topic, queue_id=queue_id, body=BODY, tag="TagA", keys=[f"key-{number}"])
+        for number in range(size)
+    ]
+    return pb.SendMessageRequest(messages=messages).SerializeToString()
+
+
+class Target:
+    """A broker with so many queues, and what was sent to it."""
+
+    def __init__(self, server: Server, queue_count: int) -> None:
+        self.server = server
+        self._topics = topics_of(queue_count)
+        self._queues = shuffled_queues(self._topics)
+        self._place = 0
+        self._sent = dict.fromkeys(self._topics, 0)
+        self.message_count = 0
+        """Messages sent since the queues were made."""
+
+    def prepare(self) -> None:
+        """Make all queues and give each a message."""
+        self.server.create_topics(self._topics)
+        self.run(1, len(self._queues))
+        self.server.catch_up()
+        self.message_count = 0
+
+    def run(self, size: int, count: int) -> dict[str, float]:
+        """Send so many requests of one size; returns µs of processor time and rate a message."""
+        queues = [*self._next_queues(count)]
+        requests = [send_request(queue, size) for queue in queues]
+        before = cpu_seconds(self.server.process.pid)
+        method, in_flight = BROKER + "SendMessage", IN_FLIGHT[size]
+        done = load(self.server, method, *requests, in_flight=in_flight, count=count)
+        sleep(DISPATCH_SECONDS)
+        spent = cpu_seconds(self.server.process.pid) - before
+        for topic, _ in queues:
+            self._sent[topic] += size
+        self.message_count += count * size
+        return {
+            "us": 1e6 * spent / (count * size),
+            "per_second": count * size / done["seconds"],
+            "p99_ms": done["p99_ms"],
+        }
+
+    def _next_queues(self, count: int) -> Iterator[tuple[str, int]]:
+        for _ in range(count):
+            yield self._queues[self._place % len(self._queues)]
+            self._place += 1
+
+    def check_stored(self) -> None:
+        """End the measurement unless every message is there."""
+        self.server.check_stored(self._sent)
+
+
+def queue_figures(extent: Extent) -> list[Figure]:
+    """Processor time and rate of sends by number of queues; memory, descriptors and maps."""
+    with ExitStack() as stack:
+        targets = {n: Target(stack.enter_context(broker_server(ASYNC)), n) for n in COUNTS}
+        for target in targets.values():
+            target.prepare()
+        begun = {n: cpu_seconds(target.server.process.pid) for n, target in targets.items()}
+        figures = [
+            *_compared(targets, extent, BATCH_SIZE, extent.count(BATCH_COUNT)),
+            *_compared(targets, extent, 1, extent.count(UNARY_COUNT)),
+        ]
+        sleep(FLUSH_SECONDS)
+        whole = {
+            n: (cpu_seconds(target.server.process.pid) - begun[n]) / target.message_count
+            for n, target in targets.items()
+        }
+        figures += _sizes(targets[COUNTS[-1]].server)
+        for target in targets.values():
+            target.check_stored()
+    for n in COUNTS[1:]:
+        what = f"the same, all sends and the flush behind them: {n:,} queues ÷ 1"
+        figures.append(Figure.of(f"queues_{n}_whole", what, [whole[n] / whole[1]], "ratio"))
+    return figures
+
+
+def _compared(
+    targets: dict[int, Target], extent: Extent, size: int, count: int
+) -> Iterator[Figure]:
+    runs: dict[int, list[dict[str, float]]] = {n: [] for n in targets}
+    for number in range(extent.rounds):
+        for n in turns(COUNTS, number):
+            runs[n].append(targets[n].run(size, count))
+        last = {n: found[-1] for n, found in runs.items()}
+        print(json.dumps({"round": number, "messages": size, "runs": last}), file=sys.stderr)
+    shape = "unary" if size == 1 else f"batches of {size}"
+    name = "unary" if size == 1 else "batch"
+    for n in COUNTS[1:]:
+        pairs = [*zip(runs[n], runs[1], strict=True)]
+        cost = [many["us"] / one["us"] for many, one in pairs]
+        rate = [many["per_second"] / one["per_second"] for many, one in pairs]
+        what = f"processor time of a send, {shape}: {n:,} queues ÷ 1"
+        yield Figure.of(f"queues_{n}_{name}", what, cost, "ratio", "≤ 1.15")
+        what = f"messages a second, {shape}: {n:,} queues ÷ 1"
+        yield Figure.of(f"queues_{n}_{name}_rate", what, rate, "ratio")
+
+
+def _sizes(server: Server) -> list[Figure]:
+    assert server.store is not None
+    process_id = server.process.pid
+    maps, queue_maps = map_counts(process_id, server.store / "consumequeue")
+    print(json.dumps({"maps": maps, "queue_maps": queue_maps}), file=sys.stderr)
+    many = f"{COUNTS[-1]:,} queues"
+    memory, opened = [server.anonymous_mib()], [float(open_count(process_id))]
+    return [
+        Figure.of("queues_memory", f"RssAnon with {many}", memory, "MiB", "≤ 150"),
+        Figure.of("queues_open", f"open descriptors with {many}", opened, ""),
+        Figure.of("queues_maps", f"maps with {many}", [float(maps)], ""),
+        Figure.of("queues_file_maps", "of these, consume-queue files", [float(queue_maps)], ""),
+    ]

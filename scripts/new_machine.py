@@ -1,0 +1,209 @@
+"""Run the README's first commands on a bare Debian, as on a machine that never saw this project.
+
+    python scripts/new_machine.py [--full] [--working-tree] [--keep]
+
+The root has python3 and what Debian cannot do without; the network, the names it resolves and the
+settings of apt and pip are this machine's. Prints a line per command with its seconds.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+from debian_root import (
+    CACHE,
+    ROOT,
+    Unavailable,
+    debian_root,
+    pip_settings,
+    proxies,
+    unpack,
+)
+from enclosure import Enclosure, first_process, lacking
+
+PACKAGES: Final = ("python3",)
+HOME: Final = "/root"
+CLONE: Final = f"{HOME}/pocketmq"
+NAMES: Final = ("etc/resolv.conf", "etc/hosts")
+FREE_PORTS: Final = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+"""The one thing that differs from the README: this machine may be serving already."""
+
+END_S: Final = 60
+"""How long a command that has all it needs may take, and a broker to stop."""
+
+
+class Failed(Exception):
+    """A command did not do there what the README says."""
+
+
+def main() -> int:
+    """Try it; return 1 if anything failed, 2 where this machine cannot make another."""
+    options = argparse.ArgumentParser(description=__doc__, add_help=True)
+    options.add_argument("--full", action="store_true", help="scripts/test there as well")
+    options.add_argument("--working-tree", action="store_true", help="the files as they are here")
+    options.add_argument("--keep", action="store_true", help="leave the root behind")
+    chosen = options.parse_args()
+    if missing := lacking("debootstrap"):
+        _say(missing)
+        return 2
+    CACHE.mkdir(exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix="machine-", dir=CACHE))
+    try:
+        machine = new_machine(place / "root", working_tree=chosen.working_tree)
+        try_serve(machine)
+        if chosen.full:
+            try_tests(machine)
+    except Unavailable as error:
+        _say(str(error))
+        return 2
+    except Failed as error:
+        _say(f"FAILED {error}")
+        return 1
+    finally:
+        if chosen.keep:
+            _say(f"the machine's root is {place / 'root'}")
+        else:
+            shutil.rmtree(place)
+    return 0
+
+
+def new_machine(root: Path, *, working_tree: bool) -> Enclosure:
+    """Lay out a root with a clone of this repository in it, and return how to be in there."""
+    with _timed("a bare Debian"):
+        unpack(debian_root(PACKAGES), root)
+    pip = pip_settings()
+    (root / "etc/pip.conf").write_text(pip.text)
+    settings = proxies()
+    if proxy := settings.get("http_proxy"):
+        (root / "etc/apt/apt.conf.d/90proxy").write_text(f'Acquire::http::Proxy "{proxy}";\n')
+    for name in NAMES:
+        shutil.copyfile(Path("/", name), root / name)
+    with _timed("a clone"):
+        copy_files(root / CLONE.lstrip("/"), working_tree=working_tree)
+    search = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    if "CI" in os.environ:
+        settings["CI"] = os.environ["CI"]
+    return Enclosure(
+        root,
+        environment={"PATH": search, "HOME": HOME, "LANG": "C.UTF-8", **settings},
+        shown=pip.paths,
+        directory=CLONE,
+    )
+
+
+def copy_files(target: Path, *, working_tree: bool) -> None:
+    """Copy the last commit, or what a commit of everything here would hold."""
+    target.mkdir(parents=True)
+    if working_tree:
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
+        found = [n for n in names.split(b"\0") if n and os.path.lexists(ROOT / os.fsdecode(n))]
+        packed = subprocess.run(
+            ["tar", "--null", "--files-from=-", "-cf", "-"],
+            cwd=ROOT,
+            input=b"\0".join(found),
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+    else:
+        archive = ["git", "archive", "HEAD"]
+        packed = subprocess.run(archive, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    unpacked = ["tar", "-C", str(target), "--no-same-owner", "-xf", "-"]
+    subprocess.run(unpacked, input=packed, check=True)
+
+
+def try_serve(machine: Enclosure) -> None:
+    """Run `scripts/serve` twice: the first sets up and takes a message, the second still has it."""
+    with _serving(machine, "scripts/serve, the first time") as ask:
+        sent = ask("produce", "orders", "order 42 paid", "-k", "order-42", "-o", "json")
+        _expect(json.loads(sent)["status"] == "SEND_OK", sent)
+        pulled = ask("consume", "orders", "--pull", "--from", "min", "-o", "json")
+        _expect("order 42 paid" in pulled, pulled)
+    with _serving(machine, "scripts/serve, once more") as ask:
+        found = ask("msg", "by-key", "orders", "order-42", "-o", "json")
+        _expect("order 42 paid" in found, found)
+
+
+def try_tests(machine: Enclosure) -> None:
+    """Run `scripts/test`, with its output as it comes."""
+    with _timed("scripts/test"):
+        code = subprocess.run(machine.command("scripts/test"), check=False).returncode
+        _expect(code == 0, f"exit code {code}")
+
+
+@contextmanager
+def _serving(machine: Enclosure, name: str) -> Iterator["_Client"]:
+    """Serve until the block ends, then stop the broker and expect exit code 0."""
+    command = machine.command("scripts/serve", *FREE_PORTS)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with _timed(name):
+                ready = _ready_line(process)
+            pid = first_process(process.pid)
+            with _timed("  send or find, and pull"):
+                yield _Client(machine, pid, ready["grpc"])
+            with _timed("  stop"):
+                os.kill(pid, signal.SIGTERM)
+                code = process.wait(END_S)
+                _expect(code == 0, f"exit code {code} after SIGTERM")
+        finally:
+            process.kill()
+
+
+def _ready_line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out: IO[str] | None = process.stdout
+    line = out.readline() if out else ""
+    _expect(line.startswith("{"), f"no ready line, but {line!r}")
+    ready: dict[str, Any] = json.loads(line)
+    return ready
+
+
+class _Client:
+    """The clone's own command line, run on the machine beside the broker."""
+
+    def __init__(self, machine: Enclosure, pid: int, endpoint: str) -> None:
+        self._machine = machine
+        self._pid = pid
+        self._endpoint = ["env", f"POCKETMQ_ENDPOINT={endpoint}"]
+
+    def __call__(self, *arguments: str) -> str:
+        words = [*self._endpoint, ".venv/bin/pocketmq", *arguments]
+        done = subprocess.run(
+            self._machine.beside(self._pid, *words),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=END_S,
+        )
+        _expect(done.returncode == 0, f"pocketmq {arguments[0]}: {done.stderr}")
+        return done.stdout
+
+
+@contextmanager
+def _timed(name: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    _say(f"{time.monotonic() - began:7.1f} s  {name}")
+
+
+def _expect(holds: bool, found: str) -> None:
+    if not holds:
+        raise Failed(found)
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Each shell gets a script it can read, and a hint where to put it."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from broker.cli.completion import SHELLS, completion, script
+
+
+@pytest.mark.parametrize("shell", list(SHELLS))
+def test_a_script_names_the_program_and_its_variable(shell: str) -> None:
+    text = script(shell)
+    assert "pocketmq" in text
+    assert "_POCKETMQ_COMPLETE" in text
+
+
+@pytest.mark.parametrize("shell", list(SHELLS))
+def test_the_shell_can_read_it(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is missing")
+    done = subprocess.run([shell, "-n"], input=script(shell), text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", list(SHELLS))
+def test_the_hint_changes_nothing_and_names_the_file(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    completion.main([shell, "--install"], standalone_mode=False)
+    out = capsys.readouterr().out
+    assert SHELLS[shell].line in out
+    assert "Add this line to ~/" in out
+
+
+def test_what_is_printed_is_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    completion.main(["bash"], standalone_mode=False)
+    assert capsys.readouterr().out == script("bash") + "\n"

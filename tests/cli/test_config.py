@@ -1,0 +1,214 @@
+"""`pocketmq config` writes, checks, shows and compares settings without a broker."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from broker.cli.lazy import Place
+from broker.cli.program import Program
+from broker.config.document import sample_file
+from broker.config.sections import KNOBS
+from tests.cli.command_line import Ran
+
+
+def run(*arguments: str, **environment: str) -> Ran:
+    """Run `pocketmq config ARGUMENTS`."""
+    places = {"config": Place("broker.cli.config", "config", "Settings.")}
+    program = Program(places=places)
+    done = CliRunner().invoke(program, ["config", *arguments], env=environment)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "broker.toml"
+    made.write_text('[store]\nflush = "async"\n[broker]\nname = "b7"\n')
+    return made
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    made = tmp_path / "bad.toml"
+    made.write_text('[store]\nflsh = "async"\n[broker]\npermission = 9\n')
+    return made
+
+
+def test_init_writes_a_file_to_start_from(tmp_path: Path) -> None:
+    new = tmp_path / "new.toml"
+    done = run("init", str(new))
+    assert (done.code, done.out) == (0, "")
+    assert f"{new} is written" in done.err
+    assert new.read_text() == sample_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["new.toml"]
+
+
+def test_init_replaces_nothing_without_yes(file: Path) -> None:
+    before = file.read_text()
+    done = run("init", str(file))
+    assert done.code == 4
+    assert "--yes" in done.err
+    assert file.read_text() == before
+    assert run("init", str(file), "--yes", "--preset", "server").code == 0
+    assert tomllib.loads(file.read_text())["preset"] == "server"
+
+
+def test_init_without_a_name_prints_the_file() -> None:
+    assert run("init").out == sample_file()
+    assert run("init", "--preset", "dev").out == sample_file("dev")
+    assert run("init", "--preset", "cloud").code == 2
+
+
+def test_init_that_cannot_write_says_so(tmp_path: Path) -> None:
+    done = run("init", str(tmp_path / "none" / "new.toml"))
+    assert done.code == 1
+    assert "cannot be written: No such file" in done.err
+
+
+def test_a_good_file_passes_the_check(file: Path) -> None:
+    done = run("check", str(file), "-o", "json", POCKETMQ__STORE__FLSH="1")
+    assert done.code == 0
+    assert done.document == {
+        "file": str(file),
+        "valid": True,
+        "preset": "edge",
+        "set_count": 2,
+        "problems": [],
+        "warnings": [],
+    }
+
+
+def test_a_check_tells_everything_that_is_wrong(bad: Path) -> None:
+    done = run("check", str(bad), "-o", "json")
+    assert done.code == 1
+    assert done.document["valid"] is False
+    assert len(done.document["problems"]) == 2
+    assert f"store.flsh ({bad}:2)" in done.err
+    assert f"broker.permission ({bad}:4)" in done.err
+
+
+def test_a_check_notes_what_is_doubted(tmp_path: Path) -> None:
+    doubtful = tmp_path / "broker.toml"
+    doubtful.write_text("[store]\ncommit_interval_ms = 7\n")
+    done = run("check", str(doubtful), "-o", "json")
+    assert done.code == 0
+    assert done.err.startswith("Note: store.commit_interval_ms counts only with")
+    assert len(done.document["warnings"]) == 1
+
+
+def test_a_check_reads_the_parts_beside_the_file(file: Path) -> None:
+    part = file.parent / "conf.d" / "1.toml"
+    part.parent.mkdir()
+    part.write_text("[store]\nnonsense = 1\n")
+    done = run("check", str(file))
+    assert done.code == 1
+    assert f"store.nonsense ({part}:2)" in done.err
+
+
+def test_a_file_that_is_not_there_is_a_failed_check(tmp_path: Path) -> None:
+    assert run("check", str(tmp_path / "none.toml")).code == 1
+
+
+def test_show_prints_every_setting_with_its_value() -> None:
+    rows = run("show", "-o", "json").document
+    assert [row["key"] for row in rows] == ["preset", *KNOBS]
+    shown = {row["key"]: row for row in rows}
+    assert shown["store.commit_log_file_size_bytes"] == {
+        "key": "store.commit_log_file_size_bytes",
+        "value": 67_108_864,
+        "text": "64MiB",
+    }
+
+
+def test_show_says_who_set_what(file: Path) -> None:
+    done = run(
+        "show", "-c", str(file), "--preset", "server", "--set", "maxMessageSize=1024",
+        "--origin", "-o", "json", POCKETMQ__BROKER__CLUSTER="c",
+    )  # fmt: skip
+    origins = {row["key"]: row["origin"] for row in done.document}
+    assert origins["preset"] == "--preset"
+    assert origins["store.flush"] == f"{file}:2"
+    assert origins["store.index_slot_count"] == "preset server"
+    assert origins["broker.cluster"] == "POCKETMQ__BROKER__CLUSTER"
+    assert origins["limits.max_message_size_bytes"] == "--set"
+    assert origins["rpc.listen"] == "default"
+
+
+def test_show_is_a_table_for_people(file: Path) -> None:
+    lines = run("show", "-c", str(file), "--origin", "-o", "table").out.splitlines()
+    assert lines[0].split() == ["KEY", "VALUE", "ORIGIN"]
+    flush = next(line.split() for line in lines if line.startswith("store.flush "))
+    assert flush[:2] == ["store.flush", "async"]
+
+
+def test_show_refuses_what_serve_would_refuse(bad: Path) -> None:
+    done = run("show", "-c", str(bad))
+    assert done.code == 2
+    assert "did you mean store.flush?" in done.err
+    assert done.out == ""
+
+
+def test_diff_tells_where_two_files_differ(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text('preset = "dev"\n[broker]\nname = "b8"\n')
+    done = run("diff", str(file), str(other), "-o", "json")
+    assert done.code == 1
+    rows = {row["key"]: row for row in done.document}
+    assert rows.keys() == {"preset", "broker.name"}
+    assert rows["broker.name"] == {
+        "key": "broker.name",
+        "a": "b7",
+        "b": "b8",
+        "origin_a": f"{file}:4",
+        "origin_b": f"{other}:3",
+    }
+
+
+def test_diff_of_files_that_say_the_same_is_empty(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text('broker.name = "b7"\nstore.flush = "async"\n')
+    done = run("diff", str(file), str(other), "-o", "json")
+    assert (done.code, done.document) == (0, [])
+
+
+def test_diff_of_a_bad_file_is_exit_2(file: Path, bad: Path) -> None:
+    assert run("diff", str(file), str(bad)).code == 2
+
+
+def test_a_broker_conf_is_printed_as_settings(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerRole=SLAVE\nfileReservedTime=72\n")
+    done = run("import-broker-conf", str(conf))
+    assert done.code == 0
+    assert tomllib.loads(done.out) == {"preset": "server", "retention": {"age_ms": "3d"}}
+    assert "#     brokerRole = SLAVE" in done.out
+    assert done.err == "Note: left out brokerRole; the end of the output says why\n"
+
+
+def test_a_broker_conf_with_errors_prints_them_and_nothing_else(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerRol=SLAVE\nflushDisk=1\nbrokerName=b\n")
+    done = run("import-broker-conf", str(conf))
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean brokerRole?" in done.err
+    assert "did you mean flushDiskType?" in done.err
+
+
+def test_every_command_has_an_example() -> None:
+    for name in ("init", "check", "show", "diff", "import-broker-conf"):
+        assert f"pocketmq config {name}" in run(name, "--help").out
+
+
+def test_loading_the_group_loads_no_broker() -> None:
+    script = "import sys, broker.cli.config; print(*(name for name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "broker.cli.config" in loaded
+    assert [name for name in loaded if name.startswith(("broker.config", "broker.store"))] == []

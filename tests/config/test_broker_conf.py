@@ -1,0 +1,150 @@
+"""A broker.conf of RocketMQ becomes settings of ours, and says what it leaves out."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.config.broker_conf import Property, import_file, properties
+from broker.config.load import load
+from broker.model.errors import IllegalConfig
+
+USUAL = """\
+# Licensed to the Apache Software Foundation (ASF)
+brokerClusterName = DefaultCluster
+brokerName=broker-a
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = SYNC_FLUSH
+listenPort=10911
+diskMaxUsedSpaceRatio=88
+storePathRootDir=/opt/store
+storePathCommitLog=/opt/store/commitlog
+"""
+
+
+def conf(path: Path, text: str) -> Path:
+    file = path / "broker.conf"
+    file.write_text(text)
+    return file
+
+
+def test_a_usual_file_keeps_its_meaning(tmp_path: Path) -> None:
+    file = conf(tmp_path, USUAL)
+    imported = import_file(file)
+    assert imported.problems == []
+    toml = tmp_path / "broker.toml"
+    toml.write_text(imported.text)
+    config = load(file=toml)
+    assert config.preset == "server"
+    assert config.store.flush == "sync"
+    assert config.store.directory == "/opt/store"
+    assert config.store.commit_log_file_size_bytes == 1 << 30
+    assert config.retention.age_ms == 48 * 3_600_000
+    assert config.retention.disk_expire_percent == 85
+    assert config.rpc.listen == "127.0.0.1:10911"
+    assert config.warnings == ()
+
+
+def test_what_is_left_out_is_told_with_the_reason(tmp_path: Path) -> None:
+    imported = import_file(conf(tmp_path, USUAL))
+    assert imported.left_out == ["brokerId", "brokerRole", "storePathCommitLog"]
+    assert imported.text.endswith(
+        "# Left out:\n"
+        "#   this broker stands alone, without replicas\n"
+        "#     brokerId = 0\n"
+        "#     brokerRole = ASYNC_MASTER\n"
+        "#   everything lies below store.directory, in RocketMQ's own places\n"
+        "#     storePathCommitLog = /opt/store/commitlog\n"
+    )
+
+
+def test_a_value_stands_beside_what_it_was(tmp_path: Path) -> None:
+    text = import_file(conf(tmp_path, "fileReservedTime = 48\nflushDiskType=SYNC_FLUSH\n")).text
+    assert 'flush = "sync"  # flushDiskType = SYNC_FLUSH\n' in text
+    assert 'age_ms = "2d"  # fileReservedTime = 48\n' in text
+
+
+def test_what_is_changed_is_told(tmp_path: Path) -> None:
+    (warning,) = import_file(conf(tmp_path, USUAL)).warnings
+    assert "lowered from 88" in warning
+
+
+def test_a_file_of_nothing_sets_nothing(tmp_path: Path) -> None:
+    imported = import_file(conf(tmp_path, "# nothing\n"))
+    assert tomllib.loads(imported.text) == {"preset": "server"}
+    assert "Left out" not in imported.text
+
+
+def test_every_name_rocketmq_does_not_know_is_told_with_its_line(tmp_path: Path) -> None:
+    file = conf(tmp_path, "brokername = b\n\nflushDiskType = SOMETIMES\nzzz = 1\n")
+    problems = [str(problem) for problem in import_file(file).problems]
+    assert f"brokername ({file}:1)" in problems[0]
+    assert "did you mean brokerName?" in problems[0]
+    assert f"store.flush ({file}:3)" in problems[1]
+    assert f"zzz ({file}:4)" in problems[2]
+    assert len(problems) == 3
+
+
+def test_a_pool_without_async_flush_is_refused(tmp_path: Path) -> None:
+    text = "transientStorePoolEnable=true\nflushDiskType=SYNC_FLUSH\n"
+    (problem,) = import_file(conf(tmp_path, text)).problems
+    assert "store.transient_pool" in str(problem)
+    assert import_file(conf(tmp_path, text.splitlines()[0])).problems == []
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(IllegalConfig, match="No such file"):
+        import_file(tmp_path / "none")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff")
+    with pytest.raises(IllegalConfig, match="not UTF-8"):
+        import_file(binary)
+
+
+def test_control_characters_do_not_end_a_comment(tmp_path: Path) -> None:
+    text = "storePathRootDir = a\\nb\nnamesrvAddr = c\\nd = 1\n"
+    document = tomllib.loads(import_file(conf(tmp_path, text)).text)
+    assert document == {"preset": "server", "store": {"directory": "a\nb"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("a=b", [("a", "b")]),
+        (" a : b ", [("a", "b")]),
+        ("a b c", [("a", "b c")]),
+        ("a=b=c", [("a", "b=c")]),
+        ("a=", [("a", "")]),
+        ("a", [("a", "")]),
+        ("# a=b\n! c=d\n\n  e=f", [("e", "f")]),
+        ("a=b\\\n   c\nd=e", [("a", "bc"), ("d", "e")]),
+        ("a=b\\\\\nd=e", [("a", "b\\"), ("d", "e")]),
+        ("a=b\\", [("a", "b")]),
+        ("a=\\u0041\\t.", [("a", "A\t.")]),
+        ("a\\=b=c", [("a=b", "c")]),
+        ("a=b # c", [("a", "b # c")]),
+    ],
+)
+def test_a_line_is_read_as_java_does(text: str, pairs: list[tuple[str, str]]) -> None:
+    assert [(item.name, item.value) for item in properties(text)] == pairs
+
+
+def test_a_property_has_the_line_it_begins_in() -> None:
+    assert properties("# c\na=b\\\nc\n\nd=e") == [Property(2, "a", "bc"), Property(5, "d", "e")]
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    assert all(item.line >= 1 for item in properties(text))
+
+
+@given(
+    name=st.from_regex(r"[A-Za-z0-9]{1,9}", fullmatch=True), value=st.text("ab c=:#!", min_size=1)
+)
+def test_what_is_written_plainly_comes_back(name: str, value: str) -> None:
+    assert properties(f"{name} = x{value}") == [Property(1, name, f"x{value}".strip())]

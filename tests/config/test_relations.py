@@ -1,0 +1,108 @@
+"""Settings that do not go together are refused, or doubted, by the names of all of them."""
+
+import pytest
+
+from broker.config.load import examine, load
+from broker.config.relations import NEEDED
+from broker.config.sections import KNOBS
+
+
+def refused(*assignments: str) -> str:
+    """Return the one relation that these settings break."""
+    (problem,) = examine(assignments=assignments).problems
+    return str(problem)
+
+
+def doubted(*assignments: str) -> tuple[str, ...]:
+    return load(assignments=assignments).warnings
+
+
+@pytest.mark.parametrize(
+    ("assignments", "keys"),
+    [
+        (["store.transient_pool=true"], ["store.transient_pool", "store.flush"]),
+        (
+            ["retention.disk_expire_percent=81", "retention.disk_force_percent=80"],
+            ["retention.disk_expire_percent", "retention.disk_force_percent"],
+        ),
+        (
+            ["retention.disk_force_percent=81", "retention.disk_refuse_percent=80"],
+            ["retention.disk_force_percent", "retention.disk_refuse_percent"],
+        ),
+        (
+            ["maxIndexNum=107374182"],
+            ["store.index_slot_count", "store.index_entry_count_max"],
+        ),
+        (["rpc.listen=127.0.0.1:5557"], ["rpc.listen", "http.listen"]),
+        (["rpc.listen=0.0.0.0:5557"], ["rpc.listen", "http.listen"]),
+    ],
+)
+def test_what_is_broken_names_both_keys(assignments: list[str], keys: list[str]) -> None:
+    text = refused(*assignments)
+    assert f"{keys[0]} = " in text
+    assert f"{keys[1]} = " in text
+
+
+def test_a_relation_says_who_set_what() -> None:
+    assert refused("transientStorePoolEnable=true") == (
+        "setting store.transient_pool: store.transient_pool = true (--set) and store.flush = sync "
+        "(default) do not go together: what lies in the pool is not on disk, so it needs "
+        "store.flush = async"
+    )
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ["store.transient_pool=true", "store.flush=async"],
+        ["retention.disk_expire_percent=85"],
+        ["retention.disk_force_percent=80", "retention.disk_refuse_percent=80"],
+        ["rpc.listen=127.0.0.1:0", "http.listen=127.0.0.1:0"],
+        ["rpc.listen=127.0.0.2:5557"],
+        ["maxHashSlotNum=5000000", "maxIndexNum=20000000"],
+    ],
+)  # fmt: skip
+def test_what_goes_together_is_neither_refused_nor_doubted(assignments: list[str]) -> None:
+    if "retention.disk_force_percent=80" in assignments:
+        assignments = [*assignments, "retention.disk_expire_percent=80"]
+    assert doubted(*assignments) == ()
+
+
+@pytest.mark.parametrize("key", NEEDED)
+def test_a_setting_that_does_not_count_is_doubted(key: str) -> None:
+    needed, _ = NEEDED[key]
+    default = KNOBS[key].default
+    assert isinstance(default, int)
+    others = ["store.flush=async"] if key == "store.sync_flush_timeout_ms" else []
+    (warning,) = doubted(*others, f"{key}={default + 1}")
+    assert warning.startswith(f"{key} counts only with {needed} = ")
+    assert doubted(*others, f"{key}={default}") == ()
+
+
+def test_messages_that_do_not_fit_a_file_are_doubted() -> None:
+    (warning,) = doubted("mappedFileSizeCommitLog=65536", "maxMessageSize=16384")
+    assert "limits.max_message_size_bytes = 16KiB" in warning
+    assert "store.commit_log_file_size_bytes = 64KiB" in warning
+
+
+def test_a_log_shorter_than_one_file_is_doubted() -> None:
+    (warning,) = doubted("retention.size_bytes=1MiB")
+    assert "retention.size_bytes = 1MiB" in warning
+    assert "store.commit_log_file_size_bytes = 64MiB" in warning
+    assert doubted("retention.size_bytes=64MiB") == ()
+
+
+def test_retention_that_is_off_and_set_is_doubted() -> None:
+    (warning,) = doubted("retention.mode=off", "fileReservedTime=48")
+    assert "retention.mode = off" in warning
+    assert "retention.age_ms" in warning
+    assert doubted("retention.mode=off") == ()
+
+
+def test_a_pool_of_much_memory_is_doubted() -> None:
+    given = ["store.transient_pool=true", "store.flush=async", "mappedFileSizeCommitLog=1GiB"]
+    (warning,) = doubted(*given)
+    assert "locks 5GiB of memory" in warning
+    assert "store.transient_pool_file_count = 5" in warning
+    assert "store.commit_log_file_size_bytes = 1GiB" in warning
+    assert doubted(*given, "store.transient_pool_file_count=1") == ()

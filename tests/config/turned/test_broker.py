@@ -1,0 +1,127 @@
+"""Every setting of the broker itself, its limits and its ports, turned: what clients then see."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker import app
+from broker.config.addresses import held_port, split_address
+from broker.model.clock import SystemClock
+from broker.rpc.client import BrokerClient
+from broker.rpc.client_values import ClientError, Outgoing
+from tests.config.turned.language import broker_with
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import until
+
+HELLO = [Outgoing("orders", b"hello", keys=["k"])]
+
+
+@pytest.mark.knob("broker.name")
+@pytest.mark.knob("broker.cluster")
+async def test_a_broker_has_its_name_and_its_cluster(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.name=b7", "broker.cluster=c7") as broker:
+        status = await broker.client.store_status()
+        (receipt,) = await broker.client.send(HELLO)
+        message = await broker.client.query_by_id("orders", receipt.message_id)
+    assert (status.broker, status.cluster) == ("b7", "c7")
+    assert message.properties["CLUSTER"] == "c7"
+
+
+@pytest.mark.knob("broker.advertised_host")
+@pytest.mark.knob("broker.advertised_port")
+async def test_messages_carry_the_address_to_tell(tmp_path: Path) -> None:
+    given = ("broker.advertised_host=10.0.0.7", "broker.advertised_port=10911")
+    async with broker_with(tmp_path, *given) as broker:
+        (receipt,) = await broker.client.send(HELLO)
+    assert receipt.offset_message_id == f"0A000007{10_911:08X}{0:016X}"
+
+
+@pytest.mark.knob("broker.permission")
+async def test_without_the_permission_to_write_sends_are_refused(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.permission=4") as broker:
+        with pytest.raises(ClientError, match="permission is 4"):
+            await broker.client.send(HELLO)
+
+
+@pytest.mark.knob("broker.auto_create_topics")
+async def test_a_topic_has_to_exist_where_none_is_made(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.auto_create_topics=off") as broker:
+        with pytest.raises(ClientError, match="does not exist"):
+            await broker.client.send(HELLO)
+        await broker.client.create_topic("orders", queue_count=1)
+        assert await broker.client.send(HELLO)
+
+
+@pytest.mark.knob("broker.default_queue_count")
+async def test_a_topic_is_made_with_so_many_queues(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.default_queue_count=3") as broker:
+        await broker.client.send(HELLO)
+        assert len((await broker.client.describe_topic("orders")).queues) == 3
+
+
+@pytest.mark.knob("broker.accept_from_ms")
+async def test_sends_before_a_time_are_refused(tmp_path: Path) -> None:
+    tomorrow = SystemClock().wall_ms() + 86_400_000
+    async with broker_with(tmp_path, f"broker.accept_from_ms={tomorrow}") as broker:
+        with pytest.raises(ClientError, match=str(tomorrow)):
+            await broker.client.send(HELLO)
+
+
+@pytest.mark.knob("limits.max_message_size_bytes")
+async def test_a_longer_body_is_refused(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "limits.max_message_size_bytes=100") as broker:
+        with pytest.raises(ClientError, match="limit of 100"):
+            await broker.client.send([Outgoing("orders", b"x" * 101)])
+        assert await broker.client.send([Outgoing("orders", b"x" * 100)])
+
+
+@pytest.mark.knob("rpc.listen")
+async def test_grpc_is_served_where_it_is_told(tmp_path: Path) -> None:
+    with held_port("127.0.0.2:0") as free:
+        given = f"rpc.listen={free}"
+    async with broker_with(tmp_path, given) as broker:
+        assert broker.addresses["grpc"] == free
+        assert await broker.client.send(HELLO)
+
+
+@pytest.mark.knob("http.listen")
+async def test_http_is_served_where_it_is_told(tmp_path: Path) -> None:
+    with held_port("127.0.0.2:0") as free:
+        given = f"http.listen={free}"
+    async with broker_with(tmp_path, given) as broker:
+        assert broker.addresses["http"] == free
+        _, writer = await asyncio.open_connection(*split_address(free))
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.knob("rpc.shutdown_grace_ms")
+@pytest.mark.parametrize(("grace", "is_answered"), [("1ms", False), ("60s", True)])
+async def test_calls_may_finish_for_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace: str, *, is_answered: bool
+) -> None:
+    disk = StoreDisk()
+    monkeypatch.setattr(app, "Disk", lambda: disk)
+    async with broker_with(tmp_path, f"rpc.shutdown_grace_ms={grace}") as broker:
+        await broker.client.send(HELLO)
+        disk.synced.clear()
+        with disk.held():
+            sending = asyncio.create_task(broker.client.send(HELLO))
+            await until(lambda: any("commitlog" in path.parts for path in disk.synced))
+            broker.stop.set_result("test")
+            if not is_answered:
+                with pytest.raises(ClientError):
+                    await sending
+            else:
+                await _draining(broker.client)
+                assert not sending.done()
+        if is_answered:
+            assert len(await sending) == 1
+
+
+async def _draining(client: BrokerClient) -> None:
+    """Return when new calls are refused."""
+    with pytest.raises(ClientError):
+        while True:
+            await client.store_status()

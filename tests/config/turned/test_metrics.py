@@ -1,0 +1,48 @@
+"""What /metrics shows, as an operator says."""
+
+import asyncio
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from broker.rpc.client_values import Outgoing
+from tests.config.turned.language import TurnedBroker, broker_with
+
+_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+
+async def page(broker: TurnedBroker) -> str:
+    await broker.client.send([Outgoing("orders", b"x", queue_id=0)])
+    address = f"http://{broker.addresses['http']}/metrics"
+    text: bytes = await asyncio.to_thread(lambda: _open(address, timeout=30).read())
+    return text.decode()
+
+
+@pytest.mark.knob("metrics.profile")
+async def test_metrics_have_the_names_of_older_brokers_too(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "new") as broker:
+        shown = await page(broker)
+    assert "rocketmq_rpc_latency_milliseconds_bucket" in shown
+    assert "rocketmq_rpc_latency_bucket" not in shown
+    async with broker_with(tmp_path / "old", "metrics.profile=native-legacy") as broker:
+        assert "rocketmq_rpc_latency_bucket" in await page(broker)
+
+
+@pytest.mark.knob("metrics.detail")
+async def test_full_detail_tells_of_each_queue(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "public") as broker:
+        assert 'queue_id="0"' not in await page(broker)
+    async with broker_with(tmp_path / "full", "metrics.detail=full") as broker:
+        assert 'queue_id="0"' in await page(broker)
+
+
+@pytest.mark.knob("metrics.max_series")
+async def test_beyond_this_series_are_left_out_and_counted(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "metrics.max_series=150") as broker:
+        await page(broker)
+        shown = await page(broker)
+    # A page tells what the pages before it left out.
+    name = "pocketmq_metrics_dropped_series_total "
+    (count,) = [line for line in shown.splitlines() if line.startswith(name)]
+    assert float(count.split()[-1]) > 0

@@ -1,0 +1,159 @@
+"""When old messages go, as an operator says: each setting moves what a whole broker lets go."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from broker.app import retention_of
+from broker.config.load import load
+from broker.files.disk import Disk
+from broker.services.retention import Retention
+from broker.store.message_store import MessageStore
+from tests.config.turned.language import SMALL
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import TalkingStore
+
+HOUR_MS: Final = 3_600_000
+ON: Final = ("retention.mode=on", "retention.hours=", "retention.age_ms=10h")
+NINE_O_CLOCK: Final = START_MS - START_MS % (24 * HOUR_MS) + 9 * HOUR_MS
+
+
+class Kept(TalkingStore):
+    """A store with five full files, stored an hour apart, and what lets them go."""
+
+    retention: Retention
+
+    async def round(self, hours_later: int = 0) -> list[int]:
+        """Let retention work until it asks for a long pause; returns its pauses."""
+        now_ms = self.clock.wall_ms() + hours_later * HOUR_MS
+        pauses = [await self.retention.step(now_ms)]
+        while pauses[-1] < 1_000:
+            pauses.append(await self.retention.step(now_ms))
+        return pauses
+
+    @property
+    def file_count(self) -> int:
+        return len(self.store.structures.log.files.files)
+
+
+class UsedDisk(StoreDisk):
+    """A disk of which so many percent are used."""
+
+    percent = 50
+
+    def space(self, path: Path) -> tuple[int, int]:
+        return self.percent, 100 - self.percent
+
+
+@asynccontextmanager
+async def kept(directory: Path, *assignments: str, percent: int = 50) -> AsyncIterator[Kept]:
+    config = load(assignments=[*SMALL, f"store.directory={directory}", *assignments])
+    clock, disk = FakeClock(NINE_O_CLOCK), UsedDisk()
+    disk.percent = percent
+    store = MessageStore(config.store_settings(), clock, disk)
+    await store.open()
+    talking = Kept(store, clock, disk)
+    try:
+        for _ in range(6):
+            await talking.stocked()
+            await talking.send("T", b"x" * 15_000, b"y" * 15_000, b"z" * 15_000, b"." * 15_000)
+            await talking.stocked()
+            await talking.send("T", b"." * 4_000)
+            clock.advance(HOUR_MS)
+        await talking.settled()
+        await store.flush()
+        talking.retention = retention_of(store, config)
+        yield talking
+    finally:
+        await store.close()
+
+
+@pytest.mark.knob("retention.mode")
+async def test_switched_off_nothing_goes(tmp_path: Path) -> None:
+    async with kept(tmp_path / "off", *ON, "retention.mode=off") as store:
+        before = store.file_count
+        await store.round(hours_later=100)
+        assert store.file_count == before
+        assert store.retention.status == "off"
+    async with kept(tmp_path / "on", *ON) as store:
+        await store.round(hours_later=100)
+        assert store.file_count == 1
+
+
+@pytest.mark.knob("retention.age_ms")
+async def test_files_go_at_this_age(tmp_path: Path) -> None:
+    async with kept(tmp_path, *ON, "retention.age_ms=5h") as store:
+        before = store.file_count
+        await store.round(hours_later=-3)
+        assert store.file_count == before
+        await store.round(hours_later=0)
+        assert store.file_count < before
+        assert store.file_count > 1
+
+
+@pytest.mark.knob("retention.hours")
+async def test_files_go_in_these_hours_only(tmp_path: Path) -> None:
+    async with kept(tmp_path, *ON, "retention.hours=4;16") as store:
+        before = store.file_count
+        await store.round(hours_later=24)  # It is three in the afternoon.
+        assert store.file_count == before
+        await store.round(hours_later=25)
+        assert store.file_count == 1
+
+
+@pytest.mark.knob("retention.size_bytes")
+async def test_the_log_is_kept_this_short(tmp_path: Path) -> None:
+    async with kept(tmp_path, *ON, "retention.size_bytes=192KiB") as store:
+        await store.round()
+        assert store.file_count == 3
+
+
+@pytest.mark.knob("retention.disk_expire_percent")
+async def test_a_fuller_disk_makes_every_hour_the_right_one(tmp_path: Path) -> None:
+    given = (*ON, "retention.hours=4", "retention.disk_expire_percent=60")
+    async with kept(tmp_path, *given, percent=61) as store:
+        await store.round(hours_later=24)
+        assert store.file_count == 1
+
+
+@pytest.mark.knob("retention.disk_force_percent")
+async def test_a_much_fuller_disk_makes_young_files_go(tmp_path: Path) -> None:
+    given = (*ON, "retention.disk_expire_percent=60", "retention.disk_force_percent=70")
+    async with kept(tmp_path, *given, percent=71) as store:
+        await store.round()
+        assert store.file_count == 1
+
+
+@pytest.mark.knob("retention.disk_refuse_percent")
+async def test_above_this_sends_are_refused(tmp_path: Path) -> None:
+    given = ("retention.disk_expire_percent=60", "retention.disk_force_percent=70")
+    async with kept(tmp_path, *ON, *given, "retention.disk_refuse_percent=75", percent=76) as store:
+        await store.round()
+        assert store.store.state == "read_only"
+        assert store.retention.status == "refusing sends"
+
+
+@pytest.mark.knob("retention.file_batch_max")
+async def test_a_round_takes_so_many_files(tmp_path: Path) -> None:
+    async with kept(tmp_path, *ON, "retention.file_batch_max=2") as store:
+        before = store.file_count
+        await store.round(hours_later=100)
+        assert store.file_count == before - 2
+
+
+@pytest.mark.knob("retention.interval_ms", "retention.pause_ms")
+async def test_pauses_within_a_round_and_between_two(tmp_path: Path) -> None:
+    given = ("retention.file_batch_max=2", "retention.interval_ms=7s", "retention.pause_ms=30")
+    async with kept(tmp_path, *ON, *given) as store:
+        assert await store.round(hours_later=100) == [30, 7_000]
+
+
+async def test_the_disk_itself_is_asked(tmp_path: Path) -> None:
+    used, usable = await asyncio.to_thread(Disk().space, tmp_path)
+    assert used > 0
+    assert usable > 0

@@ -1,0 +1,196 @@
+"""The image of the Dockerfile, built by buildah on a bare Debian, and containers that run it.
+
+buildah builds with the isolation that needs least, chroot; its own `run` has no read-only root and
+no network of its own, so containers are enclosures that follow the image's settings.
+"""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from debian_root import ROOT, PipSettings, Unavailable, can_fetch, debian_root, pip_settings
+from enclosure import Enclosure, first_process
+from tests.e2e.daemon import ANSWER_S, READY_S, Done
+
+BASE: Final = "localhost/debian"
+IMAGE: Final = "localhost/pocketmq"
+PACKAGES: Final = ("python3", "python3-venv")
+"""What the Dockerfile asks of the image it builds on."""
+BUILD_S: Final = 240
+
+
+class Image:
+    """An image that was built, its files mounted at `root`."""
+
+    def __init__(self, root: Path, settings: dict[str, Any]) -> None:
+        self.root = root
+        self.settings = settings
+
+    def enclosure(self, volume: Path) -> Enclosure:
+        """Return where a container runs: as the image says, its root read-only, no way out."""
+        return Enclosure(
+            self.root,
+            environment=dict(word.split("=", 1) for word in self.settings["Env"]),
+            shared={volume: next(iter(self.settings["Volumes"]))},
+            user=self.settings["User"],
+            directory=self.settings["WorkingDir"],
+            read_only=True,
+            own_network=True,
+        )
+
+    def run(self, volume: Path, *words: str) -> Done:
+        """Run a program to its end in a container of its own."""
+        return _ended(self.enclosure(volume).command(*words))
+
+
+@contextmanager
+def built_image(place: Path) -> Iterator[Image]:
+    """Build the image with all of buildah's storage below a place, and remove it in the end.
+
+    Errors   Unavailable – nothing to build on, or no way to Python's packages
+    """
+    buildah = _Buildah(place)
+    base = debian_root(PACKAGES)
+    if not can_fetch("hatchling", place):
+        raise Unavailable("the network is missing: pip cannot fetch what the image is made of")
+    empty = buildah("from", "scratch")
+    buildah("add", "--quiet", empty, str(base), "/")
+    buildah("commit", "--quiet", "--rm", empty, BASE)
+    try:
+        buildah.build(pip_settings())
+        settings = json.loads(buildah("inspect", "--type", "image", IMAGE))["Docker"]["config"]
+        container = buildah("from", "--pull-never", IMAGE)
+        yield Image(Path(buildah("mount", container)), settings)
+    finally:
+        buildah("rm", "--all")
+        buildah("rmi", "--all", "--force")
+
+
+class Container:
+    """The image's entry point, serving inside a `with` on ports that no one else sees."""
+
+    def __init__(self, image: Image, volume: Path) -> None:
+        self._image = image
+        self._enclosure = image.enclosure(volume)
+        self.log = volume.with_name(f"{volume.name}.log")
+        self.ready: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        command = self._enclosure.command(*self._image.settings["Entrypoint"])
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            self.ready = json.loads(self._first_line())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _first_line(self) -> str:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._out, selectors.EVENT_READ)
+            line = self._out.readline() if selector.select(READY_S) else ""
+        assert line, f"no ready line; the log says:\n{self.log.read_text()}"
+        return line
+
+    @property
+    def _out(self) -> IO[str]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    @property
+    def pid(self) -> int:
+        """The broker's process, as it is seen out here; 1 is what the broker sees."""
+        return first_process(self._process.pid)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._process.kill()  # which kills all that runs inside
+        self._process.wait()
+        self._out.close()
+
+    def stop(self) -> int:
+        """Stop it as `docker stop` does, and return the exit code."""
+        os.kill(self.pid, signal.Signals[self._image.settings["StopSignal"]])
+        return self._process.wait(ANSWER_S)
+
+    def health(self) -> int:
+        """Return the exit code of the image's own health command."""
+        return self.run(*health_command(self._image)).code
+
+    def run(self, *words: str) -> Done:
+        """Run a program inside, as `docker exec` does."""
+        return _ended(self._enclosure.beside(self.pid, *words))
+
+    def ask(self, *arguments: str) -> Done:
+        """Run a command of this checkout against the broker, from outside over the network."""
+        network = ["nsenter", f"--net=/proc/{self.pid}/ns/net"]
+        endpoint = ["env", "POCKETMQ_ENDPOINT=127.0.0.1:8081"]
+        return _ended([*network, *endpoint, sys.executable, "-m", "broker", *arguments])
+
+
+def health_command(image: Image) -> Sequence[str]:
+    """Return the words of the image's health command."""
+    words: list[str] = image.settings["Healthcheck"]["Test"]
+    assert words[0] == "CMD"
+    return words[1:]
+
+
+def _ended(command: Sequence[str]) -> Done:
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=ANSWER_S, cwd=ROOT
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+class _Buildah:
+    """buildah, with storage of its own."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._options = self._with_driver("overlay")
+        # A root that is an overlay itself takes no other on top.
+        if subprocess.run([*self._options, "info"], capture_output=True, check=False).returncode:
+            self._options = self._with_driver("vfs")
+
+    def _with_driver(self, driver: str) -> list[str]:
+        storage, run = self._place / f"{driver}-storage", self._place / f"{driver}-run"
+        places = [f"--root={storage}", f"--runroot={run}"]
+        return ["buildah", *places, f"--storage-driver={driver}"]
+
+    def __call__(self, *words: str) -> str:
+        done = subprocess.run(
+            [*self._options, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=BUILD_S,
+        )
+        assert done.returncode == 0, f"buildah {words[0]}: {done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def build(self, pip: PipSettings) -> None:
+        """Build the Dockerfile on the base; how to reach the package index goes in by mounts."""
+        conf = self._place / "pip.conf"
+        conf.write_text(pip.text)
+        mounts = [f"--volume={here}:{there}:ro" for here, there in pip.paths.items()]
+        self(
+            *("bud", "--quiet", "--isolation=chroot", "--format=docker", "--pull-never"),
+            *(f"--build-arg=BASE={BASE}", f"--volume={conf}:/etc/pip.conf:ro", *mounts),
+            *(f"--tag={IMAGE}", str(ROOT)),
+        )

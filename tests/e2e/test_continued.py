@@ -1,0 +1,141 @@
+"""The daemon goes on with stores of a real RocketMQ, is killed, starts again, and all is there."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from broker.model.message import StoredMessage
+from broker.model.results import PullStatus
+from broker.rpc.client import BrokerClient
+from broker.rpc.client_values import Outgoing, PullQuery
+from tests.e2e.daemon import Daemon, pocketmq
+from tests.golden_stores import GoldenStores
+
+COUNT: Final = 300
+POLL_S: Final = 0.02
+
+FEATURES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "extension": ("cqext", ()),
+    "property crc": ("propcrc", ("enabledAppendPropCRC=true",)),
+    "pool": ("basic", ("flushDiskType=ASYNC_FLUSH", "transientStorePoolEnable=true")),
+    "warm files": ("basic", ("warmMapedFileEnable=true",)),
+}
+
+
+def settings(*assignments: str) -> tuple[str, ...]:
+    return tuple(part for text in assignments for part in ("--set", text))
+
+
+async def all_of(client: BrokerClient, topic: str, queue_id: int) -> list[StoredMessage]:
+    messages: list[StoredMessage] = []
+    position = (await client.describe_topic(topic)).queues[queue_id].min_offset
+    while True:
+        page = await client.pull(PullQuery(topic, queue_id, position, max_messages=256))
+        if page.status is not PullStatus.FOUND:
+            return messages
+        messages += page.messages
+        position = page.next_begin_offset
+
+
+async def go_on(endpoint: str, topic: str) -> list[bytes]:
+    """Send messages one after the other; return their bodies when all of them can be pulled."""
+    bodies = [b"continued %d " % number + b"x" * 500 for number in range(COUNT)]
+    async with BrokerClient(endpoint) as client:
+        before = len(await all_of(client, topic, 0))
+        for body in bodies:
+            await client.send([Outgoing(topic, body, tag="TagA", keys=["k"], queue_id=0)])
+        while len(await all_of(client, topic, 0)) < before + COUNT:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
+    return bodies
+
+
+async def bodies_of(endpoint: str, topic: str) -> list[bytes]:
+    async with BrokerClient(endpoint) as client:
+        return [message.body for message in await all_of(client, topic, 0)]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_real_store_goes_on_through_a_stop_and_a_kill(
+    feature: str, golden: GoldenStores, tmp_path: Path
+) -> None:
+    name, given = FEATURES[feature]
+    store = golden.copy(name, tmp_path / name)
+    topic = next(
+        t for t in sorted(q["topic"] for q in golden.manifest(name)["queues"]) if t[0] != "%"
+    )
+    with Daemon(store, *settings(*given)) as broker:
+        old = asyncio.run(bodies_of(broker.endpoint, topic))
+        first = asyncio.run(go_on(broker.endpoint, topic))
+        assert broker.stop() == 0
+    with Daemon(store, *settings(*given)) as broker:
+        assert asyncio.run(bodies_of(broker.endpoint, topic)) == old + first
+        second = asyncio.run(go_on(broker.endpoint, topic))
+        broker.signal(signal.SIGKILL)
+        broker.wait()
+    with Daemon(store, *settings(*given)) as broker:
+        assert asyncio.run(bodies_of(broker.endpoint, topic)) == old + first + second
+        assert broker.stop() == 0
+    done = pocketmq("store", "verify", str(store))
+    assert (done.code, done.err.count("Error")) == (0, 0), done.out + done.err
+
+
+RETENTION: Final = settings(
+    "retention.mode=on", "retention.hours=", "retention.age_ms=0", "retention.size_bytes=200000",
+    "retention.interval_ms=20", "retention.pause_ms=1",
+)  # fmt: skip
+
+
+def test_old_messages_go_and_the_rest_survives_a_kill(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("basic", tmp_path / "basic")
+    files = sorted((store / "commitlog").iterdir())
+    size = files[0].stat().st_size
+    with Daemon(store) as broker:  # A store found keeps its messages.
+        asyncio.run(all_are_there(broker.endpoint, len(files)))
+        assert broker.stop() == 0
+    assert sorted((store / "commitlog").iterdir())[: len(files)] == files
+    topic = "expiring"
+    with Daemon(store, *RETENTION) as broker:
+        asyncio.run(produce(broker.endpoint, topic, 1_200))
+        asyncio.run(until_log_has(broker.endpoint, store, 200_000 // size + 1))
+        kept = asyncio.run(bodies_of(broker.endpoint, topic))
+        assert 0 < len(kept) < 1_200
+        refused = asyncio.run(pulled_at_zero(broker.endpoint, topic))
+        assert refused in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED)
+        broker.signal(signal.SIGKILL)
+        broker.wait()
+    with Daemon(store, *settings("retention.mode=off")) as broker:
+        assert asyncio.run(bodies_of(broker.endpoint, topic)) == kept
+        assert broker.stop() == 0
+    done = pocketmq("store", "verify", str(store))
+    assert done.code == 0, done.out + done.err
+
+
+async def all_are_there(endpoint: str, file_count: int) -> None:
+    async with BrokerClient(endpoint) as client:
+        status = await client.store_status()
+    assert status.min_offset == 0
+    assert file_count > 1
+
+
+async def produce(endpoint: str, topic: str, count: int) -> None:
+    async with BrokerClient(endpoint) as client:
+        await client.create_topic(topic, queue_count=1)
+        for begin in range(0, count, 20):
+            batch = range(begin, begin + 20)
+            await client.send(
+                [Outgoing(topic, b"%05d" % n + b"x" * 500, queue_id=0) for n in batch]
+            )
+
+
+async def until_log_has(endpoint: str, store: Path, file_count: int) -> None:
+    """Return when retention has left so many files, besides the one made ahead."""
+    while len(list((store / "commitlog").iterdir())) > file_count + 1:  # noqa: ASYNC110
+        await asyncio.sleep(POLL_S)
+
+
+async def pulled_at_zero(endpoint: str, topic: str) -> PullStatus:
+    async with BrokerClient(endpoint) as client:
+        return (await client.pull(PullQuery(topic, 0, 0))).status

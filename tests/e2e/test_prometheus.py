@@ -1,0 +1,163 @@
+"""A real Prometheus scrapes the daemon, evaluates the rules that come with it, and says no word."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+
+from tests.e2e.daemon import Daemon
+from tests.metrics.contract import NATIVE, OWN
+from tests.metrics.shown import compare, families
+
+MONITORING: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
+PATIENCE_S: Final = 60
+SENT: Final = 7
+# RocketMQ counts in milliseconds; who looks for its names finds them.
+EXPECTED_LINT: Final = re.compile(r'rocketmq_\w+_milliseconds use base unit "seconds" .*')
+CONFIG: Final = """
+global: {{scrape_interval: 200ms, evaluation_interval: 200ms}}
+rule_files: ["{rules}/alerts.yml", "{rules}/recording-rules.yml"]
+scrape_configs:
+  - job_name: pocketmq
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+_open = build_opener(ProxyHandler({})).open
+
+
+def needed(program: str) -> str:
+    """Return the path of a program; skip the test without it."""
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"{program} is missing")
+    return path
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class Prometheus:
+    """A Prometheus that scrapes one target; runs inside a `with`."""
+
+    def __init__(self, directory: Path, target: str) -> None:
+        self._program = needed("prometheus")
+        self._directory = directory
+        self._config = directory / "prometheus.yml"
+        self._config.write_text(CONFIG.format(rules=MONITORING, target=target), "utf-8")
+        self.log = directory / "prometheus.log"
+        self._address = f"127.0.0.1:{free_port()}"
+
+    def __enter__(self) -> Self:
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    self._program,
+                    f"--config.file={self._config}",
+                    f"--storage.tsdb.path={self._directory / 'series'}",
+                    f"--web.listen-address={self._address}",
+                    "--log.level=warn",
+                ],
+                stdout=log,
+                stderr=log,
+                cwd=self._directory,
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.terminate()
+        self._process.wait(PATIENCE_S)
+
+    def ask(self, path: str, **words: str) -> Any:
+        """Return the data of an answer of its HTTP API."""
+        url = f"http://{self._address}/api/v1/{path}?{urlencode(words)}"
+        with _open(url, timeout=PATIENCE_S) as answer:
+            document = json.load(answer)
+        assert document["status"] == "success"
+        return document["data"]
+
+    def values(self, query: str) -> list[float]:
+        """Return the numbers a query gives now; none while Prometheus starts."""
+        try:
+            result = self.ask("query", query=query)["result"]
+        except (URLError, ConnectionError):
+            assert self._process.poll() is None, self.log.read_text()
+            return []
+        return [float(row["value"][1]) for row in result]
+
+    def until(self, query: str, wanted: list[float]) -> None:
+        """Return when a query gives these numbers."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := self.values(query)) != wanted:
+            assert time.monotonic() < deadline, f"{query} gives {found}, not {wanted}"
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("scraped") / "store") as daemon:
+        for number in range(SENT):
+            assert daemon.ask("produce", "orders", f"hello {number}", "--queue", "0").code == 0
+        yield daemon
+
+
+def test_what_was_sent_is_counted_by_a_real_prometheus(broker: Daemon, tmp_path: Path) -> None:
+    with Prometheus(tmp_path, broker.ready["http"]) as prometheus:
+        prometheus.until('up{job="pocketmq"}', [1])
+        prometheus.until('sum(rocketmq_messages_in_total{topic="orders"})', [SENT])
+        prometheus.until('pocketmq_store_state{state="running"}', [1])
+        assert broker.ask("produce", "orders", "one more").code == 0
+        prometheus.until('sum(rocketmq_messages_in_total{topic="orders"})', [SENT + 1])
+        prometheus.until(
+            'kafka_server_brokertopicmetrics_messagesin_total{topic="orders"}', [SENT + 1]
+        )
+        (target,) = prometheus.ask("targets")["activeTargets"]
+        assert (target["health"], target["lastError"]) == ("up", "")
+        groups = prometheus.ask("rules")["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        assert {rule["health"] for rule in rules} <= {"ok", "unknown"}
+        firing = [r["name"] for r in rules if r["type"] == "alerting" and r["state"] == "firing"]
+        assert "PocketMQDown" not in firing
+    assert not re.findall("level=(?:warn|error).*scrape.*", prometheus.log.read_text())
+
+
+def test_promtool_finds_nothing_wrong_with_the_page(broker: Daemon) -> None:
+    page = broker.page("/metrics").text
+    command = [needed("promtool"), "check", "metrics"]
+    done = subprocess.run(
+        command, input=page, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    lines = (done.stdout + done.stderr).splitlines()
+    assert not [line for line in lines if not EXPECTED_LINT.fullmatch(line)]
+
+
+def test_the_daemons_page_is_the_contract(broker: Daemon) -> None:
+    shown = broker.page("/metrics").text
+    compare(families(shown), (*NATIVE, *OWN))
+
+
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [("rules", ["alerts.yml", "recording-rules.yml"]), ("config", ["prometheus.yml"])],
+)
+def test_promtool_accepts_what_is_shipped(kind: str, files: list[str]) -> None:
+    command = [needed("promtool"), "check", kind, *(str(MONITORING / name) for name in files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr

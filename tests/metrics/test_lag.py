@@ -1,0 +1,196 @@
+"""What a group has left, and since when."""
+
+import asyncio
+
+import pytest
+
+from broker.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position
+from broker.model.cold_read import ColdRead
+from broker.model.errors import Corruption
+from broker.model.stats import Gauge
+from tests.fakes.clock import START_MS, FakeClock
+
+
+class Desk:
+    """Queues whose message n was stored at second n, groups, and the lag of all."""
+
+    def __init__(self, *, detailed: bool = False) -> None:
+        self.clock = FakeClock()
+        self.ranges: dict[tuple[str, int], tuple[int, int]] = {("T", 0): (0, 10), ("T", 1): (5, 8)}
+        self.positions: list[Position] = []
+        self.asked: list[tuple[str, int, int]] = []
+        self.cold: set[int] = set()
+        self.damaged: set[int] = set()
+        self.lag = Lag(self, lambda: self.positions, self.clock.wall_ms, is_detailed=detailed)
+
+    def queue_range(self, topic: str, queue_id: int, /) -> tuple[int, int]:
+        return self.ranges.get((topic, queue_id), (0, 0))
+
+    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int, /) -> int | None:
+        self.asked.append((topic, queue_id, queue_offset))
+        if queue_offset in self.damaged:
+            raise Corruption(path="p", file_position=0, physical_offset=0, why="bad")
+        if queue_offset in self.cold:
+            raise ColdRead(lambda: self.cold.discard(queue_offset))
+        return START_MS - 60_000 + queue_offset * 1000
+
+    def stands(self, group: str, topic: str, **queues: int) -> None:
+        offsets = {int(name[1:]): queue_offset for name, queue_offset in queues.items()}
+        self.positions.append((group, topic, offsets))
+
+    async def read(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return a gauge a second after it was read last."""
+        self.clock.advance(REFRESH_INTERVAL_MS)
+        await self.lag.refresh()
+        return self.shown(name)
+
+    def shown(self, name: str) -> dict[tuple[str, ...], float]:
+        (gauge,) = [gauge for gauge in self.lag.gauges if gauge.name == name]
+        assert isinstance(gauge, Gauge)
+        read = gauge.read()
+        assert isinstance(read, dict)
+        return dict(read)
+
+
+MESSAGES = "rocketmq_consumer_lag_messages"
+LATENCY = "rocketmq_consumer_lag_latency_milliseconds"
+G_T = ("G", "T", "false", "false")
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_the_lag_is_what_is_left_in_all_queues(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4, q1=7)
+    assert await desk.read(MESSAGES) == {G_T: 7}
+
+
+async def test_the_age_is_that_of_the_oldest_message_left(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4, q1=7)
+    assert await desk.read(LATENCY) == {G_T: 56_000 + REFRESH_INTERVAL_MS}
+
+
+async def test_the_age_grows_between_refreshes(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    before = (await desk.read(LATENCY))[G_T]
+    desk.clock.advance(500)
+    assert desk.shown(LATENCY)[G_T] == before + 500
+
+
+async def test_a_group_that_has_read_all_is_0_behind(desk: Desk) -> None:
+    desk.stands("G", "T", q0=10, q1=8)
+    assert await desk.read(MESSAGES) == {G_T: 0}
+    assert desk.shown(LATENCY) == {G_T: 0}
+
+
+async def test_expired_messages_are_not_waiting(desk: Desk) -> None:
+    desk.stands("G", "T", q1=0)
+    assert await desk.read(MESSAGES) == {G_T: 3}
+
+
+async def test_an_offset_behind_the_end_is_no_negative_lag(desk: Desk) -> None:
+    desk.stands("G", "T", q0=99, q7=3)
+    assert await desk.read(MESSAGES) == {G_T: 0}
+
+
+async def test_labels_tell_retries_and_the_brokers_own(desk: Desk) -> None:
+    desk.stands("G", "%RETRY%G", q0=0)
+    desk.stands("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", q0=0)
+    assert list(await desk.read(MESSAGES)) == [
+        ("G", "%RETRY%G", "true", "false"),
+        ("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", "false", "true"),
+    ]
+
+
+async def test_within_a_second_nothing_is_looked_at_again(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    await desk.read(MESSAGES)
+    desk.positions.clear()
+    desk.clock.advance(REFRESH_INTERVAL_MS - 1)
+    await desk.lag.refresh()
+    assert desk.shown(MESSAGES) == {G_T: 6}
+    desk.clock.advance(1)
+    await desk.lag.refresh()
+    assert desk.shown(MESSAGES) == {}
+
+
+async def test_a_clock_that_went_back_stops_nothing(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    await desk.read(MESSAGES)
+    desk.clock.advance(-3_600_000)
+    desk.positions.clear()
+    await desk.lag.refresh()
+    assert desk.shown(MESSAGES) == {}
+
+
+async def test_a_group_that_stands_still_is_read_once(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    for _ in range(3):
+        await desk.read(LATENCY)
+    assert desk.asked == [("T", 0, 4)]
+
+
+async def test_an_age_that_the_disk_has_to_tell_is_known_a_refresh_later(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    desk.cold = {4}
+    assert await desk.read(MESSAGES) == {G_T: 6}
+    assert desk.shown(LATENCY) == {}
+    assert await desk.read(LATENCY) == {G_T: 56_000 + 2 * REFRESH_INTERVAL_MS}
+
+
+async def test_few_ages_are_asked_of_the_disk_at_once(desk: Desk) -> None:
+    desk.ranges = {("T", 0): (0, 100)}
+    for number in range(COLD_READS_MAX + 5):
+        desk.stands(f"G{number}", "T", q0=number)
+    desk.cold = set(range(100))
+    await desk.read(LATENCY)
+    assert len(desk.cold) == 100 - COLD_READS_MAX
+    assert len(await desk.read(LATENCY)) == COLD_READS_MAX
+    assert len(await desk.read(LATENCY)) == COLD_READS_MAX + 5
+
+
+async def test_damage_leaves_the_age_unknown(desk: Desk) -> None:
+    desk.stands("G", "T", q0=4)
+    desk.damaged = {4}
+    assert await desk.read(MESSAGES) == {G_T: 6}
+    assert desk.shown(LATENCY) == {}
+
+
+async def test_a_disk_that_fails_does_not_fail_the_scrape(desk: Desk) -> None:
+    def fail() -> None:
+        raise OSError("disk")
+
+    desk.stands("G", "T", q0=4)
+    desk.lag._cold_reads.append(ColdRead(fail))
+    assert await desk.read(MESSAGES) == {G_T: 6}
+
+
+async def test_details_show_every_queues_offset() -> None:
+    desk = Desk(detailed=True)
+    desk.stands("G", "T", q0=4, q1=7)
+    shown = await desk.read("pocketmq_consumer_offset")
+    assert shown == {("G", "T", "0"): 4, ("G", "T", "1"): 7}
+    assert len(Desk().lag.gauges) == 2
+
+
+async def test_the_loop_gets_turns_while_many_groups_are_looked_at(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.metrics.lag.TURN_SECONDS", -1.0)
+    for number in range(5):
+        desk.stands(f"G{number}", "T", q0=4)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        counting = tasks.create_task(count())
+        await desk.read(MESSAGES)
+        counting.cancel()
+    assert turns >= 5

@@ -1,0 +1,96 @@
+"""A broker without ports: store, services, server and their numbers, wired as the daemon's are."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+from broker.format.message_id import UniqueKeyMaker
+from broker.metrics.exposition import Exposition, build_info
+from broker.metrics.lag import Position
+from broker.metrics.numbers import PUBLIC, Numbers
+from broker.rpc.grpcio_server import GrpcioServer
+from broker.rpc.messaging import Messaging
+from broker.rpc.pb import broker_pb2 as pb
+from broker.services.pull import Pull
+from broker.services.query import Query
+from broker.services.retention import Retention, RetentionSettings
+from broker.services.send import Send, SendRules
+from broker.store.message_store import MessageStore
+from tests.fakes.call import FakeCall
+from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
+
+
+def positions(store: MessageStore) -> Iterator[Position]:
+    """Yield where every group stands."""
+    for group in store.offsets.topics_by_group():
+        for topic, queue_offsets in store.offsets.all_of(group).items():
+            yield group, topic, queue_offsets
+
+
+class WholeBroker:
+    """Everything that counts, and the page it makes."""
+
+    def __init__(self, talking: TalkingStore, *, detail: str, max_series: int) -> None:
+        self.clock = talking.clock
+        self.talking = talking
+        self.store = store = talking.store
+        maker = UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd")
+        rules = SendRules(STORE_HOST, "c1", default_queue_count=2)
+        send = Send(store, rules, talking.clock, key_maker=maker, random=Random(1))
+        pull, query = Pull(store), Query(store)
+        self.messaging = Messaging(send, pull, query, topics=store.topics, offsets=store.offsets)
+        server = GrpcioServer([self.messaging.service()])
+        retention = Retention(
+            store.expiry,
+            RetentionSettings(),
+            is_on=True,
+            disk_space=store.disk_space,
+            refuse=store.refuse,
+            hour_of=lambda now_ms: 0,
+        )
+        self.numbers = Numbers(
+            store,
+            [send, pull, server, retention],
+            read_positions=lambda: positions(store),
+            permission=6,
+            detail=detail,
+        )
+        build = build_info("1.2.3", 1)
+        self.exposition = Exposition(
+            lambda: [*self.numbers.stats(), build],
+            cluster="c1",
+            broker="b1",
+            max_series=max_series,
+            find_names=self.numbers.names,
+        )
+
+    async def traffic(self) -> None:
+        """Send, pull, commit and query, so that every counter has a series."""
+        call = FakeCall()
+        messages = [pb.Message(topic="orders", body=b"x", queue_id=0, keys=["k"])] * 3
+        await self.messaging.send_message(pb.SendMessageRequest(messages=messages), call)
+        await self.talking.settled()
+        pulled = pb.PullMessageRequest(topic="orders", group="G", max_messages=1)
+        table = {row.name: row.handler for row in self.messaging.service().methods}
+        table["PullMessage"](pulled, call)
+        commit = pb.CommitOffsetRequest(group="G", topic="orders", offset=1)
+        await self.messaging.commit_offset(commit, call)
+        self.messaging.query_messages.by_key(
+            pb.QueryByKeyRequest(topic="orders", key="k", max=1), call
+        )
+
+    async def page(self, accept: str = "") -> str:
+        """Return what a scrape a second later shows."""
+        self.talking.clock.advance(1000)
+        await self.numbers.refresh()
+        return self.exposition.page(accept)[0].decode()
+
+
+@asynccontextmanager
+async def whole_broker(
+    directory: Path, *, detail: str = PUBLIC, max_series: int = 50_000
+) -> AsyncIterator[WholeBroker]:
+    """Open a store and build what runs on it."""
+    async with store_at(directory) as talking:
+        yield WholeBroker(talking, detail=detail, max_series=max_series)

@@ -1,0 +1,146 @@
+"""Groups through Admin: made, changed, listed, described, removed."""
+
+from typing import Any
+
+import pytest
+
+from broker.model.errors import (
+    BrokerError,
+    GroupExists,
+    GroupNotFound,
+    IllegalGroup,
+    IllegalNumber,
+    IllegalPageToken,
+    SystemGroup,
+)
+from broker.rpc.pb import admin_pb2 as pb
+from tests.fakes.call import FakeCall
+from tests.fakes.memory_broker import MemoryBroker
+
+CALL = FakeCall()
+DEFAULTS = pb.GroupSettings(
+    enabled=True,
+    fifo=False,
+    max_attempts=17,
+    retry_queue_count=1,
+    broadcast_enabled=True,
+    begins_at_min=True,
+    consume_timeout_minutes=15,
+)
+
+
+async def create(broker: MemoryBroker, name: str = "readers", **settings: Any) -> pb.Group:
+    request = pb.CreateGroupRequest(name=name, settings=pb.GroupSettings(**settings))
+    return (await broker.admin.groups.create_group(request, CALL)).group
+
+
+async def update(broker: MemoryBroker, name: str = "readers", **settings: Any) -> pb.Group:
+    request = pb.UpdateGroupRequest(name=name, settings=pb.GroupSettings(**settings))
+    return (await broker.admin.groups.update_group(request, CALL)).group
+
+
+async def delete(broker: MemoryBroker, **fields: Any) -> list[str]:
+    request = pb.DeleteGroupRequest(**{"name": "readers", **fields})
+    return list((await broker.admin.groups.delete_group(request, CALL)).removed_topics)
+
+
+async def test_a_group_is_made_with_rocketmqs_defaults(broker: MemoryBroker) -> None:
+    group = await create(broker)
+    assert (group.name, group.settings, group.system) == ("readers", DEFAULTS, False)
+
+
+async def test_attempts_count_the_first_delivery_too(broker: MemoryBroker) -> None:
+    await create(broker, fifo=True, max_attempts=3)
+    config = broker.store.groups.find("readers")
+    assert config is not None
+    assert config.fields["retryMaxTimes"] == 2
+    assert config.fields["consumeMessageOrderly"] is True
+
+
+async def test_the_same_group_again_is_no_error(broker: MemoryBroker) -> None:
+    assert await create(broker) == await create(broker, max_attempts=17)
+    with pytest.raises(GroupExists):
+        await create(broker, max_attempts=16)
+
+
+async def test_what_is_set_is_changed_and_the_rest_stays(broker: MemoryBroker) -> None:
+    await create(broker, max_attempts=3)
+    group = await update(broker, enabled=False, retry_queue_count=2)
+    assert (group.settings.enabled, group.settings.retry_queue_count) == (False, 2)
+    assert group.settings.max_attempts == 3
+    assert await update(broker) == group
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error"),
+    [
+        ("", {}, IllegalGroup),
+        ("two words", {}, IllegalGroup),
+        ("CID_RMQ_SYS_TRANS", {}, SystemGroup),
+        ("readers", {"max_attempts": 0}, IllegalNumber),
+        ("readers", {"retry_queue_count": 0}, IllegalNumber),
+        ("readers", {"consume_timeout_minutes": -1}, IllegalNumber),
+    ],
+)
+async def test_groups_that_cannot_be(
+    broker: MemoryBroker, name: str, settings: dict[str, Any], error: type[BrokerError]
+) -> None:
+    broker.store.groups.add("readers")
+    for verb in (create, update):
+        with pytest.raises(error):
+            await verb(broker, name, **settings)
+
+
+async def test_a_group_nobody_made_is_not_found(broker: MemoryBroker) -> None:
+    with pytest.raises(GroupNotFound):
+        await update(broker)
+    with pytest.raises(GroupNotFound):
+        await delete(broker)
+    with pytest.raises(GroupNotFound):
+        broker.admin.groups.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
+
+
+def test_groups_are_listed_page_by_page(broker: MemoryBroker) -> None:
+    broker.store.groups.add("c", "a", "b", "CID_RMQ_SYS_TRANS")
+
+    def names(**fields: Any) -> tuple[list[str], str]:
+        page = broker.admin.groups.list_groups(pb.ListGroupsRequest(**fields), CALL)
+        return [group.name for group in page.groups], page.next_page_token
+
+    assert names() == (["a", "b", "c"], "")
+    assert names(page_size=2) == (["a", "b"], "b")
+    assert names(page_size=2, page_token="b") == (["c"], "")
+    assert names(include_system=True)[0][0] == "CID_RMQ_SYS_TRANS"
+    with pytest.raises(IllegalPageToken):
+        names(page_token="a b")
+
+
+async def test_a_group_is_described_with_its_topics(broker: MemoryBroker) -> None:
+    await broker.store.offsets.commit("readers", "orders", 0, 0)
+    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    found = broker.admin.groups.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
+    assert (found.group.name, list(found.topics)) == ("readers", ["audit", "orders"])
+
+
+async def test_a_group_goes_with_its_offsets(broker: MemoryBroker) -> None:
+    broker.store.topics.add("%RETRY%readers")
+    for group in ("readers", "others"):
+        await broker.store.offsets.commit(group, "orders", 0, 0)
+    assert await delete(broker) == []
+    assert broker.store.groups.names() == ["others"]
+    assert broker.store.offsets.topics_by_group() == {"others": ["orders"]}
+    assert "%RETRY%readers" in broker.store.topics.names()
+
+
+async def test_its_own_topics_go_when_asked_to(broker: MemoryBroker) -> None:
+    for topic in ("%RETRY%readers", "%DLQ%readers", "%DLQ%others"):
+        broker.store.topics.add(topic)
+    broker.store.groups.add("readers")
+    assert await delete(broker, with_topics=True) == ["%RETRY%readers", "%DLQ%readers"]
+    assert broker.store.topics.names() == ["%DLQ%others", "orders"]
+
+
+async def test_groups_of_the_broker_stay(broker: MemoryBroker) -> None:
+    broker.store.groups.add("CID_RMQ_SYS_TRANS")
+    with pytest.raises(SystemGroup):
+        await delete(broker, name="CID_RMQ_SYS_TRANS")

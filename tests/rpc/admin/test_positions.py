@@ -1,0 +1,187 @@
+"""Groups are moved as a whole or not at all, and a dry run tells where they would be."""
+
+from typing import Any
+
+import pytest
+
+from broker.model.errors import (
+    BrokerError,
+    GroupNotFound,
+    IllegalGroup,
+    IllegalNumber,
+    OffsetOutOfRange,
+    QueueOutOfRange,
+    SystemGroup,
+    TopicNotFound,
+)
+from broker.rpc.pb import admin_pb2 as pb
+from broker.rpc.service import MalformedRequest
+from tests.fakes.call import FakeCall
+from tests.fakes.memory_broker import MemoryBroker
+
+CALL = FakeCall()
+EARLIEST, LATEST = pb.ResetOffsetsRequest.EARLIEST, pb.ResetOffsetsRequest.LATEST
+Rows = list[tuple[str, int, int | None, int]]
+
+
+@pytest.fixture
+async def broker() -> MemoryBroker:
+    """Queue 0 of orders holds messages of 100, 200 and 300, queue 1 one of 200."""
+    made = MemoryBroker()
+    for made.store.now_ms in (100, 200, 300):
+        made.store.add("orders", b"a")
+    made.store.now_ms = 200
+    made.store.add("orders", b"b", queue_id=1)
+    await made.store.offsets.commit("readers", "orders", 0, 2)
+    return made
+
+
+def rows(answer: pb.MoveOffsetsResponse) -> Rows:
+    return [
+        (
+            row.topic,
+            row.queue_id,
+            row.old_offset if row.HasField("old_offset") else None,
+            row.new_offset,
+        )
+        for row in answer.offsets
+    ]
+
+
+async def reset(broker: MemoryBroker, **fields: Any) -> Rows:
+    request = pb.ResetOffsetsRequest(**{"group": "readers", "topic": "orders", **fields})
+    return rows(await broker.admin.positions.reset_offsets(request, CALL))
+
+
+async def assign(broker: MemoryBroker, offsets: dict[int, int], **fields: Any) -> Rows:
+    pairs = [pb.QueueOffset(queue_id=queue, offset=place) for queue, place in offsets.items()]
+    request = pb.SetOffsetsRequest(
+        **{"group": "readers", "topic": "orders", **fields}, offsets=pairs
+    )
+    return rows(await broker.admin.positions.set_offsets(request, CALL))
+
+
+async def clone(broker: MemoryBroker, **fields: Any) -> Rows:
+    request = pb.CloneOffsetsRequest(
+        **{"source_group": "readers", "target_group": "others", **fields}
+    )
+    return rows(await broker.admin.positions.clone_offsets(request, CALL))
+
+
+def stands(broker: MemoryBroker, group: str = "readers") -> dict[int, int]:
+    return broker.store.offsets.all_of(group).get("orders", {})
+
+
+def test_offsets_are_listed(broker: MemoryBroker) -> None:
+    def listed(**fields: Any) -> list[tuple[str, int, int]]:
+        request = pb.ListOffsetsRequest(**{"group": "readers", **fields})
+        answer = broker.admin.positions.list_offsets(request, CALL)
+        return [(row.topic, row.queue_id, row.offset) for row in answer.offsets]
+
+    assert listed() == listed(topic="orders") == [("orders", 0, 2)]
+    broker.store.topics.add("audit")
+    assert listed(topic="audit") == []
+    with pytest.raises(GroupNotFound):
+        listed(group="unknown")
+    with pytest.raises(TopicNotFound):
+        listed(topic="unknown")
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        ({"place": EARLIEST}, {0: 0, 1: 0}),
+        ({"place": LATEST}, {0: 3, 1: 1}),
+        ({"time_ms": 200}, {0: 1, 1: 0}),
+        ({"time_ms": 201}, {0: 2, 1: 1}),
+        ({"time_ms": 0}, {0: 0, 1: 0}),
+        ({"time_ms": 999}, {0: 3, 1: 1}),
+        ({"offset": 1}, {0: 1, 1: 1}),
+        ({"offset": 3, "queue_ids": [0]}, {0: 3}),
+        ({"place": LATEST, "queue_ids": [1, 1]}, {0: 2, 1: 1}),
+    ],
+)
+async def test_a_reset_leads_where_it_says(
+    broker: MemoryBroker, to: dict[str, Any], expected: dict[int, int]
+) -> None:
+    dry = await reset(broker, **to, dry_run=True)
+    assert stands(broker) == {0: 2}
+    assert await reset(broker, **to) == dry
+    assert stands(broker) == expected
+
+
+async def test_a_reset_tells_old_and_new(broker: MemoryBroker) -> None:
+    assert await reset(broker, place=EARLIEST) == [("orders", 0, 2, 0), ("orders", 1, None, 0)]
+
+
+async def test_retention_moves_the_earliest(broker: MemoryBroker) -> None:
+    broker.store.min_offsets["orders", 0] = 2
+    assert await reset(broker, place=EARLIEST, queue_ids=[0]) == [("orders", 0, 2, 2)]
+    with pytest.raises(OffsetOutOfRange):
+        await reset(broker, offset=1, queue_ids=[0])
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"group": "unknown", "place": EARLIEST}, GroupNotFound),
+        ({"group": "a b", "place": EARLIEST}, IllegalGroup),
+        ({"topic": "unknown", "place": EARLIEST}, TopicNotFound),
+        ({"queue_ids": [2], "place": EARLIEST}, QueueOutOfRange),
+        ({"offset": 2}, OffsetOutOfRange),
+        ({"offset": -1}, IllegalNumber),
+        ({"time_ms": -1}, IllegalNumber),
+        ({"place": 2}, IllegalNumber),
+        ({}, MalformedRequest),
+    ],
+)
+async def test_resets_that_change_nothing(
+    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await reset(broker, **fields)
+    assert stands(broker) == {0: 2}
+
+
+async def test_offsets_are_set_together_or_not_at_all(broker: MemoryBroker) -> None:
+    assert await assign(broker, {1: 1, 0: 0}, dry_run=True) == [
+        ("orders", 0, 2, 0),
+        ("orders", 1, None, 1),
+    ]
+    with pytest.raises(OffsetOutOfRange):
+        await assign(broker, {0: 0, 1: 2})
+    assert stands(broker) == {0: 2}
+    await assign(broker, {1: 1, 0: 0})
+    assert stands(broker) == {0: 0, 1: 1}
+
+
+async def test_a_clone_stands_where_its_source_stands(broker: MemoryBroker) -> None:
+    await broker.store.offsets.commit("others", "orders", 1, 1)
+    assert await clone(broker, dry_run=True) == [("orders", 0, None, 2)]
+    assert stands(broker, "others") == {1: 1}
+    await clone(broker)
+    assert stands(broker, "others") == {0: 2}
+
+
+async def test_a_clone_of_one_topic(broker: MemoryBroker) -> None:
+    broker.store.topics.add("audit")
+    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    assert await clone(broker, topic="audit") == [("audit", 0, None, 0)]
+    assert stands(broker, "others") == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"source_group": "unknown"}, GroupNotFound),
+        ({"target_group": "readers"}, IllegalGroup),
+        ({"target_group": "a b"}, IllegalGroup),
+        ({"target_group": "CID_RMQ_SYS_TRANS"}, SystemGroup),
+        ({"topic": "unknown"}, TopicNotFound),
+    ],
+)
+async def test_clones_that_cannot_be(
+    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await clone(broker, **fields)

@@ -1,0 +1,26 @@
+"""A broker served on a port, and its client."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from broker.rpc.client import BrokerClient
+from broker.rpc.grpcio_server import GrpcioServer
+from tests.fakes.memory_broker import MemoryBroker, running
+
+
+class Desk:
+    """Both sides of one connection."""
+
+    def __init__(self, broker: MemoryBroker, server: GrpcioServer, client: BrokerClient) -> None:
+        self.broker = broker
+        self.server = server
+        self.client = client
+
+
+@asynccontextmanager
+async def opened_desk() -> AsyncIterator[Desk]:
+    """Serve a broker in memory and connect to it."""
+    broker = MemoryBroker()
+    server = GrpcioServer(broker.services())
+    async with running(server) as address, BrokerClient(address) as client:
+        yield Desk(broker, server, client)

@@ -1,0 +1,114 @@
+"""What a call adds to the metrics of its method."""
+
+from broker.model.errors import Corruption, TopicNotFound
+from broker.model.stats import Counter, Gauge, Histograms
+from broker.rpc.call_stats import REQUEST_CODES, CallStats, MethodStats, request_code
+from broker.rpc.messaging import DESCRIPTOR
+from broker.rpc.pb import admin_pb2
+from broker.rpc.service import Admission, CallClass, Method, method
+
+ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
+OF_OURS = {"Flush", "Drain"}
+"""RocketMQ has no such request."""
+
+
+def row(name: str, call_class: CallClass = CallClass.QUERY) -> Method:
+    pool = DESCRIPTOR if name in DESCRIPTOR.methods_by_name else ADMIN
+    return method(pool, name, lambda request, call: None, call_class)
+
+
+class Desk:
+    """The numbers of one server."""
+
+    def __init__(self) -> None:
+        self.admission = Admission()
+        self.stats = CallStats(self.admission)
+
+    def method(self, name: str, call_class: CallClass = CallClass.QUERY) -> MethodStats:
+        return self.stats.method(row(name, call_class))
+
+    def counts(self, name: str) -> dict[tuple[str, ...], int]:
+        """Return how many were observed, by labels, without those never observed."""
+        (stat,) = [stat for stat in self.stats.stats if stat.name == name]
+        assert isinstance(stat, Histograms)
+        sums = {labels: sum(one.counts) for labels, one in stat.series.items()}
+        return {labels: count for labels, count in sums.items() if count}
+
+
+LATENCY = "rocketmq_rpc_latency_milliseconds"
+
+
+def test_every_method_of_ours_has_a_word_of_rocketmq() -> None:
+    for descriptor in (DESCRIPTOR, ADMIN):
+        assert {one.name for one in descriptor.methods} - REQUEST_CODES.keys() <= OF_OURS
+
+
+def test_an_unknown_method_goes_by_its_own_name() -> None:
+    assert request_code("ReceiveMessage") == "receive_message"
+
+
+def test_a_poll_that_waited_is_a_long_poll() -> None:
+    desk = Desk()
+    poll, query = desk.method("PullMessage", CallClass.POLL), desk.method("QueryById")
+    poll.success.observe(1)
+    poll.waited.observe(1)
+    query.waited.observe(1)
+    assert desk.counts(LATENCY) == {
+        ("grpc", "pull_message", "success", "false", "success"): 1,
+        ("grpc", "pull_message", "success", "true", "success"): 1,
+        ("grpc", "view_message_by_id", "success", "false", "success"): 1,
+    }
+
+
+def test_failures_are_told_apart_by_their_code() -> None:
+    desk = Desk()
+    query = desk.method("QueryById")
+    query.count_failed(TopicNotFound(topic="t"), 0.002)
+    query.count_failed(ValueError(), 0.002)
+    query.count_cancelled(0.002)
+    assert desk.counts(LATENCY) == {
+        ("grpc", "view_message_by_id", code, "false", result): 1
+        for code, result in (
+            ("topic_not_found", "process_request_failed"),
+            ("internal_server_error", "process_request_failed"),
+            ("none", "cancelled"),
+        )
+    }
+
+
+def test_creating_a_topic_is_counted_apart() -> None:
+    desk = Desk()
+    create = desk.method("CreateTopic", CallClass.ADMIN)
+    assert create.creates
+    assert not desk.method("QueryById").creates
+    create.count_created(0.5)
+    create.count_failed(ValueError(), 0.5)
+    desk.method("QueryById").count_created(0.5)
+    assert desk.counts("rocketmq_topic_create_execution_time_milliseconds") == {
+        ("success", "false"): 1,
+        ("failure", "false"): 1,
+    }
+
+
+def test_damage_is_counted_by_the_kind_of_file() -> None:
+    desk = Desk()
+    for path in ("/s/commitlog/00000000000000000000", "/s/consumequeue/t/0/0", "/elsewhere"):
+        desk.stats.count_damage(Corruption(path=path, file_position=0, physical_offset=0, why="x"))
+    assert isinstance(desk.stats.damage, Counter)
+    assert desk.stats.damage.values == {
+        ("commitlog",): 1,
+        ("consumequeue",): 1,
+        ("index",): 0,
+        ("other",): 1,
+    }
+
+
+def test_the_watermark_is_what_is_under_way() -> None:
+    desk = Desk()
+    (stat,) = [s for s in desk.stats.stats if s.name == "rocketmq_processor_watermark"]
+    assert isinstance(stat, Gauge)
+    desk.admission.gate(CallClass.POLL).count = 3
+    read = stat.read()
+    assert isinstance(read, dict)
+    assert read["pull",] == 3
+    assert read["send",] == 0

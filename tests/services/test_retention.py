@@ -1,0 +1,194 @@
+"""Retention: the table of reasons, and steps that take one file at a time."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker.model.errors import BrokerError, DiskAboveLimit
+from broker.services.retention import (
+    DISK,
+    SIZE,
+    TIME,
+    Retention,
+    RetentionSettings,
+    Seen,
+    decide,
+    is_wanted,
+    percent_used,
+)
+from broker.store.expiry import LogFile
+
+HOUR_MS = 3_600_000
+NOW = 1_000 * HOUR_MS
+SETTINGS = RetentionSettings(mode="on", hours="4;16")
+CALM = Seen(now_ms=NOW, local_hour=12, used_percent=50, log_size_bytes=1_000, oldest_time=NOW)
+OLD = NOW - 72 * HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"oldest_time": OLD}, ""),  # not the hour for it
+        ({"oldest_time": OLD, "local_hour": 4}, TIME),
+        ({"oldest_time": OLD, "local_hour": 16}, TIME),
+        ({"oldest_time": OLD + 1, "local_hour": 16}, ""),
+        ({"oldest_time": OLD, "used_percent": 76}, TIME),
+        ({"oldest_time": OLD, "used_percent": 75}, ""),
+        ({"used_percent": 85}, ""),
+        ({"used_percent": 86}, DISK),
+        ({"used_percent": 86, "oldest_time": OLD, "local_hour": 4}, DISK),
+    ],
+)
+def test_the_table_of_reasons(changes: dict[str, int], reason: str) -> None:
+    assert decide(SETTINGS, frozenset({4, 16}), CALM._replace(**changes)) == reason
+
+
+def test_a_log_that_is_too_long_loses_its_oldest_whatever_their_age() -> None:
+    limited = replace(SETTINGS, size_bytes=999)
+    assert decide(limited, frozenset({4}), CALM) == SIZE
+    assert decide(replace(SETTINGS, size_bytes=1_000), frozenset({4}), CALM) == ""
+
+
+def test_without_hours_every_hour_will_do_and_without_an_age_none() -> None:
+    old = CALM._replace(oldest_time=OLD)
+    assert decide(SETTINGS, frozenset(), old) == TIME
+    assert decide(replace(SETTINGS, age_ms=0), frozenset(), old) == ""
+
+
+@pytest.mark.parametrize(
+    ("used", "usable", "percent"), [(0, 0, 0), (75, 25, 75), (750_001, 249_999, 76), (1, 999, 1)]
+)
+def test_the_used_share_is_rounded_up(used: int, usable: int, percent: int) -> None:
+    assert percent_used(used, usable) == percent
+
+
+@pytest.mark.parametrize(
+    ("mode", "made_here", "is_configured", "wanted"),
+    [
+        ("auto", True, False, True),
+        ("auto", False, False, False),
+        ("auto", False, True, True),
+        ("on", False, False, True),
+        ("off", True, True, False),
+    ],
+)
+def test_a_store_found_keeps_its_messages_unless_asked_otherwise(
+    mode: str, made_here: bool, is_configured: bool, wanted: bool
+) -> None:
+    settings = replace(SETTINGS, mode=mode)
+    assert is_wanted(settings, made_here=made_here, is_configured=is_configured) is wanted
+
+
+@pytest.mark.parametrize("hours", ["24", "-1", "4,16", "four"])
+def test_hours_that_no_clock_shows_are_refused(hours: str) -> None:
+    with pytest.raises(ValueError):
+        RetentionSettings(hours=hours).hour_set()
+
+
+class House:
+    """Files of one byte each, stored an hour apart, and a disk that fills."""
+
+    def __init__(self, count: int, **settings: object) -> None:
+        self.bases = list(range(count))
+        self.walks = 0
+        self.trims = 0
+        self.used = 50
+        self.refusals: list[BrokerError | None] = []
+        self.error: OSError | None = None
+        is_on = bool(settings.pop("is_on", True))
+        fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | settings
+        self.retention = Retention(
+            self,
+            RetentionSettings(mode="on", **fields),  # type: ignore[arg-type]
+            is_on=is_on,
+            disk_space=lambda: ("/store", self.used, 100 - self.used),
+            refuse=self.refusals.append,
+            hour_of=lambda now_ms: 12,
+        )
+
+    @property
+    def log_size_bytes(self) -> int:
+        return len(self.bases)
+
+    def oldest(self) -> LogFile | None:
+        return LogFile(self.bases[0], 1) if len(self.bases) > 1 else None
+
+    async def last_time(self, oldest: LogFile) -> int:
+        self.walks += 1
+        return oldest.base * HOUR_MS
+
+    async def drop(self, oldest: LogFile) -> None:
+        if self.error is not None:
+            raise self.error
+        assert self.bases.pop(0) == oldest.base
+
+    async def trim_views(self) -> None:
+        self.trims += 1
+
+    async def round(self, now_ms: int) -> list[int]:
+        """Call step until it asks for the long pause; returns the pauses."""
+        pauses = [await self.retention.step(now_ms)]
+        while pauses[-1] == 100:
+            pauses.append(await self.retention.step(now_ms))
+        return pauses
+
+
+async def test_files_go_oldest_first_until_the_first_that_stays() -> None:
+    house = House(8)
+    assert await house.round(11 * HOUR_MS) == [100, 100, 10_000]
+    assert house.bases == [2, 3, 4, 5, 6, 7]
+    assert house.trims == 1
+    assert house.retention.expired_files.values == {("time",): 2}
+
+
+async def test_a_round_takes_a_batch_and_the_next_goes_on() -> None:
+    house = House(8)
+    assert await house.round(99 * HOUR_MS) == [100, 100, 10_000]
+    assert house.bases == [3, 4, 5, 6, 7]
+    await house.round(99 * HOUR_MS)
+    await house.round(99 * HOUR_MS)
+    assert house.bases == [7]
+
+
+async def test_nothing_is_walked_while_the_hour_is_wrong() -> None:
+    house = House(8, hours="4")
+    await house.round(99 * HOUR_MS)
+    assert (house.bases[0], house.walks, house.trims) == (0, 0, 0)
+
+
+async def test_by_size_files_go_until_the_log_is_short_enough() -> None:
+    house = House(8, size_bytes=6, age_ms=0)
+    await house.round(0)
+    assert house.bases == [2, 3, 4, 5, 6, 7]
+    assert house.retention.expired_files.values == {("size",): 2}
+
+
+async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
+    house = House(3, age_ms=0)
+    house.used = 91
+    await house.round(0)
+    (refusal, *_) = house.refusals
+    assert isinstance(refusal, DiskAboveLimit)
+    assert "91 % used, sends end above 90 %" in str(refusal)
+    assert house.bases == [2]
+    assert house.retention.status == "refusing sends"
+    house.used = 60
+    await house.round(0)
+    assert house.refusals[-1] is None
+    assert house.retention.status == "on"
+
+
+async def test_a_file_that_cannot_be_removed_ends_the_round() -> None:
+    house = House(8)
+    house.error = PermissionError(13, "Permission denied")
+    assert await house.round(99 * HOUR_MS) == [10_000]
+    assert house.bases[0] == 0
+
+
+async def test_switched_off_it_still_watches_the_disk() -> None:
+    house = House(8, is_on=False)
+    house.used = 95
+    assert await house.round(99 * HOUR_MS) == [10_000]
+    assert len(house.bases) == 8
+    assert house.refusals[-1] is not None

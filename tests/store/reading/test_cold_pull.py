@@ -1,0 +1,152 @@
+"""Pulling what is not fresh: the same answers, read in a thread."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.format.consume_unit import PRE_BLANK, UNIT
+from broker.format.java_hash import tags_code
+from broker.format.record import decode_record
+from broker.log import commit_log
+from broker.model.cold_read import ColdRead
+from broker.model.errors import Corruption
+from broker.model.results import PullResult, PullStatus
+from broker.store.reading.cold_pull import GAP_MAX, Place, choose, runs_of
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import TalkingStore, store_at, until
+
+BODIES = [f"message {number:03d}" for number in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
+
+
+async def stocked(store: TalkingStore) -> None:
+    for body in BODIES:
+        await store.stocked()
+        await store.send("orders", body, tag="even" if int(body[-3:]) % 2 == 0 else "odd")
+    await store.settled()
+
+
+async def cold(
+    store: TalkingStore, queue_offset: int = 0, *, max_messages: int = 32, max_bytes: int = 1 << 20
+) -> PullResult:
+    with pytest.raises(ColdRead):
+        store.store.pull("orders", 0, queue_offset, max_messages=1, max_bytes=1)
+    return await store.store.pull_cold(
+        "orders", 0, queue_offset, max_messages=max_messages, max_bytes=max_bytes
+    )
+
+
+def bodies(result: PullResult) -> list[str]:
+    return [decode_record(record).body.decode() for record in result.records]
+
+
+async def test_old_messages_come_as_fresh_ones_do(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        result = await cold(store, 10)
+        assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 42)
+        assert bodies(result) == BODIES[10:42]
+
+
+async def test_limits_of_count_and_bytes_hold(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        assert bodies(await cold(store, max_messages=3)) == BODIES[:3]
+        assert bodies(await cold(store, max_bytes=1)) == BODIES[:1]
+
+
+async def test_a_filter_chooses_before_anything_is_read(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        result = await store.store.pull_cold(
+            "orders", 0, 0, max_messages=4, max_bytes=1 << 20, accept=tags_code("odd").__eq__
+        )
+        assert bodies(result) == BODIES[1:8:2]
+        assert result.next_begin_offset == 9
+
+
+async def test_where_nothing_is_the_answer_is_the_same(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        pull = store.store.pull_cold
+        result = await pull("orders", 0, 60, max_messages=1, max_bytes=1)
+        assert result.status is PullStatus.OFFSET_OVERFLOW_ONE
+        result = await pull("nothing", 0, 0, max_messages=1, max_bytes=1)
+        assert result.status is PullStatus.NO_NEW_MESSAGE
+
+
+async def test_damage_is_named_and_not_served(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        path = store.directory / "commitlog" / f"{0:020d}"
+        content = bytearray(path.read_bytes())
+        content[content.index(b"message 001")] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(Corruption, match=r"00000000000000000000 is damaged at byte"):
+            await cold(store)
+
+
+async def test_a_reader_keeps_a_file_that_is_removed_meanwhile(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        reading = asyncio.create_task(cold(store))
+        await asyncio.sleep(0)
+        files = store.store.structures.log.files
+        first = files.files[0]
+        files.drop_first().remove()
+        assert bodies(await reading)[:5] == BODIES[:5]
+        await until(lambda: not first.is_open)
+
+
+async def test_a_caller_who_gives_up_leaves_no_file_held(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        reading = asyncio.create_task(cold(store))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        first = store.store.structures.log.files.files[0]
+        await until(lambda: not first.is_held)
+
+
+async def test_units_that_are_not_in_memory_are_fetched_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await stocked(store)
+        monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)
+        disk.drop_resident()
+        assert bodies(await cold(store, 10)) == BODIES[10:42]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
+def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -> None:
+    units = b"".join(
+        PRE_BLANK if is_blank else UNIT.pack(number * 100, 100, code)
+        for number, (code, is_blank) in enumerate(rows)
+    )
+    begin, found = 0, list[Place]()
+    while begin < len(rows):
+        wanted = choose(
+            units[begin * 20 :], begin, max_messages=3, max_bytes=250, accept=lambda code: code > 1
+        )
+        assert len(wanted.places) <= 2
+        found += wanted.places
+        assert wanted.next_begin_offset > begin
+        begin = wanted.next_begin_offset
+    expected = [(n * 100, 100) for n, (code, blank) in enumerate(rows) if code > 1 and not blank]
+    assert found == expected
+
+
+def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
+    places = [(0, 100), (100, 100), (300 + GAP_MAX, 100), (1_000_000, 50)]
+    assert runs_of(places, 1_000_000) == [places[:2], places[2:3], places[3:]]

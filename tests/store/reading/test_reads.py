@@ -1,0 +1,56 @@
+"""The reading half of a store: old messages are told apart from fresh ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.log import commit_log
+from broker.model.cold_read import ColdRead
+from broker.model.results import Bound
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import END_OF_TIME_MS, store_at
+
+
+async def test_fresh_messages_are_read_whatever_is_in_memory(tmp_path: Path) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        await store.send("orders", "a", key="k")
+        await store.settled()
+        disk.drop_resident()
+        assert await store.pulled("orders") == ["a"]
+        assert await store.found("orders", "k") == ["a"]
+
+
+async def test_each_lookup_of_old_messages_fetches_and_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = StoreDisk()
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        sent = await store.send("orders", "a", key="k", unique_key="u")
+        await store.settled()
+        monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
+        reads = store.store
+        lookups: list[Callable[[], object]] = [
+            lambda: reads.query("orders", "k", count_max=9, begin_ms=0, end_ms=END_OF_TIME_MS),
+            lambda: reads.message_by_unique_key("orders", "u"),
+            lambda: reads.message_at(sent.physical_offsets[0]),
+            lambda: reads.queue_offset_by_time("orders", 0, 1, Bound.LOWER),
+            lambda: reads.store_timestamp_at("orders", 0, 0),
+        ]
+        for lookup in lookups:
+            disk.drop_resident()
+            with pytest.raises(ColdRead) as cold:
+                lookup()
+            cold.value.fetch()
+            assert lookup() is not None
+
+
+async def test_old_messages_that_are_in_memory_are_found_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "a", key="k")
+        await store.settled()
+        monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
+        assert await store.found("orders", "k") == ["a"]

@@ -1,0 +1,537 @@
+"""Recovery: the table row by row, then stores that were left in every state there is."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
+from broker.format.record import SIZE_AND_MAGIC, decode_record
+from broker.log.flushed_mark import FlushedMark
+from broker.model.errors import Corruption
+from broker.model.results import ScanEnd
+from broker.store.recovering import recovery as recovery_module
+from broker.store.recovering.recovery import LogDecision, Observation, decide
+from broker.store.structures import Structures
+from tests.fakes.golden_log import files_below, index_contents
+from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered
+from tests.fakes.store_language import (
+    TalkingStore,
+    queue_bodies,
+    rebuilt_views,
+    small_settings,
+    store_at,
+    view_files,
+)
+from tests.golden_stores import GoldenStores
+
+FILE_SIZE = 4096
+BODY = "x" * 300
+
+# -- the table -------------------------------------------------------------------------------------
+
+KEEP, CUT, REFUSE = LogDecision.KEEP, LogDecision.CUT, LogDecision.REFUSE
+END, TORN, BAD = ScanEnd.END_OF_DATA, ScanEnd.TORN, ScanEnd.BAD
+
+ROWS = [
+    # label, decision, has a log, end, scan ended with, mark, views, sound records behind
+    ("@no_log", KEEP, False, 0, END, None, (0, 0), False),
+    ("@no_log", KEEP, False, 0, END, 0, (500, 500), False),
+    ("@lost_tail", REFUSE, False, 0, END, 500, (0, 0), False),
+    ("@clean", KEEP, True, 500, END, 500, (500, 500), False),
+    ("@clean", KEEP, True, 500, END, None, (500, 500), False),
+    ("@clean", KEEP, True, 500, END, 400, (500, 500), False),
+    ("@behind", KEEP, True, 500, END, 500, (500, 400), False),
+    ("@behind", KEEP, True, 500, END, None, (0, 0), False),
+    ("@ahead", KEEP, True, 500, END, 500, (600, 500), False),
+    ("@ahead", KEEP, True, 500, END, 400, (400, 600), False),
+    ("@torn_tail", CUT, True, 500, TORN, 500, (500, 500), False),
+    ("@torn_tail", CUT, True, 500, BAD, 500, (600, 400), False),
+    ("@torn_tail", CUT, True, 500, TORN, None, (500, 500), False),
+    ("@torn_tail", CUT, True, 500, BAD, None, (500, 500), False),
+    ("@torn_tail", CUT, True, 500, BAD, 500, (500, 500), True),
+    ("@lost_tail", REFUSE, True, 500, END, 501, (500, 500), False),
+    ("@hole", REFUSE, True, 500, TORN, 501, (500, 500), False),
+    ("@hole", REFUSE, True, 500, BAD, 501, (500, 500), True),
+    ("@hole", REFUSE, True, 500, BAD, None, (500, 500), True),
+    ("@hole", REFUSE, True, 500, TORN, None, (500, 500), True),
+]
+
+
+@pytest.mark.parametrize(
+    ("label", "decision", "has_log", "end", "scan_end", "mark", "views", "sound_behind"),
+    ROWS,
+    ids=[f"{number}-{row[0]}" for number, row in enumerate(ROWS)],
+)
+def test_every_observation_has_its_row(
+    label: str,
+    decision: LogDecision,
+    has_log: bool,
+    end: int,
+    scan_end: ScanEnd,
+    mark: int | None,
+    views: tuple[int, ...],
+    sound_behind: bool,
+) -> None:
+    plan = decide(Observation(has_log, end, scan_end, mark, views, sound_behind))
+    assert (plan.label, plan.log) == (label, decision)
+
+
+# -- damage ----------------------------------------------------------------------------------------
+
+
+def copied(source: Path, to: Path) -> Path:
+    """Copy a store; returns the copy."""
+    shutil.copytree(source, to)
+    return to
+
+
+def overwrite(store: Path, physical_offset: int, content: bytes) -> None:
+    """Put bytes over what the log of a store holds."""
+    path = store / "commitlog" / f"{physical_offset - physical_offset % FILE_SIZE:020d}"
+    with path.open("r+b") as file:
+        file.seek(physical_offset % FILE_SIZE)
+        file.write(content)
+
+
+def flip(store: Path, physical_offset: int) -> None:
+    """Change one byte in the body of a record (heads take 88 bytes)."""
+    overwrite(store, physical_offset + 100, b"\0")
+
+
+async def a_killed_store(tmp_path: Path) -> tuple[Path, list[int]]:
+    """What kill -9 left of four messages, the last two of them not flushed, and where they lie."""
+    async with store_at(tmp_path / "s") as store:
+        places = [(await store.send("T", f"{n}{BODY}", key="k")).physical_offsets[0] for n in "ab"]
+        await store.pulled("T")
+        for n in "cd":
+            result = await store.send("T", f"{n}{BODY}", key="k", wait=False)
+            places += result.physical_offsets
+        return store.killed(tmp_path / "killed"), places
+
+
+async def first_letters(store: TalkingStore) -> str:
+    return "".join(body[0] for body in await store.pulled("T"))
+
+
+async def label_of(image: Path) -> tuple[str, str]:
+    """Open a store; returns the plan's label and the first letters of what can be pulled."""
+    async with store_at(image) as store:
+        label = store.store.structures.recovery.plan.label
+        return label, await first_letters(store)
+
+
+async def refusal_of(image: Path) -> Corruption:
+    """Open a store that must refuse; returns why, after comparing that nothing changed."""
+    before = files_below(image)
+    with pytest.raises(Corruption) as caught:
+        async with store_at(image):
+            pass
+    assert files_below(image) == before
+    return caught.value
+
+
+async def test_what_lay_in_the_log_survives_a_kill(tmp_path: Path) -> None:
+    image, _ = await a_killed_store(tmp_path)
+    assert await label_of(image) == ("@behind", "abcd")
+
+
+async def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
+    image, (_, _, third, _) = await a_killed_store(tmp_path)
+    overwrite(image, third + 150, bytes(FILE_SIZE - third - 150))
+    assert await label_of(image) == ("@torn_tail", "ab")
+
+
+async def test_damage_above_the_mark_is_cut_with_all_behind_it(tmp_path: Path) -> None:
+    image, (_, _, third, _) = await a_killed_store(tmp_path)
+    flip(image, third)
+    assert await label_of(image) == ("@torn_tail", "ab")
+
+
+async def test_what_was_cut_does_not_come_back(tmp_path: Path) -> None:
+    # A record of the same size in the place of the cut one would lead to the stale one behind it.
+    image, (_, _, third, fourth) = await a_killed_store(tmp_path)
+    flip(image, third)
+    async with store_at(image) as store:
+        result = await store.send("T", f"e{BODY}", key="k")
+        assert (result.physical_offsets, result.end) == ([third], fourth)
+        again = store.killed(tmp_path / "again")
+    assert await label_of(again) == ("@behind", "abe")
+
+
+async def test_a_lost_tail_is_refused_and_named(tmp_path: Path) -> None:
+    image, (_, second, *_) = await a_killed_store(tmp_path)
+    overwrite(image, second, bytes(FILE_SIZE - second))
+    for _ in range(2):
+        error = await refusal_of(image)
+        assert (error.physical_offset, error.file_position) == (second, second)
+        assert "were durable" in error.why
+        assert "commitlog" in error.path
+
+
+async def test_a_lost_tail_is_refused_after_an_orderly_stop_too(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", BODY)
+        second = (await store.send("T", BODY)).physical_offsets[0]
+    overwrite(tmp_path / "s", second, bytes(FILE_SIZE - second))
+    assert (await refusal_of(tmp_path / "s")).physical_offset == second
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_lost_log_files_are_refused(tmp_path: Path, is_killed: bool) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(30):
+            await store.send("T", BODY, key=f"k{number}")
+        await store.settled()
+        image = store.killed(tmp_path / "killed")
+    image = image if is_killed else tmp_path / "s"
+    logs = sorted((image / "commitlog").iterdir())
+    for path in logs[2:]:
+        path.unlink()
+    assert (await refusal_of(image)).physical_offset > FILE_SIZE
+    shutil.rmtree(image / "commitlog")
+    (image / "commitlog").mkdir()
+    error = await refusal_of(image)
+    assert (error.physical_offset, error.path) == (0, str(image / "commitlog"))
+
+
+async def test_damage_below_the_mark_is_refused_and_named(tmp_path: Path) -> None:
+    image, (_, second, *_) = await a_killed_store(tmp_path)
+    flip(image, second)
+    error = await refusal_of(image)
+    assert (error.physical_offset, error.file_position) == (second, second)
+    assert Path(error.path).name == f"{0:020d}"
+    assert "CRC" in error.why
+
+
+async def test_without_a_mark_damage_with_sound_records_behind_is_refused(tmp_path: Path) -> None:
+    image, (_, second, _, fourth) = await a_killed_store(tmp_path)
+    (image / "pocketmq" / "watermark").unlink()
+    torn = copied(image, tmp_path / "torn")
+    flip(image, second)
+    with pytest.raises(Corruption, match="sound records follow"):
+        await label_of(image)
+    flip(torn, fourth)
+    assert await label_of(torn) == ("@torn_tail", "abc")
+
+
+async def test_without_a_mark_damage_at_a_files_end_is_a_hole_if_the_next_file_begins_soundly(
+    tmp_path: Path,
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        places = [(await store.send("T", BODY)).physical_offsets[0] for _ in range(20)]
+        image = store.killed(tmp_path / "killed")
+    (image / "pocketmq" / "watermark").unlink()
+    last_of_file = max(place for place in places if place < FILE_SIZE)
+    overwrite(image, last_of_file, SIZE_AND_MAGIC.pack(-1, 0x01020304))
+    with pytest.raises(Corruption):
+        await label_of(image)
+
+
+async def test_a_log_that_never_was_takes_its_views_with_it(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for _ in range(30):
+            await store.send("T", BODY, key="k")
+    shutil.rmtree(tmp_path / "s" / "commitlog")
+    shutil.rmtree(tmp_path / "s" / "pocketmq")
+    assert await label_of(tmp_path / "s") == ("@no_log", "")
+    assert view_files(tmp_path / "s") == {}
+
+
+async def test_views_ahead_of_the_log_are_cut(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", flush="async") as store:
+        places = []
+        for number in range(40):
+            places += (await store.send("T", f"{number % 10}{BODY}", key="k")).physical_offsets
+        await store.settled()
+        image = store.killed(tmp_path / "killed")
+    for place in range(places[17], FILE_SIZE * 2, 1):
+        overwrite(image, place, b"\0")
+    for path in sorted((image / "commitlog").iterdir())[2:]:
+        path.unlink()
+    (image / "pocketmq" / "watermark").unlink()
+    async with store_at(image) as store:
+        assert store.store.appended == places[17]
+        assert len(await store.pulled("T")) == 17
+        assert len(await store.found("T", "k")) == 17
+    assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
+
+
+# -- unclean ends at many points -------------------------------------------------------------------
+
+OFTEN = {"view_flush_interval_ms": 0, "view_flush_thorough_interval_ms": 0}
+"""Views are synced and the checkpoint written as often as the loop turns."""
+
+
+async def write_with_images(
+    tmp_path: Path,
+    take: Callable[[TalkingStore, Path], Path],
+    *,
+    step_ms: int = 300,
+    **settings: Any,
+) -> list[tuple[Path, list[str]]]:
+    """Send 90 messages; returns images of the store on the way and what was acknowledged then."""
+    images: list[tuple[Path, list[str]]] = []
+    sent: list[str] = []
+    async with store_at(tmp_path / "s", **settings) as store:
+        for number in range(45):
+            bodies = [f"{number} {'y' * (number * 37 % 500)}", f"{number} second"]
+            await store.send(
+                "T", *bodies, key=f"k{number} all", tag="TagA", unique_key=f"i{number}"
+            )
+            sent += bodies
+            store.clock.advance(step_ms)
+            await store.send("U", f"{number}", queue_id=number % 3)
+            if number % 9 == 6:
+                images.append((take(store, tmp_path / f"image{number}"), list(sent)))
+            if number % 5 == 4:
+                await store.settled()
+    return images
+
+
+def killed(store: TalkingStore, to: Path) -> Path:
+    return store.killed(to)
+
+
+def powerless(store: TalkingStore, to: Path) -> Path:
+    assert isinstance(store.disk, StoreDisk)
+    return store.disk.power_cut(store.directory, to)
+
+
+@pytest.mark.parametrize("settings", [{}, OFTEN], ids=["checkpoint-late", "checkpoint-often"])
+@pytest.mark.parametrize("take", [killed, powerless])
+async def test_an_unclean_end_loses_nothing_durable(
+    tmp_path: Path, take: Callable[[TalkingStore, Path], Path], settings: dict[str, Any]
+) -> None:
+    images = await write_with_images(tmp_path, take, **settings)
+    assert len(images) == 5
+    for image, sent in images:
+        assert (image / "abort").exists()
+        async with store_at(image) as store:
+            assert (await store.pulled("T"))[: len(sent)] == sent
+            assert len(await store.found("T", "all")) >= len(sent)
+            assert (await store.send("T", "next")).queue_offset == len(await store.pulled("T")) - 1
+        assert not (image / "abort").exists()
+        assert view_files(image) == await rebuilt_views(image, tmp_path / f"anew-{image.name}")
+
+
+async def test_an_index_file_that_was_never_synced_is_made_anew(tmp_path: Path) -> None:
+    # After a power cut it is empty, and the one before it, synced when half full, not full.
+    async with store_at(tmp_path / "s") as store:
+        places = []
+        for number in range(10):
+            places += (await store.send("T", BODY, key=f"k{number}")).physical_offsets
+        await store.settled()
+        early = store.killed(tmp_path / "early")
+        for number in range(10, 20):
+            await store.send("T", BODY, key=f"k{number}")
+        await store.settled()
+        end, image = store.store.appended, store.killed(tmp_path / "image")
+    half_full, never_synced = sorted((image / "index").iterdir())
+    shutil.copyfile(early / "index" / half_full.name, half_full)
+    never_synced.write_bytes(bytes(never_synced.stat().st_size))
+    believe(image, places[5], end)
+    async with store_at(image) as store:
+        assert [await store.found("T", f"k{number}") for number in range(20)] == [[BODY]] * 20
+    assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
+
+
+def believe(image: Path, physical_offset: int, flushed_upto: int) -> None:
+    """Write checkpoint and mark as if views had been durable up to a record."""
+    checkpoint = encode_checkpoint(CheckpointValues(logics_physical_offset=physical_offset))
+    (image / "checkpoint").write_bytes(checkpoint.ljust(FILE_SIZE, b"\0"))
+    mark = FlushedMark(QuickDisk(), image / "pocketmq")
+    mark.open()
+    mark.write(flushed_upto, checkpoint)
+    mark.close()
+
+
+async def test_what_recovery_wrote_down_is_durable(tmp_path: Path) -> None:
+    # The checkpoint must not speak of views that a power cut right after the start takes away.
+    async with store_at(tmp_path / "s") as store:
+        for number in range(30):
+            await store.send("T", f"{number}", key="k", queue_id=number % 2)
+        await store.settled()
+        end, image = store.store.appended, store.killed(tmp_path / "killed")
+    shutil.rmtree(image / "consumequeue" / "T" / "1")
+    believe(image, 0, end)
+    disk = StoreDisk()
+    disk.trust(image)
+    async with store_at(image, disk=disk) as store:
+        left = powerless(store, tmp_path / "left")
+    async with store_at(left) as store:
+        for queue_id in (0, 1):
+            expected = [str(number) for number in range(queue_id, 30, 2)]
+            assert await store.pulled("T", queue_id) == expected
+        assert len(await store.found("T", "k")) == 30
+    assert view_files(left) == await rebuilt_views(left, tmp_path / "rebuilt")
+
+
+async def test_after_another_broker_was_killed_young_index_files_are_not_believed(
+    tmp_path: Path,
+) -> None:
+    # It syncs an index file when it is full; a power cut may have taken pages from the newest.
+    async with store_at(tmp_path / "s") as store:
+        for number in range(20):
+            last = (await store.send("T", f"{number}", key=f"k{number}")).physical_offsets[0]
+            store.clock.advance(1_000)
+        await store.settled()
+        end, image = store.store.appended, store.killed(tmp_path / "killed")
+    newest = sorted((image / "index").iterdir())[-1]
+    content = bytearray(newest.read_bytes())
+    begin = IndexGeometry(8, 16).entries_position + 2 * ENTRY_SIZE
+    content[begin : begin + ENTRY_SIZE] = bytes(ENTRY_SIZE)
+    newest.write_bytes(content)
+    believe(image, last, end)
+    (image / "pocketmq" / "watermark").unlink()
+    async with store_at(image) as store:
+        assert [await store.found("T", f"k{n}") for n in range(20)] == [[f"{n}"] for n in range(20)]
+    assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
+
+
+async def test_with_property_crc_a_lost_tail_of_properties_is_a_torn_record(tmp_path: Path) -> None:
+    for has_crc, expected in ((True, "ab"), (False, "abc")):
+        async with store_at(tmp_path / f"s{has_crc}", property_crc=has_crc) as store:
+            for letter in "ab":
+                await store.send("T", f"{letter}{BODY}", key="k")
+            end = (await store.send("T", f"c{BODY}", key="k" * 50, wait=False)).end
+            image = store.killed(tmp_path / f"killed{has_crc}")
+        overwrite(image, end - 30, bytes(30))
+        async with store_at(image, property_crc=has_crc) as store:
+            assert await first_letters(store) == expected
+
+
+async def test_a_log_whose_oldest_files_were_removed_goes_on(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(60):
+            await store.send("T", f"{number} {BODY}", key=f"k{number}")
+    for path in sorted((tmp_path / "s" / "commitlog").iterdir())[:3]:
+        path.unlink()
+    for _ in range(2):
+        async with store_at(tmp_path / "s") as store:
+            lower, upper = store.store.queue_range("T", 0)
+            assert store.store.min_offset == 3 * FILE_SIZE
+            bodies = await store.pulled("T")
+            assert [int(body.split()[0]) for body in bodies] == list(range(lower, upper))
+            assert await store.found("T", f"k{lower}") == bodies[:1]
+            assert await store.found("T", f"k{lower - 1}") == []
+            assert (await store.send("T", f"{upper} {BODY}", key=f"k{upper}")).queue_offset == upper
+
+
+async def test_a_second_recovery_changes_nothing(tmp_path: Path) -> None:
+    images = await write_with_images(tmp_path, killed, **OFTEN)
+    image, _ = images[3]
+    async with store_at(image):
+        pass
+    before = files_below(image)
+    async with store_at(image):
+        pass
+    after = files_below(image)
+    assert {n: c for n, c in after.items() if not n.startswith("pocketmq/")} == {
+        n: c for n, c in before.items() if not n.startswith("pocketmq/")
+    }
+
+
+async def test_recovery_itself_may_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery_module, "BATCH", 10)
+    images = await write_with_images(tmp_path, killed, step_ms=0)
+    image, sent = images[-1]
+    parts = Structures(small_settings(image), QuickDisk())
+    shares: list[float] = []
+    copies: list[Path] = []
+    for share in parts.recover():
+        shares.append(share)
+        copies.append(copied(image, tmp_path / f"copy{len(copies)}"))
+    parts.close()
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert len(copies) > 5
+    expected = await rebuilt_views(image, tmp_path / "rebuilt")
+    for copy in copies[::3]:
+        async with store_at(copy) as store:
+            assert queue_bodies(store.store, "T") == sent
+        assert view_files(copy) == expected
+
+
+# -- stores of a real broker -----------------------------------------------------------------------
+
+
+def same_views(store: Path, other: Path) -> bool:
+    """Compare consume queues by name, index files by order: their names are of other clocks."""
+    queues = (files_below(store / "consumequeue"), files_below(other / "consumequeue"))
+    return queues[0] == queues[1] and index_contents(store) == index_contents(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, name) for name in ("basic", "semantics", "propcrc", "rebuild-base", "v533")),
+        ("rebuild-all-full.before", "rebuild-all-full.after"),
+        ("rebuild-all-abort-full.before", "rebuild-all-abort-full.after"),
+        ("rebuild-all.before", "rebuild-base"),
+        ("rebuild-all-abort.before", "rebuild-base"),
+        ("rebuild-cq.before", "rebuild-base"),
+        ("rebuild-index.before", "rebuild-base"),
+        ("rebuild-one-queue.before", "rebuild-base"),
+    ],
+)
+def test_views_built_anew_are_those_of_the_real_broker(
+    golden: GoldenStores, tmp_path: Path, name: str, expected: str
+) -> None:
+    copy = golden_copy(golden, name, tmp_path / name)
+    if name == expected:
+        shutil.rmtree(copy / "consumequeue")
+        shutil.rmtree(copy / "index")
+    with recovered(copy, **golden_sizes(golden, name)):
+        pass
+    assert same_views(copy, golden.store(expected))
+
+
+@pytest.mark.parametrize("name", ["crash-kill", "crash-torn", "crash-behind", "clean-torn"])
+def test_a_real_store_left_uncleanly_keeps_every_sound_record(
+    golden: GoldenStores, tmp_path: Path, name: str
+) -> None:
+    name = f"{name}.before"
+    sizes = golden_sizes(golden, name)
+    with golden_parts(golden, name, tmp_path, **sizes) as parts:
+        kept = [decode_record(f.view, at).physical_offset for _, f, at, _ in parts.log.scan(0)]
+        units = [
+            unit[0]
+            for queue in parts.queues.queues.values()
+            for number in range(queue.min_offset, queue.max_offset)
+            if (unit := queue.unit(number)) is not None
+        ]
+    assert kept == [record["phy"] for record in golden.manifest(name)["records"]]
+    assert sorted(units) == kept
+    copy = tmp_path / name
+    rebuilt = copied(copy, tmp_path / "rebuilt")
+    for view in ("consumequeue", "index", "pocketmq"):
+        shutil.rmtree(rebuilt / view)
+    with recovered(rebuilt, **sizes):
+        pass
+    assert files_below(copy / "consumequeue") == files_below(rebuilt / "consumequeue")
+    if "crash" in name:  # In the other one a real broker has indexed a record twice.
+        assert index_contents(copy) == index_contents(rebuilt)
+
+
+def test_a_real_store_with_a_flipped_bit_is_refused_and_stays_as_it_is(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    name = "crash-flip.before"
+    copy = golden_copy(golden, name, tmp_path / name)
+    before = files_below(copy)
+    with pytest.raises(Corruption) as caught, recovered(copy, **golden_sizes(golden, name)):
+        pass
+    assert caught.value.physical_offset == 393_216 + 30_807
+    assert caught.value.file_position == 30_807
+    after = files_below(copy)
+    assert {n: c for n, c in after.items() if not n.startswith(("pocketmq/", "lock"))} == {
+        n: c for n, c in before.items() if not n.startswith("lock")
+    }

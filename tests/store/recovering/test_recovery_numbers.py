@@ -1,0 +1,33 @@
+"""What a start tells of its recovery."""
+
+from pathlib import Path
+
+from broker.store.recovering.recovery_numbers import PHASES, RecoveryNumbers
+from tests.fakes.store_language import store_at
+
+
+def test_phases_follow_each_other() -> None:
+    numbers = RecoveryNumbers()
+    assert [stat.name for stat in numbers.stats] == [
+        "pocketmq_recovery_seconds",
+        "pocketmq_recovery_progress_ratio",
+        "pocketmq_recovery_truncated_bytes",
+    ]
+    numbers.enter("load")
+    numbers.enter("scan")
+    numbers.end()
+    assert numbers.progress == 1.0
+    assert numbers.seconds["load",] > 0
+    assert numbers.seconds["scan",] > 0
+    assert numbers.seconds["dispatch",] == 0
+
+
+async def test_every_phase_of_a_start_takes_its_time(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "a")
+        image = store.killed(tmp_path / "image")
+    async with store_at(image) as again:
+        numbers = again.store.structures.recovery.numbers
+        assert {phase for (phase,), seconds in numbers.seconds.items() if seconds} == set(PHASES)
+        assert numbers.progress == 1.0
+        assert numbers.truncated_bytes == 0

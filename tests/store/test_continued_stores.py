@@ -1,0 +1,127 @@
+"""Stores of a real broker, gone on with: what each feature adds survives a start and a kill -9."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.consume_unit import UNIT
+from broker.format.extension_unit import is_address
+from broker.format.java_hash import tags_code
+from broker.model.results import PullStatus
+from broker.tools.verify.verification import verify
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_golden import golden_sizes
+from tests.fakes.store_language import TalkingStore, queue_bodies, store_at, until
+from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.golden_stores import GoldenStores
+
+TAGS = ("TagA", "TagB", "")
+BODIES = [f"continued {number} " + "x" * 300 for number in range(30)]
+
+POOL = {"flush": "async", "transient_pool": True, "transient_pool_file_count": 3}
+FEATURES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "extension": ("cqext", "SqlTopic", {}),
+    "property crc": ("propcrc", "", {"property_crc": True}),
+    "transient pool": ("basic", "", POOL),
+    "warm files": ("basic", "", {"warm_files": True}),
+}
+
+
+def sizes(golden: GoldenStores, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    found = golden_sizes(golden, name) | settings
+    return {**found, "explicit": found["explicit"] | frozenset(settings)}
+
+
+async def go_on(store: TalkingStore, topic: str) -> None:
+    """Send to one queue of a topic, and let everything be committed and dispatched."""
+    log = store.store.structures.log
+    for number, body in enumerate(BODIES):
+        await store.stocked()
+        await store.send(topic, body, tag=TAGS[number % 3], key=f"k{number}")
+        store.store._commit.request()
+        await until(lambda: log.committed == log.appended)
+    await store.settled()
+
+
+def findings(directory: Path, golden: GoldenStores, name: str) -> list[str]:
+    report = verify(Disk(), directory, golden_tool_sizes(golden, name))
+    return [f"{finding.kind} {finding.file}" for finding in report.findings]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_real_store_goes_on(
+    feature: str, is_killed: bool, golden: GoldenStores, tmp_path: Path
+) -> None:
+    name, topic, settings = FEATURES[feature]
+    directory = golden.copy(name, tmp_path / name)
+    old = {path: path.read_bytes() for path in sorted((directory / "commitlog").iterdir())}
+    settings = sizes(golden, name, settings)
+    async with store_at(directory, **settings) as store:
+        topic = topic or sorted(key[0] for key in store.store.structures.queues.queues)[0]
+        lower, upper = store.store.queue_range(topic, 0)
+        before = queue_bytes(store, topic)
+        await go_on(store, topic)
+        image = store.killed(tmp_path / "image")
+    directory = image if is_killed else directory
+    async with store_at(directory, **settings) as store:
+        assert store.store.queue_range(topic, 0) == (lower, upper + len(BODIES))
+        assert queue_bytes(store, topic)[: len(before)] == before
+        assert queue_bodies(store.store, topic)[-len(BODIES) :] == BODIES
+        assert await store.found(topic, "k7") == [BODIES[7]]
+    for path, content in old.items():
+        kept = (directory / "commitlog" / path.name).read_bytes()
+        assert kept[: len(content.rstrip(b"\0"))] == content.rstrip(b"\0")
+    assert findings(directory, golden, name) == []
+
+
+def queue_bytes(store: TalkingStore, topic: str) -> bytes:
+    queue = store.store.structures.queues.queues[topic, 0]
+    first = queue.files.min_offset // 20
+    return queue.units(first, 1 << 20)
+
+
+async def test_the_extension_holds_the_tags_of_what_was_added(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = golden.copy("cqext", tmp_path / "cqext")
+    async with store_at(directory, **golden_sizes(golden, "cqext")) as store:
+        begin = store.store.queue_range("SqlTopic", 0)[1]
+        await go_on(store, "SqlTopic")
+        queue = store.store.structures.queues.queues["SqlTopic", 0]
+        codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
+        assert all(map(is_address, codes))
+        assert codes == sorted(codes)
+        assert [queue.plain_code(code) for code in codes] == [
+            tags_code(TAGS[number % 3]) for number in range(len(BODIES))
+        ]
+        result = store.store.pull(
+            "SqlTopic", 0, begin, max_messages=9, max_bytes=1 << 20,
+            accept=tags_code("TagB").__eq__,
+        )  # fmt: skip
+        assert result.status is PullStatus.FOUND
+        assert result.record_count == 9
+        assert result.next_begin_offset == begin + 28
+
+
+async def test_an_extension_without_room_leaves_the_plain_code_and_warns(
+    golden: GoldenStores, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory, disk = golden.copy("cqext", tmp_path / "cqext"), StoreDisk()
+    async with store_at(directory, disk=disk, **golden_sizes(golden, "cqext")) as store:
+        disk.full_below = directory / "consumequeue_ext"
+        begin = store.store.queue_range("SqlTopic", 1)[1]
+        for body in BODIES * 8:  # More than a file of 4,096 bytes takes.
+            await store.stocked()
+            await store.send("SqlTopic", body, queue_id=1, tag="TagB")
+        await store.settled()
+        queue = store.store.structures.queues.queues["SqlTopic", 1]
+        codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
+        assert codes[-1] == tags_code("TagB")
+        failures = store.store.structures.queues.extension_failures
+        assert failures == codes.count(tags_code("TagB")) > 0
+        assert len(codes) == len(BODIES) * 8
+        disk.full_below = None
+    assert [r.message for r in caplog.records].count("extension.failed") == 1

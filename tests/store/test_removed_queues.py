@@ -1,0 +1,72 @@
+"""A topic that comes back goes on behind its old offsets, whatever happens in between."""
+
+from pathlib import Path
+
+from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
+
+
+async def two_kept_one_removed(store: TalkingStore) -> None:
+    await store.send("orders", "a", "b", "c")
+    await store.send("orders", "d", queue_id=1)
+    await store.send("others", "x")
+    await store.settled()
+    await store.store.remove_topic("orders")
+
+
+async def test_the_queues_of_a_removed_topic_are_gone_and_others_stay(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await two_kept_one_removed(store)
+        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert await store.pulled("others") == ["x"]
+    assert [path.name for path in (tmp_path / "s" / "consumequeue").iterdir()] == ["others"]
+
+
+async def test_made_again_it_goes_on_behind_the_old_offsets(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await two_kept_one_removed(store)
+        await store.send("orders", "e")
+        await store.settled()
+        assert store.store.queue_range("orders", 0) == (3, 4)
+        assert queue_bodies(store.store, "orders") == ["e"]
+
+
+async def test_also_after_a_start_and_when_queues_are_built_from_the_log(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await two_kept_one_removed(store)
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "e", queue_id=1)
+        await store.settled()
+        assert store.store.queue_range("orders", 1) == (1, 2)
+    for path in sorted((tmp_path / "s" / "consumequeue").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    async with store_at(tmp_path / "s") as store:
+        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert store.store.queue_range("orders", 1) == (1, 2)
+        assert await store.pulled("orders", 1) == ["e"]
+        assert await store.pulled("others") == ["x"]
+
+
+async def test_a_removed_topic_whose_messages_end_the_log_stays_removed(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("others", "x")
+        await store.send("orders", "a", key="k")
+        await store.store.remove_topic("orders")
+        image = store.killed(tmp_path / "image")
+    for directory in (tmp_path / "s", image):
+        async with store_at(directory) as store:
+            assert store.store.queue_range("orders", 0) == (0, 0)
+            assert await store.pulled("others") == ["x"]
+
+
+async def test_what_is_still_on_its_way_to_the_queues_is_waited_for(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "a", "b")
+        await store.store.remove_topic("orders")
+        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert store.store.dispatched == store.store.appended
+
+
+async def test_an_operator_can_ask_for_a_flush(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s", flush="async") as store:
+        await store.send("orders", "a")
+        assert await store.store.flush() == store.store.appended
