@@ -7,8 +7,10 @@ the log; searches pass over them.
 Source: ConsumeQueue.
 """
 
+from collections.abc import Callable
 from typing import Final
 
+from broker.files.mapped_file import MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 
@@ -35,26 +37,21 @@ class QueueUnits:
 
     def units(self, queue_offset: int, count: int) -> bytes:
         """Return up to `count` units from a queue offset on, joined; fewer at the end."""
-        position = queue_offset * UNIT_SIZE
-        end = min(position + count * UNIT_SIZE, self.files.max_offset)
-        parts = []
-        while position < end:
-            file = self.files.file_at(position)
-            if file is None:
-                break
-            upper = min(end, file.base + file.size)
-            parts.append(file.read(position - file.base, upper - position))
-            position = upper
-        return b"".join(parts)
+        return self._joined(queue_offset, count, MappedFile.read)
 
     def resident_units(self, queue_offset: int, count: int) -> bytes:
         """Return the same without ever waiting for the disk.
 
         Errors   ColdRead: the units are not in memory
         """
+        is_hot = queue_offset * UNIT_SIZE >= self.files.max_offset - HOT_SIZE
+        read = MappedFile.read if is_hot else MappedFile.read_resident
+        return self._joined(queue_offset, count, read)
+
+    def _joined(
+        self, queue_offset: int, count: int, read: Callable[[MappedFile, int, int], bytes]
+    ) -> bytes:
         position = queue_offset * UNIT_SIZE
-        if position >= self.files.max_offset - HOT_SIZE:
-            return self.units(queue_offset, count)
         end = min(position + count * UNIT_SIZE, self.files.max_offset)
         parts = []
         while position < end:
@@ -62,7 +59,7 @@ class QueueUnits:
             if file is None:
                 break
             upper = min(end, file.base + file.size)
-            parts.append(file.read_resident(position - file.base, upper - position))
+            parts.append(read(file, position - file.base, upper - position))
             position = upper
         return b"".join(parts)
 

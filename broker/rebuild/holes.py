@@ -6,6 +6,8 @@ records behind the end, which are no part of the log any more.
 """
 
 import mmap
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +28,8 @@ ORDERLY_END: Final = "no record up to the file's end"
 _MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
 _MAGIC_ENDS: Final = (MAGIC_V1 & 0xFF, MAGIC_V2 & 0xFF)
 _MAGIC_AT: Final = 4
+_PIECE_SIZE: Final = 1024 * 1024
+"""Bytes searched at once: read, not mapped, so that a file cut short meanwhile is no crash."""
 _STORE_TIMESTAMP_FIELD: Final = 10
 
 
@@ -55,22 +59,41 @@ def next_sound_record(file: LogFile, physical_offset: int, last_time_ms: int) ->
         open(file.path, "rb") as opened,
         mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
     ):
-        position = _search(mapped, file.base, physical_offset - file.base, last_time_ms)
+        places = _magic_places(opened.fileno())
+        position = _search(mapped, places, file.base, physical_offset - file.base, last_time_ms)
     return None if position is None else file.base + position
 
 
-def _search(mapped: mmap.mmap, base: int, begin: int, last_time_ms: int) -> int | None:
+def _magic_places(descriptor: int) -> Callable[[int], Iterator[int]]:
+    """Return what yields where a file holds the begin of a magic, from a byte on."""
+
+    def places(begin: int) -> Iterator[int]:
+        while len(piece := os.pread(descriptor, _PIECE_SIZE, begin)) >= len(_MAGIC_BEGIN):
+            at = piece.find(_MAGIC_BEGIN)
+            while at >= 0:
+                yield begin + at
+                at = piece.find(_MAGIC_BEGIN, at + 1)
+            begin += len(piece) - len(_MAGIC_BEGIN) + 1
+
+    return places
+
+
+def _search(
+    mapped: mmap.mmap,
+    magic_places: Callable[[int], Iterator[int]],
+    base: int,
+    begin: int,
+    last_time_ms: int,
+) -> int | None:
     with memoryview(mapped) as view:
         place = begin
         while (end := _end_by_lengths(view, place)) is not None:
             place = end
             if _is_sound(view, base, place, last_time_ms):
                 return place
-        at = mapped.find(_MAGIC_BEGIN, place + _MAGIC_AT + (place == begin))
-        while at >= 0:
+        for at in magic_places(place + _MAGIC_AT + (place == begin)):
             if _is_sound(view, base, at - _MAGIC_AT, last_time_ms):
                 return at - _MAGIC_AT
-            at = mapped.find(_MAGIC_BEGIN, at + 1)
     return None
 
 
