@@ -18,7 +18,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 from typing import Final
@@ -66,9 +66,10 @@ Announce = Callable[[Mapping[str, object]], None]
 logger = logging.getLogger(__name__)
 
 
-def run_broker(config: Config, announce: Announce) -> int:
+def run_broker(config: Config, announce: Announce, *, accept_damage: bool = False) -> int:
     """Run a broker until it is told to stop, and return the exit code of the process.
 
+    accept_damage   give up what is damaged below what was durable, and take messages
     announce   is called once with the addresses bound, when clients may come
     Errors     StorageError kinds: the broker did not start
     """
@@ -86,7 +87,7 @@ def run_broker(config: Config, announce: Announce) -> int:
         logger.warning("config.doubted", extra={"doubt": doubt})
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
-            return runner.run(_serve_until_signalled(config, announce))
+            return runner.run(_serve_until_signalled(config, announce, accept_damage))
     except StoreFailed as error:  # while it opened or closed
         logger.critical("store.failed", extra={"reason": str(error)})
         return EXIT_STORE_FAILED
@@ -100,12 +101,12 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     return loops.new_event_loop()
 
 
-async def _serve_until_signalled(config: Config, announce: Announce) -> int:
+async def _serve_until_signalled(config: Config, announce: Announce, accept_damage: bool) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, request_stop, stop, number)
-    return await serve(config, announce, stop)
+    return await serve(config, announce, stop, accept_damage=accept_damage)
 
 
 def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
@@ -115,12 +116,19 @@ def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
     stop.set_result(number.name)
 
 
-async def serve(config: Config, announce: Announce, stop: asyncio.Future[str]) -> int:
+async def serve(
+    config: Config,
+    announce: Announce,
+    stop: asyncio.Future[str],
+    *,
+    accept_damage: bool = False,
+) -> int:
     """Run a broker until `stop` is done (its result is the cause) or its store fails.
 
     Errors   StorageError kinds: the broker did not start
     """
-    store = MessageStore(config.store_settings(), SystemClock(), Disk())
+    settings = replace(config.store_settings(), accept_damage=accept_damage)
+    store = MessageStore(settings, SystemClock(), Disk())
     with held_port(config.rpc.listen) as grpc:
         parts = _parts(store, config, grpc, lambda: _ask_to_stop(stop))
         parts.server.add_port(grpc)
@@ -180,7 +188,8 @@ def retention_of(store: MessageStore, config: Config) -> Retention:
     return Retention(
         store.expiry,
         settings,
-        is_on=is_wanted(
+        is_on=store.damage is None
+        and is_wanted(
             settings,
             made_here=store.structures.made_here,
             is_configured=config.retention_is_set,

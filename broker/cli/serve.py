@@ -22,6 +22,11 @@ Examples:
 @click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
 @click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
 @click.option("--http", metavar="HOST:PORT", help="Where metrics and health are; port 0: any.")
+@click.option(
+    "--accept-damage",
+    is_flag=True,
+    help="Give up records that are damaged or gone although they were durable, and go on.",
+)
 @file_option
 @preset_option
 @set_option
@@ -29,6 +34,7 @@ def serve(
     directory: str | None,
     listen: str | None,
     http: str | None,
+    accept_damage: bool,
     file: Path | None,
     preset: str | None,
     assignments: tuple[str, ...],
@@ -37,6 +43,10 @@ def serve(
 
     When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
     standard error.
+
+    A store that is damaged below what was durable is served read-only: mend it with `pocketmq store
+    repair`, or start with --accept-damage, which sets the damaged bytes aside under
+    pocketmq/quarantine/ and goes on without them.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
     from broker.app import run_broker
@@ -46,7 +56,7 @@ def serve(
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     assignments = (*assignments, *given)
     config = load(file=file, environment=os.environ, assignments=assignments, preset=preset)
-    sys.exit(run_broker(config, announce))
+    sys.exit(run_broker(config, announce, accept_damage=accept_damage))
 
 
 def announce(addresses: Mapping[str, object]) -> None:

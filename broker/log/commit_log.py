@@ -86,8 +86,8 @@ class CommitLog:
     """The log of one store. All methods are synchronous; writers hold the store's put-lock."""
 
     __slots__ = (
-        "_committed", "_disk", "_full", "_last", "_property_crc", "_spare", "_staged", "_warm",
-        "appended", "files", "flushed", "pool",
+        "_committed", "_disk", "_full", "_last", "_spare", "_staged", "_warm", "appended", "files",
+        "flushed", "pool", "property_crc",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +108,8 @@ class CommitLog:
         self._full: list[MappedFile] = []
         self._staged: list[MappedFile] = []
         self._committed = 0
-        self._property_crc = property_crc
+        self.property_crc = property_crc
+        """Whether records end with a CRC over all of them."""
         self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
@@ -312,7 +313,7 @@ class CommitLog:
             max(begin, self.min_offset),
             upper,
             crc=crc,
-            property_crc=self._property_crc,
+            property_crc=self.property_crc,
         )
 
     # -- opening, syncing, cutting -------------------------------------------------------------
@@ -333,6 +334,10 @@ class CommitLog:
             last.allocate(last.size, last.size)
         self.appended = self._committed = end
         self.flushed = end
+
+    def serve_upto(self, end: int) -> None:
+        """Let records below an offset be read, and nothing be appended: files stay as they are."""
+        self.appended = self.flushed = self._committed = end
 
     def truncate(self, physical_offset: int) -> None:
         """Drop everything from an offset on and zero what stood there; before appending begins."""

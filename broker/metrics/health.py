@@ -5,6 +5,7 @@ starting     200     200        503
 recovering   200     200        503      it advances, so it must not be killed
 running      200     200        200
 read_only    200     200        200      reading is served; store.write says the rest
+damaged      200     200        200      the same; an operator has to look
 draining     200     200        503
 failed       503     503        503      the process ends by itself
 
@@ -14,7 +15,7 @@ A store that is running but takes no messages is read_only here.
 from collections.abc import Callable
 from typing import Final
 
-READY_STATES: Final = frozenset({"running", "read_only"})
+READY_STATES: Final = frozenset({"running", "read_only", "damaged"})
 RECOVERING: Final = "recovering"
 RUNNING: Final = "running"
 READ_ONLY: Final = "read_only"

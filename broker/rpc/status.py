@@ -82,6 +82,7 @@ ROWS: Final[dict[type[BrokerError], Row]] = {
     errors.Unavailable: Row(code_pb2.UNAVAILABLE),
     errors.NotAccepting: Row(code_pb2.UNAVAILABLE),
     errors.BrokerReadOnly: Row(code_pb2.FAILED_PRECONDITION),
+    errors.StoreDamaged: Row(code_pb2.FAILED_PRECONDITION),
     errors.StoreBusy: Row(code_pb2.RESOURCE_EXHAUSTED),
     errors.TooManyRequests: Row(code_pb2.RESOURCE_EXHAUSTED),
     errors.Recovering: Row(code_pb2.UNAVAILABLE),
@@ -164,6 +165,8 @@ def _public_fields(error: BrokerError) -> dict[str, str]:
 def _public_text(error: BrokerError) -> str:
     if isinstance(error, errors.DiskFull):
         return "the broker's disk is full; sends resume by themselves once there is room"
+    if isinstance(error, errors.StoreDamaged):
+        return "the broker's store is damaged: what is sound is served, no message is taken"
     if isinstance(error, errors.StorageError):
         return f"the store cannot serve this ({error.reason}); the broker's log tells more"
     return _cut(str(error), TEXT_SIZE_MAX)

@@ -24,6 +24,7 @@ from broker.model.errors import (
     BrokerReadOnly,
     Draining,
     RecordTooLarge,
+    StoreDamaged,
     StoreFailed,
     TransientPoolEmpty,
 )
@@ -91,10 +92,17 @@ class MessageStore(Reads):
 
     @property
     def state(self) -> str:
-        """starting, recovering, running, read_only, draining or failed."""
+        """starting, recovering, running, read_only, damaged, draining or failed."""
+        if self._state == "running" and self.damage is not None:
+            return "damaged"
         if self._state == "running" and not self.is_writable:
             return "read_only"
         return self._state
+
+    @property
+    def damage(self) -> StoreDamaged | None:
+        """Why the store serves what is sound and takes nothing, None where it is whole."""
+        return self.structures.recovery.damage
 
     def enter(self, state: str) -> None:
         """Be in another state from now on."""
@@ -116,22 +124,26 @@ class MessageStore(Reads):
             parts.queues.removed = self._removed.next_offsets()
             numbers = parts.recovery.numbers
             self.stats = [*numbers.stats]
-            for share in parts.recover():
+            for share in parts.recover(self.clock.wall_ms()):
                 numbers.progress = share
                 logger.debug("recovery.progress", extra={"share": share})
                 await asyncio.sleep(0)
             self._load_tables()
             self._start(parts)
-            parts.directory.mark_running(self._disk.own_process_id())
+            if self.damage is None:
+                parts.directory.mark_running(self._disk.own_process_id())
             numbers.end()
         except BaseException:
             parts.close()
             raise
         self.enter("running")
-        self._run(self._dispatch_loop(), self._flush_loop())
-        self._allocation.request()
         plan = parts.recovery.plan
         logger.info("store.opened", extra={"plan": plan.label, "end": parts.log.appended})
+        if self.damage is not None:
+            self.refuse(self.damage)
+            return
+        self._run(self._dispatch_loop(), self._flush_loop())
+        self._allocation.request()
 
     def _load_tables(self) -> None:
         for table in (self.topics, self.groups, self.offsets):
@@ -219,7 +231,8 @@ class MessageStore(Reads):
         """Flush and dispatch everything, then close; the abort mark goes when all is complete."""
         self.drain()
         parts = self.structures
-        if not self.failure.done():
+        is_changing = not self.failure.done() and self.damage is None
+        if is_changing:
             await self._commit.drain()
             await self._durability.drain()
             while self._dispatcher.dispatched < parts.log.flushed and not self._dispatcher.failure:
@@ -229,14 +242,14 @@ class MessageStore(Reads):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._allocation.close()
-        if not self.failure.done():
+        if is_changing and not self.failure.done():
             await self._view_flush.finish()
         self._commit.close()
         self._durability.close()
         for pool in (self._pool, self._cold_pool, self.expiry):
             pool.shutdown()
         is_complete = self._dispatcher.dispatched >= parts.log.appended
-        if not self.failure.done() and is_complete:
+        if is_changing and not self.failure.done() and is_complete:
             parts.write_manifest(parts.closed_state())
             parts.directory.mark_stopped()
         parts.close()
@@ -288,7 +301,8 @@ class MessageStore(Reads):
             raise self._refusal
 
     def refuse(self, refusal: BrokerError | None) -> None:
-        """Answer puts with this error from now on; None: take them again."""
+        """Answer puts with this error from now on; None: take them again, unless damaged."""
+        refusal = refusal or self.damage
         if (refusal is None) != (self._refusal is None):
             event = "store.resumed" if refusal is None else "store.refused"
             logger.warning(event, extra={"reason": str(refusal or "")})
@@ -360,8 +374,10 @@ class MessageStore(Reads):
 
         A topic made again under this name goes on behind the old queue offsets. Nobody may send to
         the topic any more.
-        Errors   DiskFull
+        Errors   DiskFull, StoreDamaged
         """
+        if self.damage is not None:
+            raise self.damage
         end = self.appended
         while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
             await asyncio.sleep(DISPATCH_PAUSE_MS / 1000)

@@ -56,5 +56,7 @@ class StoreSettings:
     max_message_size_bytes: int = 4 * 1024 * 1024
     delay_levels: str = ""
     """Empty: RocketMQ's 18 levels."""
+    accept_damage: bool = False
+    """Give up records that are damaged or gone below what was durable, and go on without them."""
     explicit: frozenset[str] = frozenset()
     """Names of the fields above that an operator set."""

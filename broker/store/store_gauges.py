@@ -8,7 +8,9 @@ from typing import Final, Protocol
 
 from broker.model.stats import Gauge, LabelValues
 
-STATES: Final = ("starting", "recovering", "running", "read_only", "draining", "failed")
+STATES: Final = (
+    "starting", "recovering", "running", "read_only", "damaged", "draining", "failed",
+)  # fmt: skip
 
 
 class StoreNumbers(Protocol):

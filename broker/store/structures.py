@@ -36,7 +36,7 @@ from broker.model.errors import IllegalConfig
 from broker.model.offsets import QueueKey
 from broker.store.geometry import settle_sizes
 from broker.store.recovering.completeness import missing_from_list, missing_from_log
-from broker.store.recovering.recovery import Recovery
+from broker.store.recovering.recovery import Beliefs, Recovery
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
@@ -123,12 +123,14 @@ class Structures:
         )
         self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
         self.mark = FlushedMark(disk, own)
-        self.recovery = Recovery(disk, self.log, self.queues, self.index, self.levels)
+        self.recovery = Recovery(disk, root, self.log, self.queues, self.index, self.levels)
 
-    def recover(self) -> Iterator[float]:
+    def recover(self, now_ms: int = 0) -> Iterator[float]:
         """Load everything and make it agree, yielding the share done between bounded pieces.
 
-        Errors   NotAStore, WrongFileSize, StoreGap, Corruption: nothing was changed
+        Effects  where the log is damaged below what was durable, `recovery.damage` is set, and
+                 checkpoint, mark and manifest stay as they were
+        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed
         """
         self.recovery.numbers.enter("load")
         self.log.load()
@@ -145,14 +147,19 @@ class Structures:
         values = self.checkpoint.values
         is_foreign = mark is None
         yield from self.recovery.steps(
-            believed=values.logics_physical_offset if self.was_aborted else None,
-            sealed_time=values.index_msg_timestamp if self.was_aborted and is_foreign else None,
-            mark=mark,
-            from_min=from_min,
+            Beliefs(
+                views_upto=values.logics_physical_offset if self.was_aborted else None,
+                sealed_time=values.index_msg_timestamp if self.was_aborted and is_foreign else None,
+                mark=mark,
+                from_min=from_min,
+                accept_damage=self.settings.accept_damage,
+                now_ms=now_ms,
+            )
         )
         self.recovery.numbers.enter("settle")
         self.queues.correct_min(self.log.min_offset)
-        self._settle_checkpoint()
+        if self.recovery.damage is None:
+            self._settle_checkpoint()
 
     def _settle_style(self) -> None:
         """Go on in the style the index was written in, unless told otherwise."""

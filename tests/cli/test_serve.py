@@ -17,8 +17,9 @@ class Served:
         self.config = Config()
         self.code = 0
 
-    def __call__(self, config: Config, announce: Announce) -> int:
+    def __call__(self, config: Config, announce: Announce, *, accept_damage: bool) -> int:
         self.config = config
+        self.accept_damage = accept_damage
         announce({"grpc": "127.0.0.1:1", "grpc_tls": None})
         return self.code
 
@@ -41,6 +42,13 @@ def test_flags_are_settings(served: Served) -> None:
     assert config.rpc.listen == "0.0.0.0:1"
     assert config.http.listen == "[::]:2"
     assert config.store.index_entry_count_max == 9
+
+
+def test_damage_is_accepted_on_request_only(served: Served) -> None:
+    serve("--store", "/s")
+    assert not served.accept_damage
+    serve("--store", "/s", "--accept-damage")
+    assert served.accept_damage
 
 
 def test_a_flag_beats_set_whatever_the_order(served: Served) -> None:

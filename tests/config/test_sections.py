@@ -68,4 +68,6 @@ def test_what_a_preset_says_gives_way_to_a_store_that_exists() -> None:
 def test_every_section_with_settings_of_its_own_has_their_names() -> None:
     ours = {item.name for item in fields(StoreSection)}
     theirs = {item.name for item in fields(StoreSettings)}
-    assert theirs - ours == {"broker", "cluster", "explicit", "max_message_size_bytes"}
+    assert theirs - ours == {
+        "accept_damage", "broker", "cluster", "explicit", "max_message_size_bytes",
+    }  # fmt: skip

@@ -97,8 +97,9 @@ class TalkingStore:
         await until(lambda: self.store.dispatched >= visible)
 
     async def stocked(self) -> None:
-        """Return when the next log file is made."""
-        await until(lambda: self.store.structures.log.spare_base is None)
+        """Return when the next log file is made; a damaged store makes none."""
+        if self.store.damage is None:
+            await until(lambda: self.store.structures.log.spare_base is None)
 
     def pull(self, topic: str, queue_offset: int, *, queue_id: int = 0) -> PullResult:
         """Pull at most 7 messages from an offset on."""

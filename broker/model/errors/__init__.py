@@ -11,8 +11,10 @@ BrokerError
         QueueOutOfRange · TopicNotWritable · TopicNotReadable
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
     Unavailable                 nothing is wrong with the request; try again
-        NotAccepting · BrokerReadOnly · StoreBusy · TooManyRequests · Draining
+        NotAccepting · StoreBusy · TooManyRequests · Draining
         Recovering · DiskSlow · TransientPoolEmpty
+        BrokerReadOnly
+            StoreDamaged
         DiskFull
             DiskAboveLimit
     StorageError                the operator acts
@@ -81,6 +83,7 @@ from broker.model.errors.storage import (
     SparkMissing,
     StorageError,
     StoreBusy,
+    StoreDamaged,
     StoreFailed,
     StoreGap,
     StoreLocked,
@@ -135,6 +138,7 @@ __all__ = [
     "SparkMissing",
     "StorageError",
     "StoreBusy",
+    "StoreDamaged",
     "StoreFailed",
     "StoreGap",
     "StoreLocked",

@@ -132,6 +132,21 @@ class Corruption(StorageError):
 
 
 @dataclass(eq=False)
+class StoreDamaged(BrokerReadOnly):
+    """Bytes that were durable are damaged or gone: what is sound is served, nothing is taken."""
+
+    message: ClassVar[str] = (
+        "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
+        "offsets {begin} to {end}): {why}; stop the broker and mend it with `pocketmq store "
+        "repair`, or start it with --accept-damage"
+    )
+    path: str
+    file_position: int
+    begin: int
+    end: int
+
+
+@dataclass(eq=False)
 class StoreLocked(StorageError):
     """Another process has the store open."""
 

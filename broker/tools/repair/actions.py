@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from broker.format.stand_in import Style
 from broker.model.finding import Finding
-from broker.tools.repair.stand_in import Style
 
 
 class LogAct(Enum):

@@ -23,12 +23,12 @@ from broker.format.record import (
     has_queue_offset,
     split_record,
 )
+from broker.format.stand_in import is_stand_in
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.range_pass import RangePass, queue_runs
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.tools.repair.losses import QueueWitness
-from broker.tools.repair.stand_in import is_stand_in
 
 _QUEUE_ID_FIELD: Final = 3
 _QUEUE_OFFSET_FIELD: Final = 5

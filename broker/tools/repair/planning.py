@@ -1,7 +1,7 @@
 """Looks at a store and says what a repair would do; nothing is changed.
 
 what was found                                what is done
-damage, sound records behind it in its file   stand-in records (stand_in.py)
+damage, sound records behind it in its file   stand-in records (format/stand_in.py)
 damage up to a file's end, files behind it    stand-in records and a BLANK
 damage behind the last sound record           zeros to the file's end
 a head that no broker writes                  stand-in records
@@ -32,6 +32,7 @@ from broker.format.names import (
     offset_from_file_name,
 )
 from broker.format.table_json import decode_table
+from broker.log.quarantine import unfinished_repair
 from broker.model.finding import Finding
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import tell_nobody
@@ -44,7 +45,6 @@ from broker.tools.repair.log_planning import (
     Suspect,
 )
 from broker.tools.repair.losses import QueueWitness
-from broker.tools.repair.quarantine import unfinished_repair
 from broker.tools.store_access import Sizes, view_settings
 from broker.tools.verify.tables import flushed_upto
 from broker.tools.verify.verification import Verification, VerifyOptions, verify

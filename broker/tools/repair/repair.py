@@ -10,7 +10,14 @@ from typing import Any, Final
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
+from broker.format.stand_in import stand_in, stand_in_to_file_end
 from broker.log.flushed_mark import MARK_FILE
+from broker.log.quarantine import (
+    FINISHED,
+    UNFINISHED,
+    new_quarantine,
+    unfinished_repair,
+)
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, StoreGap, WrongFileSize
 from broker.model.offsets import OFFSET_MAX
@@ -23,14 +30,7 @@ from broker.tools.rebuild import STAGING_DIRECTORY
 from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
 from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import log_files, plan_repair
-from broker.tools.repair.quarantine import (
-    FINISHED,
-    UNFINISHED,
-    new_quarantine,
-    unfinished_repair,
-)
 from broker.tools.repair.small_files import backup_of, mend_file, settle_checkpoint
-from broker.tools.repair.stand_in import stand_in, stand_in_to_file_end
 from broker.tools.store_access import Sizes, view_settings
 
 ROUNDS_MAX: Final = 4

@@ -141,7 +141,7 @@ def test_our_own_words_are_shown_without_quotes() -> None:
 
 
 def test_only_passing_troubles_ask_for_a_retry() -> None:
-    assert {kind for kind in TREE if kind.retryable} == family(Unavailable) - {BrokerReadOnly}
+    assert {kind for kind in TREE if kind.retryable} == family(Unavailable) - family(BrokerReadOnly)
 
 
 def test_codes_of_requests_and_of_troubles_lie_apart() -> None:

@@ -2,17 +2,20 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
 from broker.log.flushed_mark import FlushedMark
-from broker.model.errors import Corruption
+from broker.model.errors import Corruption, StoreDamaged
 from broker.model.results import ScanEnd
+from broker.store.message_store import MessageStore
 from broker.store.recovering import recovery as recovery_module
 from broker.store.recovering.recovery import LogDecision, Observation, decide
 from broker.store.structures import Structures
@@ -35,14 +38,14 @@ BODY = "x" * 300
 
 # -- the table -------------------------------------------------------------------------------------
 
-KEEP, CUT, REFUSE = LogDecision.KEEP, LogDecision.CUT, LogDecision.REFUSE
+KEEP, CUT, MEND, DAMAGED = LogDecision
 END, TORN, BAD = ScanEnd.END_OF_DATA, ScanEnd.TORN, ScanEnd.BAD
 
 ROWS = [
-    # label, decision, has a log, end, scan ended with, mark, views, sound records behind
+    # label, decision, has a log, end, scan ended with, mark, views, sound records behind damage
     ("@no_log", KEEP, False, 0, END, None, (0, 0), False),
     ("@no_log", KEEP, False, 0, END, 0, (500, 500), False),
-    ("@lost_tail", REFUSE, False, 0, END, 500, (0, 0), False),
+    ("@lost_tail", DAMAGED, False, 0, END, 500, (0, 0), False),
     ("@clean", KEEP, True, 500, END, 500, (500, 500), False),
     ("@clean", KEEP, True, 500, END, None, (500, 500), False),
     ("@clean", KEEP, True, 500, END, 400, (500, 500), False),
@@ -54,17 +57,18 @@ ROWS = [
     ("@torn_tail", CUT, True, 500, BAD, 500, (600, 400), False),
     ("@torn_tail", CUT, True, 500, TORN, None, (500, 500), False),
     ("@torn_tail", CUT, True, 500, BAD, None, (500, 500), False),
-    ("@torn_tail", CUT, True, 500, BAD, 500, (500, 500), True),
-    ("@lost_tail", REFUSE, True, 500, END, 501, (500, 500), False),
-    ("@hole", REFUSE, True, 500, TORN, 501, (500, 500), False),
-    ("@hole", REFUSE, True, 500, BAD, 501, (500, 500), True),
-    ("@hole", REFUSE, True, 500, BAD, None, (500, 500), True),
-    ("@hole", REFUSE, True, 500, TORN, None, (500, 500), True),
+    ("@lost_tail", DAMAGED, True, 500, END, 501, (500, 500), False),
+    ("@hole", DAMAGED, True, 500, TORN, 501, (500, 500), False),
+    ("@hole", DAMAGED, True, 500, END, 500, (500, 500), True),
+    ("@hole", DAMAGED, True, 500, BAD, 501, (500, 500), True),
+    ("@hole", DAMAGED, True, 500, END, 501, (500, 500), True),
+    ("@foreign_hole", MEND, True, 500, END, None, (500, 500), True),
+    ("@foreign_hole", MEND, True, 500, TORN, None, (500, 500), True),
 ]
 
 
 @pytest.mark.parametrize(
-    ("label", "decision", "has_log", "end", "scan_end", "mark", "views", "sound_behind"),
+    ("label", "decision", "has_log", "end", "scan_end", "mark", "views", "has_holes"),
     ROWS,
     ids=[f"{number}-{row[0]}" for number, row in enumerate(ROWS)],
 )
@@ -76,10 +80,17 @@ def test_every_observation_has_its_row(
     scan_end: ScanEnd,
     mark: int | None,
     views: tuple[int, ...],
-    sound_behind: bool,
+    has_holes: bool,
 ) -> None:
-    plan = decide(Observation(has_log, end, scan_end, mark, views, sound_behind))
+    seen = Observation(has_log, end, scan_end, mark, views, has_holes)
+    plan = decide(seen)
     assert (plan.label, plan.log) == (label, decision)
+    accepted = decide(replace(seen, accept_damage=True))
+    assert accepted.label == label
+    if decision is DAMAGED:
+        assert accepted.log is (MEND if label == "@hole" else KEEP)
+    else:
+        assert accepted.log is decision
 
 
 # -- damage ----------------------------------------------------------------------------------------
@@ -115,8 +126,23 @@ async def a_killed_store(tmp_path: Path) -> tuple[Path, list[int]]:
         return store.killed(tmp_path / "killed"), places
 
 
+def letters_of(store: MessageStore, *, count: int = 1) -> str:
+    """Return the first letters of all bodies, "-" for a damaged one, nothing for a pre-blank."""
+    lower, upper = store.queue_range("T", 0)
+    letters = ""
+    for queue_offset in range(lower, upper):
+        try:
+            found = store.pull("T", 0, queue_offset, max_messages=1, max_bytes=1)
+        except Corruption:
+            letters += "-"
+            continue
+        letters += "".join(decode_record(record).body.decode()[:count] for record in found.records)
+    return letters
+
+
 async def first_letters(store: TalkingStore) -> str:
-    return "".join(body[0] for body in await store.pulled("T"))
+    await store.settled()
+    return letters_of(store.store)
 
 
 async def label_of(image: Path) -> tuple[str, str]:
@@ -126,14 +152,40 @@ async def label_of(image: Path) -> tuple[str, str]:
         return label, await first_letters(store)
 
 
-async def refusal_of(image: Path) -> Corruption:
-    """Open a store that must refuse; returns why, after comparing that nothing changed."""
+class Served(NamedTuple):
+    """What a damaged store says and serves; first letters of bodies, "-" where one is damaged."""
+
+    damage: StoreDamaged
+    letters: str
+
+
+async def served_of(image: Path) -> Served:
+    """Open a store twice that must be damaged, and try to send; the log must stay as it was."""
     before = files_below(image)
-    with pytest.raises(Corruption) as caught:
-        async with store_at(image):
-            pass
-    assert files_below(image) == before
-    return caught.value
+    for _ in range(2):
+        async with store_at(image) as store:
+            assert store.store.state == "damaged"
+            with pytest.raises(StoreDamaged) as caught:
+                await store.send("T", "more")
+            letters = letters_of(store.store)
+    after = files_below(image)
+    kept = ("commitlog", "checkpoint", "abort", "pocketmq")
+    assert {n: c for n, c in after.items() if n.startswith(kept)} == {
+        n: c for n, c in before.items() if n.startswith(kept)
+    }
+    return Served(caught.value, letters)
+
+
+async def accepted(image: Path) -> str:
+    """Open a store over its damage; returns the first letters of what can be pulled."""
+    async with store_at(image, accept_damage=True) as store:
+        await store.send("T", f"z{BODY}", key="k")
+        letters = await first_letters(store)
+        assert len(await store.found("T", "k")) == len(letters)
+    assert await label_of(image) == ("@behind", letters)
+    copy = copied(image, image.with_name(f"{image.name}-views"))
+    assert view_files(image) == await rebuilt_views(copy, image.with_name(f"{image.name}-anew"))
+    return letters
 
 
 async def test_what_lay_in_the_log_survives_a_kill(tmp_path: Path) -> None:
@@ -164,58 +216,89 @@ async def test_what_was_cut_does_not_come_back(tmp_path: Path) -> None:
     assert await label_of(again) == ("@behind", "abe")
 
 
-async def test_a_lost_tail_is_refused_and_named(tmp_path: Path) -> None:
+async def test_a_lost_tail_is_named_and_what_is_left_is_served(tmp_path: Path) -> None:
     image, (_, second, *_) = await a_killed_store(tmp_path)
     overwrite(image, second, bytes(FILE_SIZE - second))
-    for _ in range(2):
-        error = await refusal_of(image)
-        assert (error.physical_offset, error.file_position) == (second, second)
-        assert "were durable" in error.why
-        assert "commitlog" in error.path
+    damage, letters = await served_of(image)
+    assert (damage.begin, damage.file_position) == (second, second)
+    assert "were durable" in damage.why
+    assert "commitlog" in damage.path
+    assert letters.startswith("a")
+    assert await accepted(image) == "az"
 
 
-async def test_a_lost_tail_is_refused_after_an_orderly_stop_too(tmp_path: Path) -> None:
+async def test_a_lost_tail_is_found_after_an_orderly_stop_too(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
-        await store.send("T", BODY)
-        second = (await store.send("T", BODY)).physical_offsets[0]
+        await store.send("T", f"a{BODY}")
+        second = (await store.send("T", f"b{BODY}")).physical_offsets[0]
     overwrite(tmp_path / "s", second, bytes(FILE_SIZE - second))
-    assert (await refusal_of(tmp_path / "s")).physical_offset == second
+    damage, letters = await served_of(tmp_path / "s")
+    assert (damage.begin, letters) == (second, "a-")
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-async def test_lost_log_files_are_refused(tmp_path: Path, is_killed: bool) -> None:
+async def test_lost_log_files_are_missed(tmp_path: Path, is_killed: bool) -> None:
     async with store_at(tmp_path / "s") as store:
         for number in range(30):
-            await store.send("T", BODY, key=f"k{number}")
+            await store.send("T", f"{number % 10}{BODY}", key=f"k{number}")
         await store.settled()
         image = store.killed(tmp_path / "killed")
     image = image if is_killed else tmp_path / "s"
     logs = sorted((image / "commitlog").iterdir())
     for path in logs[2:]:
         path.unlink()
-    assert (await refusal_of(image)).physical_offset > FILE_SIZE
+    damage, letters = await served_of(image)
+    assert damage.begin > FILE_SIZE
+    assert letters.startswith("0123456789")
     shutil.rmtree(image / "commitlog")
     (image / "commitlog").mkdir()
-    error = await refusal_of(image)
-    assert (error.physical_offset, error.path) == (0, str(image / "commitlog"))
+    damage, letters = await served_of(image)
+    assert (damage.begin, damage.path) == (0, str(image / "commitlog"))
+    assert set(letters) <= {"-"}
 
 
-async def test_damage_below_the_mark_is_refused_and_named(tmp_path: Path) -> None:
-    image, (_, second, *_) = await a_killed_store(tmp_path)
+async def test_damage_below_the_mark_is_named_and_all_else_is_served(tmp_path: Path) -> None:
+    image, (_, second, third, _) = await a_killed_store(tmp_path)
     flip(image, second)
-    error = await refusal_of(image)
-    assert (error.physical_offset, error.file_position) == (second, second)
-    assert Path(error.path).name == f"{0:020d}"
-    assert "CRC" in error.why
+    damage, letters = await served_of(image)
+    assert (damage.begin, damage.end, damage.file_position) == (second, third, second)
+    assert Path(damage.path).name == f"{0:020d}"
+    assert "CRC" in damage.why
+    assert letters == "acd"  # The damaged one has a pre-blank unit.
 
 
-async def test_without_a_mark_damage_with_sound_records_behind_is_refused(tmp_path: Path) -> None:
+async def test_accepted_damage_is_set_aside_and_the_store_goes_on(tmp_path: Path) -> None:
+    image, (_, second, third, _) = await a_killed_store(tmp_path)
+    flip(image, second)
+    flipped = (image / "commitlog" / f"{0:020d}").read_bytes()[second:third]
+    assert await accepted(image) == "acdz"
+    (copy,) = (image / "pocketmq" / "quarantine").glob(f"*/*@{second}")
+    assert copy.read_bytes() == flipped
+
+
+async def test_damage_at_the_end_below_the_mark_loses_only_itself(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        places = [(await store.send("T", f"{n}{BODY}", key="k")).physical_offsets[0] for n in "abc"]
+        image = store.killed(tmp_path / "killed")
+    flip(image, places[2])
+    damage, letters = await served_of(image)
+    assert (damage.begin, letters[:2]) == (places[2], "ab")
+    assert await accepted(image) == "abz"
+
+
+async def test_without_a_mark_damage_with_sound_records_behind_is_quarantined(
+    tmp_path: Path,
+) -> None:
     image, (_, second, _, fourth) = await a_killed_store(tmp_path)
     (image / "pocketmq" / "watermark").unlink()
     torn = copied(image, tmp_path / "torn")
     flip(image, second)
-    with pytest.raises(Corruption, match="sound records follow"):
-        await label_of(image)
+    async with store_at(image) as store:
+        assert store.store.structures.recovery.plan.label == "@foreign_hole"
+        assert await first_letters(store) == "acd"
+        assert (await store.send("T", f"e{BODY}")).queue_offset == 4
+    assert await label_of(image) == ("@behind", "acde")
+    assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
     flip(torn, fourth)
     assert await label_of(torn) == ("@torn_tail", "abc")
 
@@ -229,8 +312,29 @@ async def test_without_a_mark_damage_at_a_files_end_is_a_hole_if_the_next_file_b
     (image / "pocketmq" / "watermark").unlink()
     last_of_file = max(place for place in places if place < FILE_SIZE)
     overwrite(image, last_of_file, SIZE_AND_MAGIC.pack(-1, 0x01020304))
-    with pytest.raises(Corruption):
-        await label_of(image)
+    async with store_at(image) as store:
+        assert store.store.structures.recovery.plan.label == "@foreign_hole"
+        assert len(await first_letters(store)) == len(places) - 1
+    assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
+
+
+async def test_where_rocketmq_would_cut_nothing_sound_is_lost(tmp_path: Path) -> None:
+    # Its recovery ends at the first bad record: here that is the third of 30.
+    async with store_at(tmp_path / "s") as store:
+        places = [(await store.send("T", f"{n:02d}{BODY}")).physical_offsets[0] for n in range(30)]
+        image = store.killed(tmp_path / "killed")
+    for number in (2, 11, 20):
+        flip_at(image, places[number])
+    async with store_at(image, accept_damage=True) as store:
+        await store.settled()
+        kept = letters_of(store.store, count=2)
+    assert kept == "".join(f"{n:02d}" for n in range(30) if n not in (2, 11, 20))
+
+
+def flip_at(store: Path, physical_offset: int) -> None:
+    """Change a byte in the body of a record, in whatever file it lies."""
+    base = physical_offset - physical_offset % FILE_SIZE
+    overwrite(store, base + (physical_offset + 100) % FILE_SIZE, b"\0")
 
 
 async def test_a_log_that_never_was_takes_its_views_with_it(tmp_path: Path) -> None:
@@ -521,17 +625,25 @@ def test_a_real_store_left_uncleanly_keeps_every_sound_record(
         assert index_contents(copy) == index_contents(rebuilt)
 
 
-def test_a_real_store_with_a_flipped_bit_is_refused_and_stays_as_it_is(
+def test_of_a_real_store_with_a_flipped_bit_only_that_record_is_lost(
     golden: GoldenStores, tmp_path: Path
 ) -> None:
     name = "crash-flip.before"
-    copy = golden_copy(golden, name, tmp_path / name)
-    before = files_below(copy)
-    with pytest.raises(Corruption) as caught, recovered(copy, **golden_sizes(golden, name)):
+    before = {record["phy"] for record in golden.manifest("crash-kill.before")["records"]}
+    with golden_parts(golden, name, tmp_path, **golden_sizes(golden, name)) as parts:
+        assert parts.recovery.plan.label == "@foreign_hole"
+        units = {
+            unit[0]
+            for queue in parts.queues.queues.values()
+            for number in range(queue.min_offset, queue.max_offset)
+            if (unit := queue.unit(number)) is not None and unit[1] != PRE_BLANK_SIZE
+        }
+    assert units == before - {393_216 + 30_807}
+    (copy,) = (tmp_path / name / "pocketmq" / "quarantine").glob("*/*@424023")
+    assert copy.stat().st_size == 304
+    rebuilt = copied(tmp_path / name, tmp_path / "rebuilt")
+    for view in ("consumequeue", "index", "pocketmq"):
+        shutil.rmtree(rebuilt / view)
+    with recovered(rebuilt, **golden_sizes(golden, name)):
         pass
-    assert caught.value.physical_offset == 393_216 + 30_807
-    assert caught.value.file_position == 30_807
-    after = files_below(copy)
-    assert {n: c for n, c in after.items() if not n.startswith(("pocketmq/", "lock"))} == {
-        n: c for n, c in before.items() if not n.startswith("lock")
-    }
+    assert same_views(rebuilt, tmp_path / name)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from broker.format.stand_in import Style
 from broker.model.finding import Finding
 from broker.tools.repair.actions import (
     FileAct,
@@ -13,7 +14,6 @@ from broker.tools.repair.actions import (
     Loss,
     RepairPlan,
 )
-from broker.tools.repair.stand_in import Style
 
 ACTION = LogAction(
     file="commitlog/0", begin=10, end=30, reason="torn", act=LogAct.STAND_IN,

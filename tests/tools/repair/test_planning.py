@@ -12,9 +12,9 @@ from broker.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from broker.log.flushed_mark import FlushedMark
+from broker.log.quarantine import UNFINISHED, new_quarantine
 from broker.tools.repair.actions import FileAct, LogAct, RepairPlan
 from broker.tools.repair.planning import plan_repair
-from broker.tools.repair.quarantine import UNFINISHED, new_quarantine
 from tests.fakes.damaged_store import NOW_MS, DamagedStore
 from tests.fakes.golden_log import files_below
 from tests.golden_stores import GoldenStores

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from broker.format import stand_in as module
 from broker.format.record import BLANK_SIZE, check_record, decode_record
 from broker.format.record_scan import RecordScan, dispatch_entry
-from broker.model.delay_levels import DelayLevels
-from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.model.topic_names import check_topic
-from broker.tools.repair import stand_in as module
-from broker.tools.repair.stand_in import (
+from broker.format.stand_in import (
     Style,
     is_stand_in,
     size_min,
     stand_in,
     stand_in_to_file_end,
 )
+from broker.model.delay_levels import DelayLevels
+from broker.model.message import TRANSACTION_ROLLBACK
+from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.topic_names import check_topic
 
 PLAIN = Style(1_795_000_000_000, property_crc=False)
 MARKED = Style(1_795_000_000_000, property_crc=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.tools.repair.quarantine import (
+from broker.log.quarantine import (
     FINISHED,
     UNFINISHED,
     Quarantine,
