@@ -276,6 +276,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "pool": _in_file("bench_pool", "pool_figures"),
     "scrape": _in_file("bench_scrape", "scrape_figures"),
     "help": _in_file("bench_help", "help_figures"),
+    "recovery": _in_file("bench_recovery", "recovery_figures"),
     "rebuild": _in_file("bench_rebuild", "rebuild_figures"),
     "backfill": _in_file("bench_rebuild", "backfill_figures"),
     "reput": _in_file("bench_rebuild", "reput_figures"),

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from broker.format.record import RECORD_HEAD, split_record
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+from torture_budget import Budget
 
 CHANGES = 1_000
 WITH_CRC = "propcrc"
@@ -37,10 +38,11 @@ def field_of(content: bytes, record: int, position: int) -> str:
     return "property_length" if position < block else "properties"
 
 
-def torture(place: Path, count: int, seed: int) -> dict[str, Any]:
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """Run everything; returns the figures."""
+    seed = budget.seed
     golden = GoldenStores(place)
-    figures: dict[str, Any] = {"seed": seed}
+    figures: dict[str, Any] = {}
     store = CheckedStore(golden, WITH_CRC, place / "with-crc")
     seen, missed = _count(store, CHANGES, seed)
     figures["with_property_crc"] = f"{sum(seen.values())} of {CHANGES}"

@@ -1,6 +1,6 @@
 """Proves that every way to build a store's views gives the same bytes, on a large store.
 
-The daemon is sent `--messages` messages (50 topics, 400 queues) and stopped in order: what its
+The daemon is sent `budget.messages` messages (50 topics, 400 queues) and stopped in order: what its
 dispatch wrote meanwhile is what counts. Then the views are built from the log alone by
 `store rebuild` and by `backfill run` with 1, 2 and 7 partitions, once with a worker killed by
 SIGKILL, once with a driver killed half-way and started again; all files are compared by sha256.
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench_rebuild import _spark_workers as spark_workers
 from bench_servers import broker_server
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from torture_budget import Budget
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = (1, 2, 7)
@@ -108,8 +109,9 @@ def compare(name: str, out: Path, wanted: dict[str, str]) -> None:
     print(json.dumps({"run": name, "files": len(found), "identical": True}), flush=True)
 
 
-def torture(place: Path, count: int, seed: int) -> dict[str, Any]:
-    """Run everything; returns the figures."""
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Run everything, whatever time it takes; returns the figures."""
+    count, seed = budget.messages, budget.seed
     store, out = place / "store", place / "out"
     begun = perf_counter()
     acknowledged = make_store(store, count, seed)

@@ -1,45 +1,97 @@
 """Runs batteries by name; see scripts/torture."""
 
 import argparse
+import importlib
 import json
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import torture_damage
-import torture_rebuild
+from torture_budget import Budget, NotHere
 
-BATTERIES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
-    "rebuild": torture_rebuild.torture,
-    "damage": torture_damage.torture,
-}
+SCRIPTS: Final = Path(__file__).parent
+NO_BATTERIES: Final = frozenset({"budget", "run", "load"})
+OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
+
+Torture = Callable[[Path, Budget], dict[str, Any]]
 
 
-def main() -> None:
-    """Run what was asked for and print the table."""
+def batteries() -> list[str]:
+    """Return the names of the batteries there are."""
+    found = {path.stem.removeprefix("torture_") for path in SCRIPTS.glob("torture_*.py")}
+    # A module that a battery is made of has no `torture` of its own.
+    return sorted(
+        name
+        for name in found - NO_BATTERIES
+        if "\ndef torture(" in (SCRIPTS / f"torture_{name}.py").read_text("utf-8")
+    )
+
+
+def ran(name: str, place: Path | None, budget: Budget) -> dict[str, Any]:
+    """Run a battery and return its row: how it ended, and its figures or what was wrong."""
+    repro = f"scripts/torture {name} --seed {budget.seed} --seconds {budget.seconds:g}"
+    repro += f" --workers {budget.workers} --messages {budget.messages}"
+    print(f"repro: {repro}", flush=True)
+    row: dict[str, Any] = {"battery": name, "verdict": OK, "seed": budget.seed}
+    try:
+        torture: Torture = importlib.import_module(f"torture_{name}").torture
+        with tempfile.TemporaryDirectory(prefix=f"pocketmq-{name}-", dir=place) as own:
+            row["figures"] = torture(Path(own), budget)
+    except NotHere as why:
+        row |= {"verdict": NOT_RUN, "why": str(why)}
+        print(f"{NOT_RUN}: {name}: {why}", flush=True)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 – the other batteries still run
+        traceback.print_exc()
+        row |= {"verdict": FAILED, "why": f"{type(error).__name__}: {error}", "repro": repro}
+    row["seconds"] = round(budget.spent, 1)
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Lay out all figures of all batteries, a line each."""
+    lines = ["| battery | figure | value |", "|---|---|---|"]
+    for row in rows:
+        name = row["battery"]
+        lines.append(f"| **{name}** | verdict | **{row['verdict']}**, {row['seconds']} s |")
+        lines += [
+            f"| {name} | {key} | {row[key]} |" for key in ("seed", "why", "repro") if key in row
+        ]
+        for figure, value in row.get("figures", {}).items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            lines.append(f"| {name} | {figure} | {shown} |")
+    return "\n".join(line.replace("\n", " ") for line in lines)
+
+
+def main() -> int:
+    """Run what was asked for, print the table, return 1 where something was wrong."""
+    known = batteries()
     parser = argparse.ArgumentParser(prog="scripts/torture", description="Long batteries.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BATTERIES))
-    parser.add_argument("--messages", type=int, default=2_100_000)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--place", type=Path)
+    parser.add_argument("--seconds", type=float, default=600.0, help="for each battery")
+    parser.add_argument("--workers", type=int, default=1, help="how much goes on at once")
+    parser.add_argument("--messages", type=int, default=2_100_000, help="for rebuild")
+    parser.add_argument("--place", type=Path, help="where to work; a temporary directory")
+    parser.add_argument("--json", type=Path, help="a file that gets a JSON line per battery")
     given = parser.parse_args()
-    unknown = set(given.names) - set(BATTERIES)
+    unknown = set(given.names) - set(known)
     if unknown:
-        parser.error(f"no battery {', '.join(sorted(unknown))}; there are {', '.join(BATTERIES)}")
+        parser.error(f"no battery {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     rows = []
-    for name in given.names or BATTERIES:
-        print(f"repro: scripts/torture {name} --messages {given.messages} --seed {given.seed}")
-        with tempfile.TemporaryDirectory(prefix="pocketmq-torture-", dir=given.place) as place:
-            figures = BATTERIES[name](Path(place), given.messages, given.seed)
-        rows.append((name, figures))
-    print("\n| battery | figures |\n|---|---|")
-    for name, figures in rows:
-        print(f"| {name} | {json.dumps(figures)} |")
+    for name in given.names or known:
+        budget = Budget(given.seed, given.seconds, given.workers, given.messages)
+        rows.append(ran(name, given.place, budget))
+        if given.json is not None:
+            with given.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1], ensure_ascii=False) + "\n")
+    print(f"\n{table(rows)}", flush=True)
+    return int(any(row["verdict"] == FAILED for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

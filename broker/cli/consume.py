@@ -8,13 +8,13 @@ import click
 
 from broker.cli.connection import Connection, endpoint_option
 from broker.cli.documents import message_document
-from broker.cli.failures import EXIT_NOT_FOUND, EXIT_REFUSED, Failure
+from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, EXIT_REFUSED, Failure
 from broker.cli.output import Rows, column, moment, output_option, talk
 from broker.cli.times import DURATION
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus
 from broker.model.system_topics import is_group_topic, is_system_topic
-from broker.rpc.client_values import PullPage, PullQuery, QueueState
+from broker.rpc.client_values import ClientError, PullPage, PullQuery, QueueState
 
 PAGE_COUNT: Final = 256
 FROM_WORDS: Final = ("min", "max")
@@ -79,23 +79,27 @@ def consume(
 ) -> None:
     """Print messages of TOPIC in the order of their queue, from an offset to the end.
 
-    System topics and the retry and dead-letter topics of groups can be read too.
+    System topics and the retry and dead-letter topics of groups can be read too. A damaged message
+    is told of and passed over; the exit code is then 10.
     """
     if not is_pull:
         raise click.UsageError("say how to read: --pull (reading as a group is yet to come)")
     left = count_max
+    damaged = Damaged()
     with Connection(endpoint) as broker, Rows(output_format, MESSAGE_COLUMNS) as rows:
         for queue in _queues(broker, topic, queue_id):
             query = PullQuery(
                 topic, queue.queue_id, _begin(queue, begin), expression=tag_filter, wait_ms=wait_ms
             )
-            for page in pages(broker, query, left):
+            for page in pages(broker, query, left, damaged):
                 for message in page:
                     rows.add(message_document(message))
                 rows.flush()
                 left = None if left is None else left - len(page)
             if left == 0:
                 break
+    if damaged.count:
+        raise damaged.failure()
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
@@ -120,19 +124,58 @@ def is_operators(topic: str) -> bool:
     return is_system_topic(topic) or is_group_topic(topic)
 
 
+class Damaged:
+    """The messages that could not be read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def pass_over(self, query: PullQuery, error: ClientError) -> int:
+        """Tell of the damaged message an offset led to; returns the offset to go on at.
+
+        Errors   ClientError: the error is another one, or names no such offset
+        """
+        following = error.fields.get("next_begin_offset", "")
+        is_further = following.isdecimal() and int(following) > query.queue_offset
+        if error.code != "DATA_LOSS" or not is_further:
+            raise error
+        self.count += 1
+        number = error.fields.get("queue_offset", query.queue_offset)
+        place = error.fields.get("physical_offset", "unknown")
+        why = error.fields.get("why", error.message)
+        talk(
+            f"message {number} of queue {query.queue_id} is damaged (physical offset {place}): "
+            f"{why}; going on at {following}"
+        )
+        return int(following)
+
+    def failure(self) -> Failure:
+        """Return what ends a command that passed some over."""
+        noun = "message is" if self.count == 1 else "messages are"
+        text = f"{self.count} {noun} damaged and could not be read"
+        return Failure(text, EXIT_DAMAGED, "look at its store: pocketmq store verify ./store")
+
+
 def pages(
-    broker: Connection, query: PullQuery, count_max: int | None
+    broker: Connection, query: PullQuery, count_max: int | None, damaged: Damaged | None = None
 ) -> Iterator[list[StoredMessage]]:
     """Yield the messages of a queue page by page, up to its end or a count.
 
-    Errors   Failure for an offset behind the queue's end; ClientError
+    damaged   passes over what cannot be read; None: that is an error
+    Errors    Failure for an offset behind the queue's end; ClientError
     """
     client = broker.client
     pull = client.admin_pull if is_operators(query.topic) else client.pull
     left = count_max
     while left is None or left > 0:
         count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)
-        page = broker.ask(pull(replace(query, max_messages=count)))
+        try:
+            page = broker.ask(pull(replace(query, max_messages=count)))
+        except ClientError as error:
+            if damaged is None:
+                raise
+            query = replace(query, queue_offset=damaged.pass_over(query, error))
+            continue
         if page.status in OVER:
             return
         _check(query, page)

@@ -44,7 +44,7 @@ class Program(LazyGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(EXIT_INTERRUPTED)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, OSError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             failure = _failure_of(error)

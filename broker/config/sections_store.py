@@ -117,6 +117,11 @@ class StoreSection:
         "least used is closed for the next one.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
+    reserve_size_bytes: int = knob(
+        16 * MIB, "Set aside for a full disk, at most one commit-log file: queues, offsets and an "
+        "orderly stop then still have room; 0: nothing.",
+        upper=INT32_MAX,
+    )  # fmt: skip
     property_crc: bool = knob(
         False, "End each record with a CRC over all of it; costs 20 bytes.", "enabledAppendPropCRC"
     )

@@ -8,9 +8,10 @@ Source: DefaultMessageStore.start.
 import fcntl
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
-from broker.files.disk import FullDisk
+from broker.files.disk_errors import FullDisk
 from broker.model.errors import StoreLocked
 
 LOCK_CONTENT = b"lock"
@@ -40,7 +41,8 @@ class DirectoryLock:
                 if os.fstat(descriptor).st_size == 0:
                     os.write(descriptor, LOCK_CONTENT)
         except BaseException:
-            os.close(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
             raise
         self._descriptor = descriptor
 
@@ -53,8 +55,9 @@ class DirectoryLock:
     def release(self) -> None:
         """Give the lock back; once more is fine."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1
+            with suppress(OSError):  # Nothing was written that could be lost.
+                os.close(descriptor)
 
 
 def is_locked(path: Path) -> bool:

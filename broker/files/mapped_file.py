@@ -15,12 +15,13 @@ Source: DefaultMappedFile, ReferenceResource.
 
 import mmap
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 from broker.files.disk import Disk
 from broker.model.cold_read import ColdRead
-from broker.model.errors import Corruption
+from broker.model.errors import Corruption, ReadFailed, StoreFailed
 
 ALLOCATION_STEP: Final = 64 * 1024
 """Sparse files get blocks this far ahead of what is written."""
@@ -31,6 +32,7 @@ DIRECT_WRITE_MIN: Final = 32 * 1024
 FETCH_MIN: Final = 256 * 1024
 """Read at least, where something is cold: what is asked for next often lies behind it."""
 _PAGE: Final = mmap.PAGESIZE
+_PIECE_SIZE: Final = 1024 * 1024
 
 
 class Keeper(Protocol):
@@ -120,9 +122,9 @@ class MappedFile:
             try:
                 make_map = self._disk.map_read_only if read_only else self._disk.map
                 self._map = make_map(descriptor, self.size)
-            except ValueError as error:
+            except (ValueError, ReadFailed) as error:
                 self._disk.close(descriptor)
-                raise self._too_short(0) from error
+                raise error if isinstance(error, ReadFailed) else self._too_short(0) from error
             self.view = memoryview(self._map)
         self.descriptor = descriptor
         if self._keeper is not None:
@@ -284,6 +286,13 @@ class MappedFile:
                 self._disk.write_at(self.descriptor, position, zeros[: end - position])
             position = end
 
+    def renew(self, begin: int, end: int) -> None:
+        """Write bytes that are there once more and sync them; the file is open; blocks."""
+        for position in range(begin, end, _PIECE_SIZE):
+            size = min(_PIECE_SIZE, end - position)
+            self._disk.write_at(self.descriptor, position, self.read(position, size))
+        self.sync()
+
     def sync(self) -> None:
         """Make written bytes durable (see `Disk.sync`); another thread calls it on a held file."""
         if self.descriptor < 0:
@@ -328,16 +337,37 @@ class MappedFile:
             self._map.close()
             self._map = None
             self.view = memoryview(b"")
-        self._disk.close(self.descriptor)
-        self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1
+        self._disk.close(descriptor)
 
     def remove(self) -> None:
         """Take the name away, and close the file once nobody holds it."""
-        self.close()
-        self._disk.unlink(self.path)
+        try:
+            self.close()
+        finally:
+            self._disk.unlink(self.path)
+
+
+def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
+    """Hold all files, or none.
+
+    Errors   ReadFailed
+    """
+    held: list[MappedFile] = []
+    try:
+        for file in files:
+            held.append(file.hold())  # noqa: PERF401 - what is held is let go on an error
+    except BaseException:
+        let_go(held)
+        raise
+    return held
 
 
 def let_go(files: Iterable[MappedFile]) -> None:
-    """End one `hold` of each file."""
+    """End one `hold` of each file.
+
+    Effects  one that cannot be closed is a loss, of which the disk tells (`Disk.tell_failure`)
+    """
     for file in files:
-        file.let_go()
+        with suppress(StoreFailed):
+            file.let_go()

@@ -5,13 +5,15 @@
     min_offset                                                   max_offset
 
 Every file is named by the offset of its first byte. A file of another length, or a missing one in
-the middle, is an error that names it; a last file of length zero was never used and is removed.
+the middle, is an error that names it; a last file of length zero was never used and is removed. A
+power cut may leave one in the middle of a view: it goes, and what follows, to be built again.
 A row of which there are thousands has no maps (`is_mapped`).
 Source: MappedFileQueue.
 """
 
 from pathlib import Path
 
+from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.names import offset_file_name, offset_from_file_name
@@ -22,8 +24,8 @@ class MappedFileQueue:
     """The files of one directory, oldest first."""
 
     __slots__ = (
-        "_disk", "_is_mapped", "_keeper", "directory", "file_size", "files", "key_names",
-        "read_only",
+        "_disk", "_is_mapped", "_is_view", "_keeper", "directory", "file_size", "files",
+        "key_names", "read_only",
     )  # fmt: skip
 
     def __init__(
@@ -35,8 +37,10 @@ class MappedFileQueue:
         keeper: Keeper | None = None,
         *,
         is_mapped: bool = True,
+        is_view: bool = False,
     ) -> None:
         self._disk = disk
+        self._is_view = is_view
         self._is_mapped = is_mapped
         self._keeper = keeper
         self.directory = directory
@@ -65,17 +69,22 @@ class MappedFileQueue:
         names = self._disk.names(self.directory)
         for name in names:
             path = self.directory / name
-            if self._disk.is_directory(path):
-                continue
             base = offset_from_file_name(name)
+            if base is None and self._disk.is_directory(path):
+                continue
             if base is None:
                 raise NotAStore(path=str(path), why="a file of another name stands here")
             size = self._disk.file_size(path)
-            if size == 0 and name == names[-1]:
-                if not read_only:
-                    self._disk.unlink(path)
-                continue
+            if size == 0 and (self._is_view or name == names[-1]):
+                self._leave_out(names[names.index(name) :])
+                return
             self._add_found(path, base, size)
+
+    def _leave_out(self, names: list[str]) -> None:
+        """Remove a file that has no length yet, and those behind: they were never durable."""
+        for name in names if not self.read_only else ():
+            if offset_from_file_name(name) is not None:
+                self._disk.unlink(self.directory / name)
 
     def _add_found(self, path: Path, base: int, size: int) -> None:
         if size != self.file_size:
@@ -137,10 +146,11 @@ class MappedFileQueue:
         """Forget everything from a position on: later files are removed, bytes are not touched."""
         while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
             self.files.pop().remove()
+            if not self._is_view:  # A power cut must not bring back a file behind a missing one.
+                self._disk.sync_directory(self.directory)
         if self.files and position - self.files[-1].base < self.files[-1].wrote:
             self.files[-1].wrote = max(position - self.files[-1].base, 0)
 
     def close(self) -> None:
         """Unmap all files."""
-        for file in self.files:
-            file.close()
+        close_all(file.close for file in self.files)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from broker.files.disk import Disk
 from broker.format.names import BACKUP_SUFFIX
+from broker.model.errors import DiskFull, TableUnreadable
 
 DRAFT_SUFFIX = ".draft"
 
@@ -29,7 +30,7 @@ class TableFile:
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
         """Return the parsed current version, else the parsed previous one, None without both.
 
-        Errors   ValueError of `parse` when a version exists and none can be parsed
+        Errors   TableUnreadable: a version exists, and `parse` raises ValueError for all there are
         """
         failure: ValueError | None = None
         for path in (self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX)):
@@ -40,7 +41,7 @@ class TableFile:
             except ValueError as error:
                 failure = failure or error
         if failure is not None:
-            raise failure
+            raise TableUnreadable(path=str(self.path), why=str(failure)) from failure
         return None
 
     def write(self, content: bytes) -> None:
@@ -51,8 +52,12 @@ class TableFile:
         """
         self._disk.make_directory(self.path.parent)
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
-        self._disk.write_file(draft, content)
-        if self._disk.exists(self.path):
-            self._disk.rename(self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX))
-        self._disk.rename(draft, self.path)
+        try:
+            self._disk.write_file(draft, content)
+            if self._disk.exists(self.path):
+                self._disk.rename(self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX))
+            self._disk.rename(draft, self.path)
+        except DiskFull:  # A part of a draft would take room that is short already.
+            self._disk.unlink(draft)
+            raise
         self._disk.sync_directory(self.path.parent)

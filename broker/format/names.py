@@ -26,6 +26,8 @@ CONSUME_QUEUE_EXTENSION_DIRECTORY: Final = "consumequeue_ext"
 INDEX_DIRECTORY: Final = "index"
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"
+RESERVE_FILE: Final = "reserve"
+"""In it: bytes kept for a full disk."""
 REMOVED_QUEUES_FILE: Final = "removed.json"
 CHECKPOINT_FILE: Final = "checkpoint"
 ABORT_FILE: Final = "abort"
@@ -36,8 +38,10 @@ CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
 BACKUP_SUFFIX: Final = ".bak"
 
 OFFSET_DIGITS: Final = 20
+QUEUE_ID_MAX: Final = 2**31 - 1
 INDEX_NAME_FORMAT: Final = "%Y%m%d%H%M%S"
 
+_QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 _OFFSET_NAME = re.compile(r"[0-9]{20,}")
 _INDEX_NAME = re.compile(r"[0-9]{17}")
 
@@ -62,8 +66,8 @@ def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
 
 
 def queue_id_from_name(name: str) -> int | None:
-    """Return the queue id a directory name stands for, None when it is no number."""
-    return int(name) if name.isdecimal() and name.isascii() else None
+    """Return the queue id a directory name stands for, None when no queue is named so."""
+    return int(name) if _QUEUE_NAME.fullmatch(name) and int(name) <= QUEUE_ID_MAX else None
 
 
 def zone_from_name(name: str) -> tzinfo:

@@ -19,6 +19,24 @@ from typing import Any, Final
 
 INTEGER_MARK: Final = "\ue000"
 """Stands before a key that is an integer while the table is text; no name holds it."""
+GROUP_DEFAULTS: Final[dict[str, Any]] = {
+    "attributes": {},
+    "brokerId": 0,
+    "consumeBroadcastEnable": True,
+    "consumeEnable": True,
+    "consumeFromMinEnable": True,
+    "consumeMessageOrderly": False,
+    "consumeTimeoutMinute": 15,
+    "groupName": "",
+    "groupRetryPolicy": {"type": "CUSTOMIZED"},
+    "groupSysFlag": 0,
+    "notifyConsumerIdsChangedEnable": True,
+    "retryMaxTimes": 16,
+    "retryQueueNums": 1,
+    "whichBrokerWhenConsumeSlowly": 1,
+}
+"""A row of subscriptionGroup.json as RocketMQ makes one (SubscriptionGroupConfig)."""
+_MARKED = re.compile(f"{INTEGER_MARK}-?[0-9]+")
 _MARKED_KEY = re.compile(f'"{INTEGER_MARK}(-?[0-9]+)":')
 _STRING_OR_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(\s*:)')
 
@@ -45,6 +63,48 @@ def decode_table(content: bytes) -> dict[str, Any]:
     return table
 
 
+def decode_rows(content: bytes, member: str) -> dict[str, Any]:
+    """Return the table of a text that has rows under a member, or no such member.
+
+    Errors   ValueError when the text is no JSON object, or the member no object of objects
+    """
+    table = decode_table(content)
+    rows = table.get(member, {})
+    if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
+        raise ValueError(f"{member} is no table of rows")
+    version = table.get("dataVersion")
+    if not isinstance(version, dict) or not all(isinstance(n, int) for n in version.values()):
+        table.pop("dataVersion", None)  # Counting begins anew.
+    return table
+
+
+def read_number(value: Any, upper: int) -> int:
+    """Return a number of a row, clamped to [0, upper]; 0 for what is none."""
+    return min(max(value, 0), upper) if isinstance(value, int) else 0
+
+
+def read_texts(value: Any) -> dict[str, str]:
+    """Return the pairs of texts of a member; whatever else stands there is left out."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {k: v for k, v in pairs if isinstance(k, str) and isinstance(v, str)}
+
+
+def topic_row(
+    topic: str, queue_count: int, permission: int, attributes: dict[str, str]
+) -> dict[str, Any]:
+    """Return a topic as topics.json has it (TopicConfig)."""
+    return {
+        "attributes": attributes,
+        "order": False,
+        "perm": permission,
+        "readQueueNums": queue_count,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": topic,
+        "topicSysFlag": 0,
+        "writeQueueNums": queue_count,
+    }
+
+
 def _mark_keys(value: Any) -> Any:
     if isinstance(value, list):
         return [_mark_keys(element) for element in value]
@@ -63,5 +123,5 @@ def _mark_key(match: re.Match[str]) -> str:
 
 
 def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    mark = INTEGER_MARK
-    return {int(key[1:]) if key.startswith(mark) else key: value for key, value in pairs}
+    is_marked = _MARKED.fullmatch
+    return {int(key[1:]) if is_marked(key) else key: value for key, value in pairs}

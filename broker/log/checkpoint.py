@@ -56,5 +56,5 @@ class Checkpoint:
     def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
-            self._disk.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1
+            self._disk.close(descriptor)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
@@ -87,7 +88,7 @@ class CommitLog:
 
     __slots__ = (
         "_committed", "_disk", "_full", "_last", "_spare", "_staged", "_warm", "appended", "files",
-        "flushed", "pool", "property_crc",
+        "flushed", "pool", "property_crc", "property_crc_from",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +111,8 @@ class CommitLog:
         self._committed = 0
         self.property_crc = property_crc
         """Whether records end with a CRC over all of them."""
+        self.property_crc_from: int | None = None
+        """Physical offset from which on every record does, None where none need."""
         self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
@@ -324,8 +327,9 @@ class CommitLog:
 
     def adopt_end(self, end: int) -> None:
         """Start appending at an offset that recovery found, everything before it being durable."""
-        self.files.cut(end)
-        last = self.files.file_at(end - 1) if self.files.files and end else None
+        self.files.cut(end + 1)
+        # An empty file that follows on a BLANK stays: without it the log would end before that.
+        last = self.files.file_at(end) or self.files.file_at(end - 1)
         if last is None and self.files.files:
             last = self.files.files[0]
         self._write_to(last)
@@ -348,6 +352,17 @@ class CommitLog:
             file.sync()
         self.adopt_end(physical_offset)
 
+    def renew(self, begin: int) -> None:
+        """Write what lies behind an offset once more and make it durable; blocks.
+
+        An earlier life may have ended before it was synced, or because it could not be: bytes that
+        a failed sync lost are still to be seen, count as written, and no later sync brings them to
+        the disk.
+        """
+        for file in self.files.files:
+            if file.base + file.size > begin and file.wrote:
+                file.open().renew(max(begin - file.base, 0), file.wrote)
+
     def dirty_files(self, upto: int) -> list[MappedFile]:
         """Return the files with bytes between `flushed` and an offset, oldest first."""
         size = self.files.file_size
@@ -355,12 +370,10 @@ class CommitLog:
 
     def close(self) -> None:
         """Unmap all files and remove a spare one that was never used."""
-        if self._spare is not None:
-            self._spare.remove()
-            self._spare = None
+        spare, self._spare = self._spare, None
         self._write_to(None)
         for file in self.take_full():
             file.let_go()
         for file in [*self._staged]:
             self._unstage(file)
-        self.files.close()
+        close_all([self.files.close, *([spare.remove] if spare is not None else [])])

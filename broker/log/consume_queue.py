@@ -12,8 +12,11 @@ Source: ConsumeQueue.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from numpy.typing import NDArray
+
+from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
@@ -23,28 +26,29 @@ from broker.format.consume_unit import (
     UNIT,
     UNIT_SIZE,
     first_file_position,
-    valid_unit_count,
 )
 from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
+from broker.log.queue_end import first_doubtful, written_end
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import FILL_UNITS, QueueUnits
 from broker.model.errors import DiskFull
 from broker.model.message import DispatchEntry
 
+Units = NDArray[Any]
+"""Elements are as on disk (UNIT_TYPE)."""
 Gaps = Iterable[tuple[int, int]]
 """Where records were taken out of the log, as [begin, end); iterated more than once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
-_FILES_READ: Final = 3
-"""Files a start reads unit by unit: a power cut may keep a page and lose one before it."""
+_NOT_ASKED: Final = -1
 
 
 class ConsumeQueue(QueueUnits):
     """The units of one queue."""
 
     __slots__ = (
-        "_min_place", "extension", "extension_failures", "flushed", "max_physical_offset",
-        "min_offset", "queue_id", "topic", "writes_extension",
+        "_min_asked", "_min_place", "extension", "extension_failures", "flushed",
+        "max_physical_offset", "min_offset", "queue_id", "topic", "writes_extension",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +63,9 @@ class ConsumeQueue(QueueUnits):
         extension: QueueExtension | None = None,
     ) -> None:
         super().__init__(
-            MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False)
+            MappedFileQueue(
+                disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
+            )
         )
         self.extension = extension
         """What the units' addresses lead to, None where this queue has none."""
@@ -72,6 +78,8 @@ class ConsumeQueue(QueueUnits):
         self.min_offset = 0
         self._min_place = 0
         """Where the record of `min_offset` lies, as far as known."""
+        self._min_asked = _NOT_ASKED
+        """The log's minimum that `min_offset` was looked for with."""
         self.max_physical_offset = 0
         """End of the last record that has a unit here."""
         self.flushed = 0
@@ -100,6 +108,21 @@ class ConsumeQueue(QueueUnits):
             return
         for entry in entries:
             self.put(entry[0], entry[1], entry[2], entry[6], gaps=gaps, store_timestamp_ms=entry[3])
+
+    def put_row(self, queue_offset: int, units: Units) -> bool:
+        """Take units of messages that follow on each other and on the last one.
+
+        Shape    elements are UNIT_TYPE, in the byte order of the disk
+        Returns  False where they do not, nothing was done: they are to be `put` one by one
+        Errors   DiskFull, AllocationFailed
+        """
+        expected = self.max_offset
+        last_end = self.max_physical_offset
+        if not expected or queue_offset != expected or units["physical_offset"][0] < last_end:
+            return False
+        self._append(units.tobytes())
+        self.max_physical_offset = int(units["physical_offset"][-1]) + int(units["size"][-1])
+        return True
 
     def put(
         self,
@@ -206,17 +229,21 @@ class ConsumeQueue(QueueUnits):
         return tags_code if found is None else found
 
     # -- opening, cutting ----------------------------------------------------------------------
-    def load(self, *, read_only: bool = False) -> None:
+    def load(self, *, read_only: bool = False, believed_upto: int = 0) -> None:
         """Find the files and where their units end.
 
-        Effects  files behind the first unit that holds nothing are left out
+        believed_upto   physical offset below which every record's unit is durable, 0: not known
+        Effects  files behind the first unit that holds nothing are left out; so are those of a
+                 queue without a message, whose first one was lost behind the units before it
         Source   ConsumeQueue.recover
         """
         self.files.load(read_only=read_only)
         self._front = 0
-        self._find_end(read_only)
-        self.flushed = self.files.max_offset
+        self._find_end(read_only, believed_upto)
         self.max_physical_offset = self._last_end()
+        while not self.max_physical_offset and self.files.files and not read_only:
+            self._drop_last(read_only)
+        self.flushed = self.files.max_offset
         if self.extension is not None:
             self.extension.load(read_only=read_only)
             if not read_only:
@@ -225,16 +252,18 @@ class ConsumeQueue(QueueUnits):
     def _cut_extension(self) -> None:
         """Let the extension end with the last unit that leads there."""
         assert self.extension is not None
-        last = self.unit(self.message_before(self.max_offset))
+        last = self.message_unit_before(self.max_offset)[1]
         self.extension.cut(last[2] if last is not None and is_address(last[2]) else None)
 
-    def _find_end(self, read_only: bool) -> None:
+    def _find_end(self, read_only: bool, believed_upto: int) -> None:
         files = self.files.files
-        number = max(len(files) - _FILES_READ, 0)
+        number = first_doubtful(files, believed_upto, read_only=read_only)
         while number < len(files):
             file = files[number].open(read_only=read_only)
-            units = file.read(0, -(-file.data_end() // UNIT_SIZE) * UNIT_SIZE)
-            file.wrote = valid_unit_count(units) * UNIT_SIZE
+            file.wrote, has_more = written_end(file, believed_upto)
+            if has_more and not read_only:
+                file.zero_from(file.wrote)
+                file.sync()
             if file.is_full:
                 number += 1
                 continue
@@ -255,18 +284,26 @@ class ConsumeQueue(QueueUnits):
 
     def _end_before(self, queue_offset: int) -> int:
         """Return the end of the last record whose unit lies before a queue offset, else 0."""
-        last = self.unit(self.message_before(queue_offset))
+        last = self.message_unit_before(queue_offset)[1]
         return 0 if last is None else last[0] + last[1]
 
     def end_below(self, physical_offset: int) -> int:
         """Return the end of the last record that starts below an offset and has a unit, else 0."""
+        if self.max_physical_offset <= physical_offset:
+            return self.max_physical_offset
         return self._end_before(self.first_at_or_behind(physical_offset))
 
-    def truncate(self, physical_offset: int) -> None:
-        """Drop the units of records at or behind a physical offset, and zero them."""
+    def truncate(self, physical_offset: int) -> MappedFile | None:
+        """Drop the units of records at or behind a physical offset, and zero them.
+
+        Returns  the file that was zeroed: whoever calls syncs it before a checkpoint is written
+        """
+        if self.max_physical_offset <= physical_offset:
+            return None
         keep = self.first_at_or_behind(physical_offset)
         if keep * UNIT_SIZE >= self.files.max_offset:
-            return
+            return None
+        last = None
         self.files.cut(keep * UNIT_SIZE)
         if self.files.files and not self.files.files[-1].wrote:
             self.files.files.pop().remove()
@@ -276,20 +313,24 @@ class ConsumeQueue(QueueUnits):
         if self.files.files:
             last = self.files.files[-1].open()
             last.zero_from(last.wrote)
-            last.sync()
         self._front = min(self._front, self.max_offset)
+        self._min_asked = _NOT_ASKED
         self.flushed = min(self.flushed, self.files.max_offset)
         self.max_physical_offset = self._last_end()
         if self.extension is not None:
             self._cut_extension()
+        return last
 
     def correct_min(self, min_physical_offset: int) -> None:
         """Set `min_offset` to the first unit whose record the log still holds.
 
+        Cost     one look into the queue while its first unit is the one, none when asked again
         Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; here they are skipped
         """
-        self.min_offset = self.first_at_or_behind(min_physical_offset)
-        first = self.unit(self.min_offset)
+        if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
+            return
+        self.min_offset, first = self.first_from_front(min_physical_offset)
+        self._min_asked = min_physical_offset
         self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
 
     def trim(self, min_physical_offset: int) -> list[MappedFile]:
@@ -326,9 +367,8 @@ class ConsumeQueue(QueueUnits):
 
     def close(self) -> None:
         """Unmap all files."""
-        self.files.close()
-        if self.extension is not None:
-            self.extension.files.close()
+        extension = [] if self.extension is None else [self.extension.files.close]
+        close_all([self.files.close, *extension])
 
     def remove(self) -> list[MappedFile]:
         """Take all files out of the queue; returns them, to be removed."""

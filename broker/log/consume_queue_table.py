@@ -3,26 +3,38 @@
     consumequeue/TOPIC/QUEUE/FILE
 
 Queues come into being with their first record. Prepared and rolled-back records have none; those
-of the quarantine topic tell where a repair took messages out of the log.
+of the quarantine topic tell where a repair took messages out of the log. Records that name no
+topic or no queue, in a log that is not ours or is damaged, have none either.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
-from broker.format.consume_unit import round_file_size
+from broker.format.consume_unit import UNIT_TYPE, round_file_size
 from broker.format.names import offset_from_file_name, queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_extension import QueueExtension
-from broker.model.errors import IllegalTopic, StoreGap
+from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
 from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE, DispatchEntry
 from broker.model.offsets import QueueKey
 from broker.model.stats import Gauge
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.model.topic_names import check_topic
+
+Numbers = NDArray[np.int64]
+Units = NDArray[Any]
+FILES_APART_MAX: Final = 64
+"""Dirty files beyond which the whole file system is synced by one call."""
+UNIT_NAMES: Final = UNIT_TYPE.names or ()
 
 
 class Extension(NamedTuple):
@@ -44,7 +56,7 @@ class ConsumeQueueTable:
 
     __slots__ = (
         "_disk", "_extension", "_file_size", "_gaps", "_held", "_keeper", "damaged", "directory",
-        "dirty", "extension_failures", "name", "queues", "removed", "stats",
+        "dirty", "extension_failures", "has_unsynced_cuts", "name", "queues", "removed", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -63,9 +75,12 @@ class ConsumeQueueTable:
         self.name = "consume queues"
         self.queues: dict[QueueKey, ConsumeQueue] = {}
         self.damaged: set[QueueKey] = set()
-        """Queues that miss a file in the middle; found by `load`."""
+        """Queues that miss a file in the middle, or have one cut short; found by `load`."""
         self.dirty: set[QueueKey] = set()
         """Queues that took a record since they were flushed; whoever flushes takes them out."""
+        self.has_unsynced_cuts = False
+        """Whether zeros behind the ends of queues are not durable yet: before the next checkpoint
+        the whole file system is synced, else units that were cut might come back below it."""
         self.removed: dict[QueueKey, int] = {}
         """Queue offsets below which messages of removed topics stay out."""
         self.extension_failures = 0
@@ -90,27 +105,43 @@ class ConsumeQueueTable:
         """Return `durable_offset` as `truncate` would leave it."""
         return max((queue.end_below(physical_offset) for queue in self.queues.values()), default=0)
 
-    def load(self, *, read_only: bool = False) -> None:
+    def load(
+        self, *, read_only: bool = False, believed_upto: int = 0, knows_size: bool = False
+    ) -> None:
         """Find all queues; names that are no topic or no queue id are passed over.
 
-        Errors   NotAStore, WrongFileSize
+        believed_upto   as in `ConsumeQueue.load`
+        knows_size      a file of another length is damaged, not of another geometry
+        Errors   NotAStore; WrongFileSize unless the size is known
         """
+        root, _, is_written = self._extension
+        if root is not None and not is_written and not self._disk.exists(root):
+            self._extension = NO_EXTENSION
         for topic in self._disk.names(self.directory):
-            for name in self._disk.names(self.directory / topic) if _is_topic(topic) else ():
+            directory = self.directory / topic
+            for name in self._disk.names(directory) if _is_topic(topic) else ():
                 queue_id = queue_id_from_name(name)
                 if queue_id is not None:
-                    self._load_queue(topic, queue_id, read_only)
+                    queue = self._open(topic, queue_id, directory / str(queue_id))
+                    self._load_queue(queue, read_only, believed_upto, knows_size)
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
-            del self.queues[key]
+            if key not in self.damaged:
+                del self.queues[key]
 
-    def _load_queue(self, topic: str, queue_id: int, read_only: bool) -> None:
+    def _load_queue(
+        self, queue: ConsumeQueue, read_only: bool, believed_upto: int, knows_size: bool
+    ) -> None:
         try:
-            self._open(topic, queue_id).load(read_only=read_only)
-        except StoreGap:
-            self.damaged.add((topic, queue_id))
+            queue.load(read_only=read_only, believed_upto=believed_upto)
+        except (StoreGap, WrongFileSize) as error:
+            if isinstance(error, WrongFileSize) and not knows_size:
+                raise
+            self.damaged.add((queue.topic, queue.queue_id))
 
-    def _open(self, topic: str, queue_id: int) -> ConsumeQueue:
-        directory = queue_directory(self.directory, topic, queue_id)
+    def _open_new(self, topic: str, queue_id: int) -> ConsumeQueue:
+        return self._open(topic, queue_id, queue_directory(self.directory, topic, queue_id))
+
+    def _open(self, topic: str, queue_id: int, directory: Path) -> ConsumeQueue:
         queue = ConsumeQueue(
             self._disk,
             directory,
@@ -156,11 +187,13 @@ class ConsumeQueueTable:
                 continue
             group = groups.get(key)
             if group is None:
+                if key not in self.queues and not _may_have_queue(key):
+                    continue
                 groups[key] = [entry]
             else:
                 group.append(entry)
         for key, group in groups.items():
-            queue = self.queues.get(key) or self._open(*key)
+            queue = self.queues.get(key) or self._open_new(*key)
             self.dirty.add(key)
             queue.put_all(group, self._gaps.items())
             if queue.extension_failures:
@@ -168,32 +201,94 @@ class ConsumeQueueTable:
                 queue.extension_failures = 0
         self._held = []
 
+    @property
+    def writes_extension(self) -> bool:
+        """Whether units of new messages lead to an extension: those are put one by one."""
+        return self._extension.is_written
+
+    def apply_units(
+        self, keys: Sequence[QueueKey], queue: Numbers, queue_offset: Numbers, units: Units
+    ) -> None:
+        """Give units in log order to their queues: `apply` by column, for a start.
+
+        Shape    queue is of places in `keys`, queue_offset of the units' ordinals
+        Errors   DiskFull, AllocationFailed: some were taken; the same again goes on
+        Cost     about 6 µs for each queue, 0.1 µs a unit
+        """
+        order = np.argsort(queue, kind="stable")
+        queue, queue_offset = queue[order], queue_offset[order]
+        units = units[order].astype(UNIT_TYPE, copy=False)  # Joined arrays have another byte order.
+        begins = np.flatnonzero(np.diff(queue, prepend=-1))
+        breaks = np.flatnonzero(np.diff(queue_offset) != 1) + 1
+        odd = set(np.searchsorted(begins, np.setdiff1d(breaks, begins), side="right").tolist())
+        edges = [*begins.tolist(), len(queue)]
+        for number, (begin, end) in enumerate(pairwise(edges), 1):
+            key = keys[queue[begin]]
+            if key not in self.queues and not _may_have_queue(key):
+                continue
+            target = self.queues.get(key) or self._open_new(*key)
+            self.dirty.add(key)
+            first = int(queue_offset[begin])
+            lowest = self.removed.get(key, 0)
+            is_row = number not in odd and first >= lowest
+            if is_row and not target.max_offset:  # The first message makes the queue.
+                part = slice(begin, begin + 1)
+                self._put_apart(target, lowest, queue_offset[part], units[part])
+                begin, first = begin + 1, first + 1
+            if begin < end and not (is_row and target.put_row(first, units[begin:end])):
+                self._put_apart(target, lowest, queue_offset[begin:end], units[begin:end])
+
+    def _put_apart(
+        self, queue: ConsumeQueue, lowest: int, queue_offset: Numbers, units: Units
+    ) -> None:
+        columns = (units[name].tolist() for name in UNIT_NAMES)
+        for ordinal, place, size, code in zip(queue_offset.tolist(), *columns, strict=True):
+            if ordinal >= lowest:
+                queue.put(place, size, code, ordinal, self._gaps.items())
+
+    def note_gaps(self, gaps: Iterable[tuple[int, int]]) -> None:
+        """Know places of quarantine records, [begin, end), where messages were taken out."""
+        self._gaps.update(gaps)
+
     def remove(self, keys: set[QueueKey]) -> None:
         """Remove queues with their files: they are to be built again."""
-        for key in keys & self.queues.keys():
+        for key in sorted(keys & self.queues.keys()):
             queue = self.queues.pop(key)
             self.dirty.discard(key)
             for file in queue.remove():
                 file.remove()
-            directory = queue.files.directory
-            for name in self._disk.names(directory):  # Files behind a gap were never loaded.
-                if offset_from_file_name(name) is not None:
-                    self._disk.unlink(directory / name)
+            self._unlink_files(queue.files.directory)
+            if queue.extension is not None:
+                self._unlink_files(queue.extension.files.directory)
+
+    def _unlink_files(self, directory: Path) -> None:
+        """Remove what is left of a queue: files behind a gap were never loaded."""
+        for name in self._disk.names(directory):
+            if offset_from_file_name(name) is not None:
+                self._disk.unlink(directory / name)
 
     def take(self, keys: set[QueueKey]) -> list[MappedFile]:
         """Take queues out of the table; returns their files, to be removed."""
         gone: list[MappedFile] = []
-        for key in keys & self.queues.keys():
+        for key in sorted(keys & self.queues.keys()):
             self.dirty.discard(key)
             gone += self.queues.pop(key).remove()
         return gone
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Drop the units of records at or behind a physical offset in every queue."""
+        """Drop the units of records at or behind a physical offset in every queue.
+
+        Effects  cuts of many queues are left to the next checkpoint: `has_unsynced_cuts`
+        """
         del time_of  # Units carry no time.
         self._held.clear()
-        for queue in self.queues.values():
-            queue.truncate(physical_offset)
+        cut = [queue.truncate(physical_offset) for queue in self.queues.values()]
+        files = [file for file in cut if file is not None]
+        if len(files) > FILES_APART_MAX:
+            self.has_unsynced_cuts = True
+        else:
+            for file in files:
+                file.sync()
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
             del self.queues[key]
 
@@ -205,15 +300,29 @@ class ConsumeQueueTable:
     def flush(self) -> None:
         """Make all units durable; blocks."""
         self.dirty.clear()
-        for queue in self.queues.values():
-            for file in queue.dirty_files():
+        files = [file for queue in self.queues.values() for file in queue.dirty_files()]
+        if len(files) > FILES_APART_MAX or self.has_unsynced_cuts:
+            self._disk.sync_all(self.directory)
+            self.has_unsynced_cuts = False
+        else:
+            for file in files:
                 file.sync()
+        for queue in self.queues.values():
             queue.count_as_flushed()
+
+    @property
+    def has_much_to_sync(self) -> bool:
+        """Whether syncing takes so long that a start does not wait for it."""
+        return self.has_unsynced_cuts or len(self.dirty) > FILES_APART_MAX
 
     def close(self) -> None:
         """Unmap all files."""
-        for queue in self.queues.values():
-            queue.close()
+        close_all(queue.close for queue in self.queues.values())
+
+
+def _may_have_queue(key: QueueKey) -> bool:
+    """Return whether a record of the log names a queue; of others nothing is made on disk."""
+    return _is_topic(key[0]) and queue_id_from_name(str(key[1])) is not None
 
 
 def _is_topic(name: str) -> bool:

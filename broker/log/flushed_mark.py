@@ -1,13 +1,17 @@
 """`pocketmq/watermark`: up to where the log was durable for certain.
 
-Two slots of 4096 bytes, written in turn:
+Two slots of 4096 bytes:
    0   8  sequence        rises with every write; the valid slot with the higher one counts
    8   8  flushed_upto    physical offset below which every byte was synced
   16  48  checkpoint      the checkpoint's bytes at that time
   64   4  crc             CRC-32 of the 64 bytes before
 
-If the checkpoint differs from the copy, another broker wrote here since: the mark is void.
+If the checkpoint differs from both copies, another broker wrote here since: the mark is void.
 Recovery needs it to tell a torn tail (above) from damage (below).
+
+A slot that was synced stays as it is until the other one has been synced, so that a power cut
+always leaves a mark. A new checkpoint is announced before it is saved: one slot then has the copy
+of the old checkpoint, the other that of the new one, until `settle`.
 """
 
 import zlib
@@ -32,7 +36,8 @@ class FlushedMark:
     """The mark of one store."""
 
     __slots__ = (
-        "_descriptor", "_disk", "_is_allocated", "_path", "_sequence", "checkpoint", "flushed_upto",
+        "_descriptor", "_disk", "_found", "_is_allocated", "_is_announced", "_kept", "_path",
+        "_sequence", "_written", "checkpoint", "flushed_upto",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, own_directory: Path) -> None:
@@ -40,7 +45,13 @@ class FlushedMark:
         self._path = own_directory / MARK_FILE
         self._descriptor = -1
         self._is_allocated = False
+        self._is_announced = False
         self._sequence = 0
+        self._kept = 0
+        """The slot that is not to be written to: it is durable."""
+        self._written: int | None = None
+        """The slot that the next sync makes durable."""
+        self._found: list[tuple[int, int, int, bytes]] = []
         self.checkpoint = b""
         self.flushed_upto = 0
 
@@ -54,45 +65,83 @@ class FlushedMark:
             return
         self._descriptor = self._disk.open(self._path)
         for slot in (0, 1):
-            self._consider(self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size))
+            self._consider(slot, self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size))
+        self._found.sort(reverse=True)
+        if self._found:
+            self._adopt(*self._found[0])
 
-    def _consider(self, content: bytes) -> None:
+    def _consider(self, slot: int, content: bytes) -> None:
         if len(content) < MARK.size:
             return
         sequence, flushed_upto, checkpoint, crc = MARK.struct.unpack(content)
-        if crc == zlib.crc32(content[:_CRC_POSITION]) and sequence > self._sequence:
-            self._sequence = sequence
-            self.flushed_upto = flushed_upto
-            self.checkpoint = checkpoint
+        if crc == zlib.crc32(content[:_CRC_POSITION]) and sequence > 0:
+            self._found.append((sequence, slot, flushed_upto, checkpoint))
+
+    def _adopt(self, sequence: int, slot: int, flushed_upto: int, checkpoint: bytes) -> None:
+        self._sequence = max(self._sequence, sequence)
+        self._kept = slot
+        self.flushed_upto = flushed_upto
+        self.checkpoint = checkpoint
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
-        """Return the mark, None when there is none or another broker wrote since."""
-        if not self._sequence or self.checkpoint != checkpoint:
-            return None
-        return self.flushed_upto
+        """Return the mark, None when there is none or another broker wrote since.
+
+        Effects  the newest found slot with this checkpoint is the one that counts from here on
+        """
+        if self._sequence and self.checkpoint == checkpoint:
+            return self.flushed_upto
+        for found in self._found:
+            if found[3] == checkpoint:
+                self._adopt(*found)
+                return self.flushed_upto
+        return None
 
     def write(self, flushed_upto: int, checkpoint: bytes) -> None:
         """Set the mark; durable with the next `sync`. An older mark is safe, a younger never is.
 
+        Effects  none on disk while a checkpoint is announced
         Errors   DiskFull, AllocationFailed, before the first mark only
         """
+        self.flushed_upto = flushed_upto
+        if self._is_announced:
+            return
         if not self._is_allocated:
             self._disk.allocate(self._descriptor, 0, 2 * SLOT_SIZE, self._path)
             self._is_allocated = True
         self._sequence += 1
         content = MARK.struct.pack(self._sequence, flushed_upto, checkpoint, 0)[:_CRC_POSITION]
         content += zlib.crc32(content).to_bytes(4)
-        slot = self._sequence % 2
+        self._written = slot = 1 - self._kept
         self._disk.write_at(self._descriptor, slot * SLOT_SIZE, content)
-        self.flushed_upto = flushed_upto
+        self._found = []
         self.checkpoint = checkpoint
 
+    def announce(self, checkpoint: bytes) -> None:
+        """Set the mark beside a checkpoint that is about to be saved, after the next `sync`.
+
+        Effects  `write` remembers until `settle`: the mark beside the old checkpoint has to stay
+        Errors   those of `write`
+        """
+        self.write(self.flushed_upto, checkpoint)
+        self._is_announced = True
+
+    def settle(self) -> None:
+        """Know that the announced checkpoint was saved.
+
+        Errors   those of `write`
+        """
+        self._is_announced = False
+        self.write(self.flushed_upto, self.checkpoint)
+
     def sync(self) -> None:
-        """Make the mark durable; blocks."""
+        """Make the mark durable; blocks. Another thread may `write` meanwhile."""
+        slot, self._written = self._written, None
         self._disk.sync(self._descriptor)
+        if slot is not None:
+            self._kept = slot
 
     def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
-            self._disk.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1
+            self._disk.close(descriptor)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.format.index_layout import (
     IndexGeometry,
@@ -43,7 +44,8 @@ _KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
 class Candidate(NamedTuple):
     """A place where a key may be: the hash agrees, the key has not been looked at.
 
-    file_name and number tell where to go on; is_match is False for a step over another key.
+    file_name and number tell where to go on; is_match is False for a step over another key. A
+    physical offset of BROKEN (log/index_file.py) ends the chain of one file, which is damaged.
     """
 
     file_name: str
@@ -56,8 +58,8 @@ class HashIndex:
     """All index files of a store, oldest first."""
 
     __slots__ = (
-        "_disk", "_held", "directory", "entries_put", "files", "geometry", "name", "sealed_time",
-        "skipped", "stats", "style", "zone",
+        "_disk", "_held", "directory", "entries_put", "files", "geometry", "is_damaged", "name",
+        "sealed_time", "skipped", "stats", "style", "zone",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,8 @@ class HashIndex:
         self.name = "index"
         self.files: list[IndexFile] = []
         self._held: list[tuple[Numbers, Numbers, Numbers]] = []
+        self.is_damaged = False
+        """Whether `load` removed a file that was cut short: the index lacks entries."""
         self.sealed_time = 0
         """End time of the last file that was flushed when full, ms; 0 before the first."""
         self.entries_put = Counter("pocketmq_index_entries_total", "Entries put into the index.")
@@ -101,16 +105,25 @@ class HashIndex:
                 return file.header.end_physical_offset + 1
         return 0
 
-    def load(self, *, read_only: bool = False) -> None:
-        """Find all files; names that are no index file's are passed over.
+    def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
+        """Find all files; names that are no index file's are passed over, empty files removed.
 
-        Errors   WrongFileSize
+        knows_size   a file of another length is damaged, not of another geometry: it goes
+        Errors   WrongFileSize unless the size is known
         """
         for name in self._disk.names(self.directory):
             path = self.directory / name
             if not is_index_file_name(name):
                 continue
             size = self._disk.file_size(path)
+            if not size:  # A crash came between its name and its length.
+                if not read_only:
+                    self._disk.unlink(path)
+                continue
+            if size != self.geometry.file_size and knows_size and not read_only:
+                self._disk.unlink(path)
+                self.is_damaged = True
+                continue
             if size != self.geometry.file_size:
                 raise WrongFileSize(
                     path=str(path),
@@ -138,6 +151,15 @@ class HashIndex:
             columns = _columns(wanted, self.style)
             if len(columns[0]):
                 self._held.append(columns)
+        self._put_held()
+
+    def put_columns(self, hashes: Numbers, physical_offsets: Numbers, times_ms: Numbers) -> None:
+        """Add entries in log order, whose keys were hashed already; see `apply`.
+
+        Shape    three arrays of one length; no record lies before the last one indexed
+        Errors   DiskFull, AllocationFailed
+        """
+        self._held.append((hashes, physical_offsets, times_ms))
         self._put_held()
 
     def _put_held(self) -> None:
@@ -171,6 +193,16 @@ class HashIndex:
             self.files.pop().remove()
         if self.files:
             self.files[-1].undo_from(physical_offset, time_of)
+
+    def mend(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+        """After a crash: keep the entries of records below an offset, which were durable.
+
+        What a power cut left of the others is taken out; they are dispatched again.
+        """
+        while self.files and not self.files[-1].begins_below(physical_offset):
+            self.files.pop().remove()
+        if self.files:
+            self.files[-1].mend(physical_offset, time_of)
 
     def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
         """Return `durable_offset` as `drop_doubtful`, then `truncate` would leave it."""
@@ -259,8 +291,7 @@ class HashIndex:
 
     def close(self) -> None:
         """Unmap all files."""
-        for file in self.files:
-            file.close()
+        close_all(file.close for file in self.files)
 
 
 def _columns(entries: list[DispatchEntry], style: str) -> tuple[Numbers, Numbers, Numbers]:

@@ -35,7 +35,7 @@ class QueueExtension:
         self, disk: Disk, directory: Path, file_size_bytes: int, keeper: Keeper | None = None
     ) -> None:
         self.files = MappedFileQueue(
-            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False
+            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
         self.flushed = 0
         """Byte up to which units are durable."""

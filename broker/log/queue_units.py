@@ -10,12 +10,16 @@ Source: ConsumeQueue.
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from broker.files.mapped_file import MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
-from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZE
+from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZE, UNIT_TYPE
 
 HOT_SIZE: Final = 64 * 1024
 """Bytes at the end of a queue that are in memory: they were written last."""
+TAIL_UNITS: Final = 64
+"""Units at the end that a search looks at first: what is looked for is mostly new."""
 FILL_UNITS: Final = 4096
 """Pre-blank units written, or looked at, in one piece."""
 
@@ -81,19 +85,41 @@ class QueueUnits:
         """Return the queue offset of the first unit whose record is not before an offset.
 
         Pre-blank units count as before everything. Returns max_offset when there is none.
-        Cost     some 20 looks; once after a start all pre-blank units at the front are read
+        Cost     one look where it is among the last units, else some 20; once after a start all
+                 pre-blank units at the front are read
         """
+        found = self._in_tail(physical_offset)
+        if found is not None:
+            return found
         found = self._search(physical_offset, self.max_offset)
         while True:
             # Pre-blank units between messages may have led the search to their right.
-            before = self.message_before(found)
-            unit = self.unit(before)
+            before, unit = self.message_unit_before(found)
             if unit is None:
                 self._front = max(self._front, min(found, self.max_offset))
                 return found
             if unit[0] < physical_offset:
                 return found
             found = self._search(physical_offset, before)
+
+    def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
+        """Return the same and that unit; one look where it is the first one."""
+        found = self._lowest
+        unit = self.unit(found)
+        if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:
+            return found, unit
+        found = self.first_at_or_behind(physical_offset)
+        return found, self.unit(found)
+
+    def _in_tail(self, physical_offset: int) -> int | None:
+        """Return the same where some of the last units lead below the offset, else None."""
+        begin = max(self.max_offset - TAIL_UNITS, self._lowest)
+        units = np.frombuffer(self.units(begin, TAIL_UNITS), dtype=UNIT_TYPE)
+        is_message = units["size"] != PRE_BLANK_SIZE
+        is_behind = is_message & (units["physical_offset"] >= physical_offset)
+        if not (is_message & ~is_behind).any():
+            return None
+        return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
 
     def _search(self, physical_offset: int, upper: int) -> int:
         """Return where units before an offset go over into others, looking below `upper`."""
@@ -114,6 +140,10 @@ class QueueUnits:
 
     def message_before(self, queue_offset: int) -> int:
         """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
+        return self.message_unit_before(queue_offset)[0]
+
+    def message_unit_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
+        """Return (queue offset, unit) of the same, (-1, None) without one."""
         end, count = queue_offset, 1
         while end > self._lowest:
             begin = max(self._lowest, end - count)
@@ -122,6 +152,6 @@ class QueueUnits:
                 number = end - begin - 1
                 while units[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] == PRE_BLANK:
                     number -= 1
-                return begin + number
+                return begin + number, UNIT.unpack_from(units, number * UNIT_SIZE)
             end, count = begin, FILL_UNITS
-        return -1
+        return -1, None

@@ -7,8 +7,8 @@ Source: DefaultMessageStore.load, createTempFile.
 from pathlib import Path
 from typing import Final
 
-from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
+from broker.files.table_file import DRAFT_SUFFIX
 from broker.format.names import (
     ABORT_FILE,
     CHECKPOINT_FILE,
@@ -45,7 +45,7 @@ class StoreDirectory:
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self.path = path
-        self._lock = DirectoryLock(path / LOCK_FILE)
+        self._lock = disk.directory_lock(path / LOCK_FILE)
 
     @property
     def own_directory(self) -> Path:
@@ -86,6 +86,13 @@ class StoreDirectory:
         """Take the abort mark away: everything is flushed and dispatched."""
         self._disk.unlink(self.path / ABORT_FILE)
         self._disk.sync_directory(self.path)
+
+    def remove_drafts(self) -> None:
+        """Remove what an earlier life had in the making when it ended; the store is locked."""
+        for directory in (self.own_directory, self.path / CONFIG_DIRECTORY, self.path):
+            for name in self._disk.names(directory):
+                if name.endswith(DRAFT_SUFFIX):
+                    self._disk.unlink(directory / name)
 
     def release(self) -> None:
         """Give the store lock back."""

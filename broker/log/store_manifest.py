@@ -35,7 +35,8 @@ class ClosedState:
 class StoreManifest:
     """Sizes in bytes or counts; style is the index style of the writer.
 
-    made_here tells a store this broker began from one it found.
+    made_here tells a store this broker began from one it found. property_crc_from is the physical
+    offset from which on every record ends with a property CRC, None where they are written without.
     """
 
     commit_log_file_size_bytes: int
@@ -50,6 +51,7 @@ class StoreManifest:
     consume_queue_extension_file_size_bytes: int = 48 * 1024 * 1024
     format_version: int = FORMAT_VERSION
     made_here: bool = True
+    property_crc_from: int | None = None
     closed: ClosedState | None = field(default=None)
 
 

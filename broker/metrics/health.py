@@ -4,6 +4,7 @@ state        livez   startupz   readyz
 starting     200     200        503
 recovering   200     200        503      it advances, so it must not be killed
 running      200     200        200
+disk_full    200     200        200      reading is served; sends resume by themselves
 read_only    200     200        200      reading is served; store.write says the rest
 damaged      200     200        200      the same; an operator has to look
 draining     200     200        503
@@ -15,7 +16,7 @@ A store that is running but takes no messages is read_only here.
 from collections.abc import Callable
 from typing import Final
 
-READY_STATES: Final = frozenset({"running", "read_only", "damaged"})
+READY_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
 RECOVERING: Final = "recovering"
 RUNNING: Final = "running"
 READ_ONLY: Final = "read_only"

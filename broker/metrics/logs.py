@@ -26,7 +26,15 @@ WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
 """Lines of one event in a window: enough to see what it is about."""
 EVENTS_MAX: Final = 1_000
-FIELD_LENGTH_MAX: Final = 2_000
+FIELD_LENGTH_MAX: Final = 200
+TRACE_LENGTH_MAX: Final = 8_000
+"""Characters of a field and of an error's trace: a client's text may be in both, and 20 lines of an
+event in 10 seconds have to stay below 1 MiB a minute."""
+_BREAKS: Final = {
+    0x7F: "\\u007f",
+    **{code: f"\\u{code:04x}" for code in (*range(0x80, 0xA0), 0x2028, 0x2029)},
+}
+"""What JSON leaves as it is, and some readers take for the end of a line."""
 
 STANDARD_ATTRIBUTES: Final = frozenset(
     vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
@@ -47,8 +55,9 @@ class JsonFormatter(logging.Formatter):
             **_fields(record),
         }
         if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str)
+            line["trace"] = self.formatException(record.exc_info)[:TRACE_LENGTH_MAX]
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str)
+        return text.translate(_BREAKS)
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -58,8 +67,11 @@ class ConsoleFormatter(logging.Formatter):
         """Return the line of a record, and of its error's trace."""
         time = _utc(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
         fields = "".join(f" {k}={_on_one_line(v)}" for k, v in _fields(record).items())
-        line = f"{time} {record.levelname} {record.getMessage()}{fields}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{time} {record.levelname} {_on_one_line(record.getMessage())}{fields}"
+        if not record.exc_info:
+            return line
+        trace = self.formatException(record.exc_info)[:TRACE_LENGTH_MAX]
+        return "\n".join([line, *(f"    {_on_one_line(piece)}" for piece in trace.splitlines())])
 
 
 class RepeatLimit(logging.Filter):

@@ -20,7 +20,7 @@ from broker.store.message_store import MessageStore
 PUBLIC: Final = "public"
 FULL: Final = "full"
 DETAILS: Final = (PUBLIC, FULL)
-OPEN_STATES: Final = frozenset({"running", "read_only", "damaged"})
+OPEN_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
 OPENING_STATES: Final = frozenset({"starting", "recovering"})
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are not in memory: whoever asked fetches them off the event loop and asks again."""
+"""Reads that are not done in one go: whoever asked lets the event loop turn, and asks again."""
 
 from collections.abc import Callable
 
@@ -12,3 +12,14 @@ class ColdRead(Exception):
     def __init__(self, fetch: Callable[[], None]) -> None:
         super().__init__("a read would wait for the disk")
         self.fetch = fetch
+
+
+class LongChain(Exception):
+    """A search that has not come to its end; nothing was found so far.
+
+    cursor   where the next search goes on
+    """
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__("a search has more to look at")
+        self.cursor = cursor

@@ -61,7 +61,8 @@ class PullResult(NamedTuple):
 class QueryResult(NamedTuple):
     """Messages that carry a key, newest first.
 
-    complete says that nothing older matches; else `next_cursor` goes on where this page ended.
+    complete says that nothing older matches; else `next_cursor` goes on where this page ended. With
+    neither, nothing more is found, but index or log are damaged: some may be missing.
     """
 
     messages: list[StoredMessage]

@@ -75,6 +75,8 @@ PROCESSORS: Final[Mapping[str, CallClass]] = {
 }
 """RocketMQ's thread pools, and the class of calls that does their work here."""
 DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
+DAMAGES_KEPT_MAX: Final = 10_000
+"""Places of damage that are remembered, so that each is counted and logged once."""
 
 
 def request_code(name: str) -> str:
@@ -123,7 +125,7 @@ class MethodStats:
 class CallStats:
     """The metrics of all methods of a server."""
 
-    __slots__ = ("_creations", "_latency", "damage", "stats")
+    __slots__ = ("_creations", "_damages", "_latency", "damage", "stats")
 
     def __init__(self, admission: Admission) -> None:
         self._latency = Histograms(
@@ -140,6 +142,7 @@ class CallStats:
         self.damage = Counter(
             "pocketmq_crc_errors_total", "Damaged records that calls met.", ("file",)
         )
+        self._damages: set[tuple[str, int]] = set()
         for file in DAMAGED_FILES:
             self.damage.add((file,), 0)
         watermark = Gauge(
@@ -163,7 +166,17 @@ class CallStats:
         """Return the counts of a method."""
         return MethodStats(method, self._latency, self._creations.get(method.name))
 
-    def count_damage(self, error: Corruption) -> None:
-        """Count a record that is not what was stored, by the kind of its file."""
+    def count_damage(self, error: Corruption) -> bool:
+        """Count a record that is not what was stored, by the kind of its file.
+
+        Returns  whether this damage is met for the first time, as far as remembered
+        """
+        place = (error.path, error.file_position)
+        if place in self._damages:
+            return False
+        if len(self._damages) >= DAMAGES_KEPT_MAX:
+            self._damages.clear()
+        self._damages.add(place)
         found = (file for file in DAMAGED_FILES if f"/{file}/" in error.path)
         self.damage.add((next(found, "other"),))
+        return True

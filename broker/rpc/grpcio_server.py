@@ -17,17 +17,32 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from secrets import token_hex
 from time import perf_counter
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import grpc
 from grpc_reflection.v1alpha import reflection
 
-from broker.model.errors import BrokerError, Corruption, IllegalConfig, StorageError
+from broker.model.errors import (
+    BrokerError,
+    Corruption,
+    IllegalConfig,
+    StorageError,
+    TooManyRequests,
+)
 from broker.rpc.call import REQUEST_ID_KEY, begin_request, current_request_id, host_from_peer
 from broker.rpc.call_stats import CallStats
 from broker.rpc.grpcio_health import NAME as HEALTH_NAME
 from broker.rpc.grpcio_health import Health
-from broker.rpc.service import DEFAULT_LIMITS, Admission, CallClass, Method, Service
+from broker.rpc.receiving import Arrival, Receiving
+from broker.rpc.service import (
+    DEFAULT_LIMITS,
+    Admission,
+    CallClass,
+    Gate,
+    MalformedRequest,
+    Method,
+    Service,
+)
 from broker.rpc.status import DETAILS_KEY, WireStatus, incident_status, wire_status
 
 MESSAGE_SIZE_MAX: Final = 16 * 1024 * 1024
@@ -38,6 +53,12 @@ OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_concurrent_streams", 1_024),
+    # What a peer may send of a message nobody asked for yet; it would grow to 4 MiB by itself.
+    ("grpc.http2.lookahead_bytes", 65_536),
+    ("grpc.http2.bdp_probe", 0),
+    # Calls the core keeps until Python asks for them; beyond 1,000 it cancels some, of anybody.
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 30_000),
     # C++ and Go clients ping idle connections; strikes would end those with too_many_pings.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
@@ -50,6 +71,8 @@ OPTIONS: Final = (
 )
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+Behavior = Callable[[bytes, Context], Awaitable[bytes]]
+Handler = grpc.RpcMethodHandler
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -93,7 +116,15 @@ class GrpcioServer:
     Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
     """
 
-    __slots__ = ("_admission", "_call_stats", "_health", "_refusal", "_server", "stats")
+    __slots__ = (
+        "_admission",
+        "_call_stats",
+        "_health",
+        "_receiving",
+        "_refusal",
+        "_server",
+        "stats",
+    )
 
     def __init__(
         self,
@@ -105,6 +136,7 @@ class GrpcioServer:
         self._call_stats = CallStats(self._admission)
         self.stats = self._call_stats.stats
         self._refusal: BrokerError | None = None
+        self._receiving = Receiving()
         self._health = Health(service.name for service in services)
         self._server = grpc.aio.server(
             options=OPTIONS, maximum_concurrent_rpcs=sum(limits.values()) + OTHER_CALLS_MAX
@@ -148,15 +180,44 @@ class GrpcioServer:
         await self._server.stop(grace_s)
 
     def _generic_handler(self, service: Service) -> grpc.GenericRpcHandler:
-        handlers = {
-            method.name: grpc.unary_unary_rpc_method_handler(
-                self._behavior(method, f"{service.name}/{method.name}")
-            )
-            for method in service.methods
-        }
-        return grpc.method_handlers_generic_handler(service.name, handlers)
+        rows = {}
+        for method in service.methods:
+            name = f"{service.name}/{method.name}"
+            behavior = self._behavior(method, name)
+            rows[f"/{name}"] = (behavior, self._careful_handler(method, name, behavior))
+        is_refusing = {f"/{service.name}/{m.name}": self._gate_of(m) for m in service.methods}
+        return _Handlers(
+            rows, self._receiving, lambda path: is_refusing[path].refusal() is not None
+        )
 
-    def _behavior(self, method: Method, path: str) -> Callable[[bytes, Context], Awaitable[bytes]]:
+    def _gate_of(self, method: Method) -> Gate:
+        return self._admission.gate(method.call_class)
+
+    def _careful_handler(self, method: Method, path: str, serve: Behavior) -> Handler:
+        """Return the handler of a method that reads the request by itself, or refuses it unread."""
+        gate, receiving = self._gate_of(method), self._receiving
+        stats = self._call_stats.method(method)
+
+        async def read_and_serve(_: Any, context: Context) -> bytes:
+            begin_request(GrpcioCall(context))
+            refusal = self._refusal or gate.refusal()
+            raw: object = b""
+            try:
+                if refusal is None:
+                    raw = await receiving.read(context.peer(), context.read)
+            except TooManyRequests as error:
+                refusal = error
+            if refusal is None and not isinstance(raw, bytes):
+                refusal = MalformedRequest(why="the call ended without one")
+            if refusal is not None or not isinstance(raw, bytes):
+                assert refusal is not None
+                stats.count_failed(refusal, 0.0)
+                await self._abort(context, refusal, path)
+            return await serve(raw, context)
+
+        return grpc.stream_unary_rpc_method_handler(read_and_serve)
+
+    def _behavior(self, method: Method, path: str) -> Behavior:
         """Return the function that grpc.aio calls for a method.
 
         Cost     about 2 µs beside parsing, the handler and encoding
@@ -210,9 +271,8 @@ class GrpcioServer:
     def _status_of(self, error: Exception, path: str) -> WireStatus:
         """Return the status of an error; what an operator has to see goes to the log."""
         if isinstance(error, BrokerError):
-            if isinstance(error, Corruption):
-                self._call_stats.count_damage(error)
-            if isinstance(error, StorageError):
+            is_known = isinstance(error, Corruption) and not self._call_stats.count_damage(error)
+            if isinstance(error, StorageError) and not is_known:
                 logger.error("rpc.refused", extra={"method": path, "error": str(error)})
             return wire_status(error)
         incident = token_hex(8)
@@ -222,3 +282,28 @@ class GrpcioServer:
 
 def _reason(error: Exception) -> str:
     return error.reason if isinstance(error, BrokerError) else "Internal"
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """Finds the handler of a call when its headers are here; its message is not yet asked for."""
+
+    def __init__(
+        self,
+        rows: Mapping[str, tuple[Behavior, Handler]],
+        receiving: Receiving,
+        is_refusing: Callable[[str], bool],
+    ) -> None:
+        self._rows = rows
+        self._receiving = receiving
+        self._is_refusing = is_refusing
+
+    def service(self, details: grpc.HandlerCallDetails) -> Handler | None:
+        path = details.method
+        row = self._rows.get(path)
+        if row is None:
+            return None
+        behavior, careful = row
+        if self._receiving.is_busy or self._is_refusing(path):
+            return careful
+        # The handler is made for this call alone, and goes when the call does.
+        return grpc.unary_unary_rpc_method_handler(behavior, Arrival(self._receiving))

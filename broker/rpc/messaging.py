@@ -15,6 +15,7 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.pull_message import PullMessage
 from broker.rpc.query_messages import QueryMessages
 from broker.rpc.send_reply import encode_sent
+from broker.rpc.send_request import parse_send_request
 from broker.rpc.service import CallClass, Handler, Service, method
 from broker.rpc.topic_access import (
     Topics,
@@ -67,10 +68,10 @@ class Messaging:
             CallClass.SEND,
             request_size_max=SEND_SIZE_MAX,
         )
-        send = replace(send, serialize=bytes, answer=bytes)
+        send = replace(send, parse=parse_send_request, serialize=bytes, answer=bytes)
         handlers: dict[str, Handler] = {
-            "QueryByKey": self.query_messages.by_key,
-            "QueryById": self.query_messages.by_id,
+            "QueryByKey": self.query_messages.by_key_in_turns,
+            "QueryById": self.query_messages.by_id_in_turns,
             "QueryByTime": self.query_by_time,
             "QueryOffsets": self.query_offsets,
             "CommitOffset": self.commit_offset,

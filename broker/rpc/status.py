@@ -93,9 +93,12 @@ ROWS: Final[dict[type[BrokerError], Row]] = {
     errors.TransientPoolEmpty: Row(code_pb2.RESOURCE_EXHAUSTED),
     errors.StorageError: Row(code_pb2.INTERNAL),
     errors.Corruption: Row(code_pb2.DATA_LOSS),
+    errors.MessageDamaged: Row(code_pb2.DATA_LOSS),
+    errors.ReadFailed: Row(code_pb2.INTERNAL),
     errors.StoreLocked: Row(code_pb2.FAILED_PRECONDITION),
     errors.NotAStore: Row(code_pb2.FAILED_PRECONDITION),
     errors.StoreTooNew: Row(code_pb2.FAILED_PRECONDITION),
+    errors.TableUnreadable: Row(code_pb2.DATA_LOSS),
     errors.StoreGap: Row(code_pb2.DATA_LOSS),
     errors.WrongFileSize: Row(code_pb2.FAILED_PRECONDITION),
     errors.UnknownGeometry: Row(code_pb2.FAILED_PRECONDITION),
@@ -105,6 +108,7 @@ ROWS: Final[dict[type[BrokerError], Row]] = {
     errors.StoreFailed: Row(code_pb2.INTERNAL),
     errors.FsyncFailed: Row(code_pb2.INTERNAL),
     errors.AllocationFailed: Row(code_pb2.INTERNAL),
+    errors.WriteFailed: Row(code_pb2.INTERNAL),
 }
 
 

@@ -54,8 +54,10 @@ class QueryStore(Protocol):
     ) -> QueryResult:
         """Return messages that carry a key, newest first."""
 
-    def message_by_unique_key(self, topic: str, key: str, /) -> StoredMessage | None:
-        """Return the newest message of a topic with this unique key."""
+    def message_by_unique_key(
+        self, topic: str, key: str, /, *, cursor: str = ""
+    ) -> StoredMessage | None:
+        """Return the newest message of a topic with this unique key, or raise LongChain."""
 
     def message_at(self, physical_offset: int, /) -> StoredMessage | None:
         """Return the message whose record starts there."""
@@ -129,13 +131,14 @@ class Query:
             index_type=index_type,
         )
 
-    def by_id(self, topic: str, message_id: str) -> StoredMessage:
+    def by_id(self, topic: str, message_id: str, *, cursor: str = "") -> StoredMessage:
         """Return the message of a topic with this unique key or offset id.
 
-        Errors   IllegalMessageId, MessageNotFound, Corruption
+        Errors   IllegalMessageId, MessageNotFound, Corruption, ColdRead; LongChain: ask again with
+                 its cursor
         """
         check_message_id(message_id)
-        message = self._store.message_by_unique_key(topic, message_id)
+        message = self._store.message_by_unique_key(topic, message_id, cursor=cursor)
         if message is not None:
             return message
         place = parse_offset_message_id(message_id)

@@ -18,13 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from broker.model.errors import BrokerError, DiskAboveLimit
+from broker.model.errors import BrokerError, DiskAboveLimit, StoreFailed
 from broker.model.stats import Counter, Gauge
 from broker.store.expiry import LogFile
 
 DISK: Final = "disk"
 SIZE: Final = "size"
 TIME: Final = "time"
+REFUSED_INTERVAL_MS: Final = 1_000
+"""How often the disk is looked at while sends are refused, so that they resume soon."""
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
@@ -184,6 +186,8 @@ class Retention:
         if self._round_count:
             self._round_count = 0
             await self._expiry.trim_views()
+        if self._used_percent > settings.disk_refuse_percent:
+            return min(settings.interval_ms, REFUSED_INTERVAL_MS)
         return settings.interval_ms
 
     def _look_at_disk(self) -> None:
@@ -219,7 +223,7 @@ class Retention:
         if reason:
             try:
                 await expiry.drop(oldest)
-            except OSError as error:
+            except (OSError, StoreFailed) as error:
                 logger.error("retention.failed", extra={"reason": str(error)})
                 return ""
             self.expired_files.add((reason,))

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
-from broker.format.table_json import decode_table, encode_table
+from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE, queue_id_from_name
+from broker.format.table_json import decode_rows, encode_table
 from broker.model.clock import Clock
+from broker.model.offsets import OFFSET_MAX
 from broker.store.durable_table import DurableTable
 from broker.store.metadata import GroupTable
 
@@ -48,11 +49,11 @@ class ConsumerOffsets:
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._table = self._file.read(decode_table) or {}
+        self._table = self._file.read(_decode) or {}
         rows = self._table.get(_OFFSETS) or {}
         # Other writers may quote the queue ids; RocketMQ reads both.
         self._offsets = {
-            name: {int(queue_id): offset for queue_id, offset in queues.items()}
+            str(name): {int(i): o for i, o in queues.items() if _is_place(i, o)}
             for name, queues in rows.items()
         }
         self._table[_OFFSETS] = self._offsets
@@ -103,6 +104,24 @@ class ConsumerOffsets:
             self._touch()
         await self._durable.saved()
 
+    async def clamp(self, end_of: Callable[[str, int], int]) -> int:
+        """Bring offsets beyond a queue's end down to it; returns how many, durable when it returns.
+
+        end_of   (topic, queue id) -> the queue offset its next message gets
+        Effects  a consumer that stood behind messages a crash took does not miss those that come
+        Errors   DiskFull
+        """
+        count = 0
+        for name, queues in self._offsets.items():
+            topic = _topic_of(name)
+            beyond = {i: end_of(topic, i) for i, at in queues.items() if at > end_of(topic, i)}
+            queues.update(beyond)
+            count += len(beyond)
+        if count:
+            self._touch()
+            await self._durable.saved()
+        return count
+
     async def clone(self, source: str, target: str, topic: str) -> None:
         """Let a group stand where another one stands in a topic; durable when it returns.
 
@@ -151,6 +170,16 @@ class ConsumerOffsets:
         }
         self._table = dict(sorted(self._table.items()))
         self._durable.touch()
+
+
+def _decode(content: bytes) -> dict[str, Any]:
+    return decode_rows(content, _OFFSETS)
+
+
+def _is_place(queue_id: Any, queue_offset: Any) -> bool:
+    """Return whether a pair of the file is a queue's id and an offset the wire can hold."""
+    is_id = queue_id_from_name(str(queue_id)) is not None
+    return is_id and isinstance(queue_offset, int) and 0 <= queue_offset <= OFFSET_MAX
 
 
 def _topic_of(name: str) -> str:

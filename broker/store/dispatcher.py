@@ -81,6 +81,11 @@ class Dispatcher:
         """Set while a view has used up its tries."""
         self.reput_seconds = Histogram("pocketmq_reput_seconds", "Time one step of dispatch took.")
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a view waits for its next try."""
+        return self._blocked is not None
+
     def remember(self, entries: list[DispatchEntry]) -> None:
         """Keep the entries of a put; called in log order, under the put-lock."""
         if self.remembered_count >= REMEMBERED_MAX:

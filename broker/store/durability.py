@@ -4,8 +4,9 @@
             that arrive meanwhile share the next one
     async   every 500 ms when 4 pages are dirty, every 10 s anyhow
 
-`flushed` rises only after the disk said yes. The first failure is final: nothing is acknowledged
-after it and the process ends.
+`flushed` rises only after the disk said yes. The first failure, of whatever part of the store, is
+final: every put that waits gets it, nothing is acknowledged after it, no sync is tried again, the
+mark stays as it is, and the process ends.
 Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
@@ -16,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Final
 
-from broker.files.mapped_file import MappedFile, let_go
+from broker.files.mapped_file import MappedFile, hold_all, let_go
 from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
 from broker.model.clock import Clock
-from broker.model.errors import StoreFailed
+from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.watermark import Watermark
@@ -34,7 +35,7 @@ class Durability:
     """Flushes the commit log and moves the `flushed` watermark."""
 
     __slots__ = (
-        "_clock", "_fail", "_has_failed", "_job", "_log", "_mark", "_pool", "_settings",
+        "_clock", "_fail", "_failure", "_job", "_log", "_mark", "_pool", "_settings",
         "_thorough_at_ms", "_waiting", "checkpoint_bytes", "committed_time", "flush_seconds",
         "flushed", "flushed_time", "group_messages", "last_time",
     )  # fmt: skip
@@ -54,7 +55,7 @@ class Durability:
         self._fail = fail
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._job: asyncio.Future[None] | None = None
-        self._has_failed = False
+        self._failure: StoreFailed | None = None
         self._waiting = 0
         self._thorough_at_ms = 0
         self.flushed = Watermark(log.flushed)
@@ -73,12 +74,19 @@ class Durability:
             "pocketmq_group_commit_messages", "Puts that shared one flush.", COUNT_BUCKETS
         )
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing may be acknowledged any more."""
+        return self._failure is not None
+
     def reached(self, end: int) -> asyncio.Future[bool]:
         """Ask for a flush and return when everything before `end` is durable.
 
         Returns  True, or False when `sync_flush_timeout_ms` passed first
         Errors   FsyncFailed
         """
+        if self._failure is not None:
+            raise self._failure
         deadline_ms = self._clock.monotonic_ms() + self._settings.sync_flush_timeout_ms
         future = self.flushed.reached(end, deadline_ms)
         self._waiting += 1
@@ -89,11 +97,15 @@ class Durability:
         """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
         if self._job is not None or self._log.committed <= self._log.flushed:
             return
-        if self._has_failed:  # The kernel reports a loss once; another sync would hide it.
+        if self._failure is not None:  # The kernel reports a loss once; a sync would hide it.
             return
         target = self._log.committed
         time_ms = self.last_time if self._log.pool is None else self.committed_time
-        files = [file.hold() for file in self._log.dirty_files(target)]
+        try:
+            files = hold_all(self._log.dirty_files(target))
+        except BrokerError as error:
+            self._end(error)
+            return
         group, self._waiting = self._waiting, 0
         begun = perf_counter()
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _sync_all, files)
@@ -110,20 +122,33 @@ class Durability:
         self._job = None
         error = job.exception()
         if error is not None:
-            failure = error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
-            self._has_failed = True
-            self.flushed.fail(failure)
-            self._fail(failure)
+            self._end(error)
+        if self._failure is not None:
+            return
+        try:
+            self._mark.write(target, self.checkpoint_bytes)
+        except BrokerError as failure:  # The mark is allocated: what it meets is no full disk.
+            self._end(failure)
             return
         self.flush_seconds.observe(perf_counter() - begun)
         if group:
             self.group_messages.observe(group)
         self._log.flushed = target
         self.flushed_time = time_ms
-        self._mark.write(target, self.checkpoint_bytes)
         if self._waiting:
             self.request()
         self.flushed.advance(target)
+
+    def _end(self, error: BaseException) -> None:
+        failure = error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
+        self.stop(failure)
+        self._fail(failure)
+
+    def stop(self, failure: StoreFailed) -> None:
+        """Acknowledge nothing from now on; everyone who waits, or will, gets the error."""
+        if self._failure is None:
+            self._failure = failure
+        self.flushed.fail(self._failure)
 
     def step(self, now_ms: int) -> int:
         """Flush by timer and tell puts that waited too long; returns when to be called again."""
@@ -142,7 +167,7 @@ class Durability:
 
     async def drain(self) -> None:
         """Return when everything committed so far is durable, or a flush has failed."""
-        while self._log.committed > self._log.flushed and not self._has_failed:
+        while self._log.committed > self._log.flushed and self._failure is None:
             self.request()
             with contextlib.suppress(StoreFailed):  # The store was told already.
                 await self.flushed.reached(self._log.committed)

@@ -35,6 +35,7 @@ from broker.format.record import (
     SYSTEM_FLAG_POSITION,
 )
 from broker.log.index_file import IndexFile
+from broker.model.errors import StoreFailed
 from broker.model.offsets import OFFSET_MAX
 from broker.store.structures import Structures
 
@@ -67,13 +68,15 @@ class Expiry:
         self._last_times: dict[int, int] = {}
 
     def oldest(self) -> LogFile | None:
-        """Return the oldest file that may go: not the last one, and known to every view."""
+        """Return the oldest file that may go: not the last one, and durable in every view."""
         log = self._parts.log
         files = log.files.files
         if len(files) < 2:
             return None
         end = files[0].base + files[0].size
-        is_done = end <= min(self._dispatched(), log.flushed)
+        # What a power cut takes of the views is built again from the log: it must still be there.
+        durable = self._parts.checkpoint.values.logics_physical_offset
+        is_done = end <= min(self._dispatched(), log.flushed, durable)
         return LogFile(files[0].base, files[0].size) if is_done else None
 
     @property
@@ -101,18 +104,19 @@ class Expiry:
     async def drop(self, oldest: LogFile) -> None:
         """Remove the oldest file of the log; durable when it returns.
 
-        Errors   OSError: it stays, in the log and on disk
+        Errors   WriteFailed: it stays, in the log and on disk
         """
         files = self._parts.log.files
         assert files.files[0].base == oldest.base
         file = files.drop_first()
-        job = asyncio.get_running_loop().run_in_executor(self._pool, self._forget, [file.path])
-        try:
-            await asyncio.shield(job)
-        except OSError:
-            files.files.insert(0, file)
-            raise
-        file.close()
+
+        def settle(job: "asyncio.Future[None]") -> None:
+            if job.exception() is None:
+                file.close()
+            else:
+                files.files.insert(0, file)
+
+        await self._in_thread(self._forget, [file.path], settle=settle)
         logger.info("commit_log.expired", extra={"path": str(file.path), "bytes": file.size})
 
     async def trim_views(self) -> None:
@@ -135,15 +139,21 @@ class Expiry:
         """Remove the consume queues of a topic, files and directories."""
         queues = self._parts.queues
         keys = {key for key in queues.queues if key[0] == topic}
-        directories = [queue_directory(queues.directory, *key) for key in keys]
-        await self._remove(queues.take(keys))
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._pool, self._forget_directories, directories)
+        directories = [queue_directory(queues.directory, *key) for key in sorted(keys)]
+        files = queues.take(keys)
+        for file in files:
+            file.close()
+        paths = [file.path for file in files]
+        await self._in_thread(self._forget_queues, paths, directories)
 
-    def _forget_directories(self, directories: list[Path]) -> None:
-        """Remove directories, and those above that are empty then; strange files keep them."""
-        for directory in [*directories, *{directory.parent for directory in directories}]:
-            with suppress(OSError):
+    def _forget_queues(self, paths: list[Path], directories: list[Path]) -> None:
+        """Remove files, directories, and those above that are empty then; blocks.
+
+        Effects  strange files keep their directories
+        """
+        self._forget(paths)
+        for directory in [*directories, *sorted({path.parent for path in directories})]:
+            with suppress(OSError, StoreFailed):
                 self._disk.remove_directory(directory)
 
     async def _remove(self, files: Sequence[MappedFile | IndexFile]) -> None:
@@ -152,13 +162,27 @@ class Expiry:
         for file in files:
             file.close()
         paths = [file.path for file in files]
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._forget, paths)
+        await self._in_thread(self._forget, paths)
+
+    async def _in_thread(
+        self,
+        work: Callable[..., None],
+        *arguments: object,
+        settle: Callable[["asyncio.Future[None]"], None] = lambda _: None,
+    ) -> None:
+        """Return when work is done and settled; a caller who gives up ends neither.
+
+        What was taken out of the tables has to go from the disk too: the next start would find it.
+        """
+        job = asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+        job.add_done_callback(settle)
+        await asyncio.shield(job)
 
     def _forget(self, paths: list[Path]) -> None:
         """Take names away for good; blocks."""
         for path in paths:
             self._disk.unlink(path)
-        for directory in {path.parent for path in paths}:
+        for directory in sorted({path.parent for path in paths}):
             self._disk.sync_directory(directory)
 
     def shutdown(self) -> None:

@@ -11,17 +11,16 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
-from typing import Final
+from contextlib import suppress
 
 from broker.files.disk import Disk
 from broker.format.names import OWN_DIRECTORY
 from broker.model.clock import Clock
 from broker.model.errors import (
     BrokerError,
-    BrokerReadOnly,
+    DiskFull,
     Draining,
     RecordTooLarge,
     StoreDamaged,
@@ -29,10 +28,9 @@ from broker.model.errors import (
     TransientPoolEmpty,
 )
 from broker.model.message import PutAddress, PutRow
-from broker.model.offsets import QueueKey
 from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Stat
-from broker.store.allocation import Allocation
+from broker.store.allocation import Allocation, Reserve
 from broker.store.commit import Commit
 from broker.store.consumer_offsets import ConsumerOffsets
 from broker.store.dispatcher import Dispatcher, DispatchPoint
@@ -40,8 +38,8 @@ from broker.store.durability import Durability
 from broker.store.expiry import Expiry
 from broker.store.metadata import GroupTable, TopicTable
 from broker.store.reading.query import Query
-from broker.store.reading.reads import Reads
 from broker.store.removed_queues import RemovedQueues
+from broker.store.running import DISPATCH_PAUSE_MS, Running
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.store_gauges import store_gauges
 from broker.store.structures import Structures
@@ -49,37 +47,23 @@ from broker.store.view_flush import ViewFlush
 from broker.store.watermark import Watermark
 from broker.store.writer import Writer
 
-DISPATCH_PAUSE_MS: Final = 5
-"""Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
-BULK_BYTES: Final = 64 * 1024
-"""With this much to dispatch a step is worth taking at once, more or less."""
-BULK_PAUSE_MS: Final = 1
-DISPATCH_TURN_SECONDS: Final = 0.005
-"""Dispatch gives way to other work after this long, even when more is waiting."""
 logger = logging.getLogger(__name__)
 
 
-class MessageStore(Reads):
+class MessageStore(Running):
     """One store directory, opened for writing."""
 
     __slots__ = (
-        "_allocation", "_commit", "_committed", "_durability", "_extension_failures", "_point",
-        "_pool", "_refusal", "_removed", "_state", "_tasks", "_view_flush", "_writer", "clock",
-        "expiry", "failure", "groups", "offsets", "settings", "state_since_ms", "stats",
-        "tell_retention", "topics",
+        "_allocation", "_pool", "_refusal", "_removed", "_reserve", "_state", "_writer", "expiry",
+        "groups", "offsets", "state_since_ms", "stats", "tell_retention", "topics",
     )  # fmt: skip
 
     def __init__(self, settings: StoreSettings, clock: Clock, disk: Disk) -> None:
-        super().__init__(disk, settings.directory)
-        self.settings = settings
-        self.clock = clock
+        super().__init__(disk, settings, clock)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
-        self._tasks: list[asyncio.Task[None]] = []
-        self._point = DispatchPoint()
         self.topics = TopicTable(disk, settings.directory, clock, self._pool)
         self.groups = GroupTable(disk, settings.directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, settings.directory, clock, self._pool, self.groups)
-        self._extension_failures = 0
         self._refusal: BrokerError | None = None
         self._removed = RemovedQueues(disk, settings.directory / OWN_DIRECTORY, self._pool)
         self._state = "starting"
@@ -92,12 +76,17 @@ class MessageStore(Reads):
 
     @property
     def state(self) -> str:
-        """starting, recovering, running, read_only, damaged, draining or failed."""
+        """starting, recovering, running, disk_full, read_only, damaged, draining or failed."""
         if self._state == "running" and self.damage is not None:
             return "damaged"
         if self._state == "running" and not self.is_writable:
-            return "read_only"
+            return "read_only" if self._refusal is not None else "disk_full"
         return self._state
+
+    @property
+    def _reserve_size(self) -> int:
+        """Never more than one commit-log file has: small stores stay small."""
+        return min(self.settings.reserve_size_bytes, self.settings.commit_log_file_size_bytes)
 
     @property
     def damage(self) -> StoreDamaged | None:
@@ -120,6 +109,9 @@ class MessageStore(Reads):
         try:
             self.settings = parts.settings
             self.enter("recovering")
+            self._reserve = Reserve(self._disk, parts.own_directory, self._reserve_size)
+            self._reserve.begin()
+            self._disk.give_room = self._reserve.release
             self._removed.load()
             parts.queues.removed = self._removed.next_offsets()
             numbers = parts.recovery.numbers
@@ -131,11 +123,15 @@ class MessageStore(Reads):
             self._load_tables()
             self._start(parts)
             if self.damage is None:
+                await self._clamp_offsets()
+                parts.directory.remove_drafts()
                 parts.directory.mark_running(self._disk.own_process_id())
             numbers.end()
         except BaseException:
             parts.close()
             raise
+        loop = asyncio.get_running_loop()
+        self._disk.tell_failure = lambda error: loop.call_soon_threadsafe(self._fail, error)
         self.enter("running")
         plan = parts.recovery.plan
         logger.info("store.opened", extra={"plan": plan.label, "end": parts.log.appended})
@@ -144,6 +140,15 @@ class MessageStore(Reads):
             return
         self._run(self._dispatch_loop(), self._flush_loop())
         self._allocation.request()
+
+    async def _clamp_offsets(self) -> None:
+        """Let nobody stand behind what a crash took: queue offsets are given again from there."""
+        if not self.structures.was_aborted:
+            return
+        next_offsets = self._writer.next_offsets
+        count = await self.offsets.clamp(lambda topic, i: next_offsets.get((topic, i), 0))
+        if count:
+            logger.warning("offsets.clamped", extra={"count": count})
 
     def _load_tables(self) -> None:
         for table in (self.topics, self.groups, self.offsets):
@@ -172,8 +177,11 @@ class MessageStore(Reads):
             parts, self._disk, self._durability, lambda: self._point, self._fail
         )
         self.expiry = Expiry(parts, self._disk, lambda: self._dispatcher.dispatched)
-        self._allocation = Allocation(log, parts.own_directory, clock, self._fail)
-        self._query = Query(log, parts.index)
+        self._allocation = Allocation(
+            log, parts.own_directory, clock, self._fail, reserve=self._reserve
+        )
+        self._query = Query(log, parts.index, is_ours=parts.made_here)
+        self._mending.levels, self._mending.is_writing = parts.levels, self.damage is None
         self._writer = Writer(
             log,
             self._dispatcher,
@@ -200,17 +208,6 @@ class MessageStore(Reads):
             self._dispatcher.reput_seconds,
         ]
 
-    def _run(self, *loops: Coroutine[None, None, None]) -> None:
-        for loop in loops:
-            task = asyncio.create_task(loop)
-            task.add_done_callback(self._finished)
-            self._tasks.append(task)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("store.task_failed", exc_info=task.exception())
-            self._fail(StoreFailed(why=f"a part of it ended: {task.exception()}"))
-
     def _fail(self, error: StoreFailed) -> None:
         """Stop everything: nothing is acknowledged any more, the process has to end."""
         self.enter("failed")
@@ -218,7 +215,7 @@ class MessageStore(Reads):
             logger.critical("store.failed", extra={"reason": str(error)})
             self.failure.set_exception(error)
             self.failure.exception()  # Whoever waits for it still gets it; nobody need.
-        self._durability.flushed.fail(error)
+        self._durability.stop(error)
         self._arrivals.release()
 
     def drain(self) -> None:
@@ -228,31 +225,60 @@ class MessageStore(Reads):
         self._arrivals.release()
 
     async def close(self) -> None:
-        """Flush and dispatch everything, then close; the abort mark goes when all is complete."""
+        """Flush and dispatch everything, then close; the abort mark goes when all is complete.
+
+        Errors   StoreFailed and its kinds: all is closed, and the next start recovers
+        """
         self.drain()
         parts = self.structures
-        is_changing = not self.failure.done() and self.damage is None
-        if is_changing:
-            await self._commit.drain()
-            await self._durability.drain()
-            while self._dispatcher.dispatched < parts.log.flushed and not self._dispatcher.failure:
-                self._dispatch_step()
-                await asyncio.sleep(0)
+        try:
+            if not self.failure.done() and self.damage is None:
+                await self._finish_work()
+        finally:
+            try:
+                await self._end_parts()
+            finally:
+                if self.failure.done():  # What is in the way of closing now is its consequence.
+                    with suppress(StoreFailed):
+                        parts.close()
+                else:
+                    parts.close()
+                self._disk.tell_failure = lambda error: None
+
+    async def _finish_work(self) -> None:
+        """Make everything durable and dispatched, and write down that all is complete."""
+        parts, dispatcher = self.structures, self._dispatcher
+        await self._commit.drain()
+        await self._durability.drain()
+        while dispatcher.dispatched < parts.log.flushed and not dispatcher.is_blocked:
+            self._dispatch_step()
+            await asyncio.sleep(0)
+        await self._end_loops()
+        if self.failure.done():
+            return
+        await self._view_flush.finish()
+        if not self.failure.done() and dispatcher.dispatched >= parts.log.appended:
+            try:
+                parts.write_manifest(parts.closed_state())
+            except DiskFull as full:  # The next start finds out by itself what is complete.
+                logger.error("disk.full", extra={"path": full.path})
+                return
+            parts.directory.mark_stopped()
+
+    async def _end_loops(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._allocation.close()
-        if is_changing and not self.failure.done():
-            await self._view_flush.finish()
+
+    async def _end_parts(self) -> None:
+        """End loops and threads; once more is fine."""
+        await self._end_loops()
+        await self._view_flush.close()
         self._commit.close()
         self._durability.close()
         for pool in (self._pool, self._cold_pool, self.expiry):
             pool.shutdown()
-        is_complete = self._dispatcher.dispatched >= parts.log.appended
-        if is_changing and not self.failure.done() and is_complete:
-            parts.write_manifest(parts.closed_state())
-            parts.directory.mark_stopped()
-        parts.close()
 
     # -- writing -------------------------------------------------------------------------------
     async def put(self, address: PutAddress, row: PutRow, *, wait: bool = True) -> PutResult:
@@ -296,9 +322,11 @@ class MessageStore(Reads):
                 raise StoreFailed(why="it has failed before")
             raise Draining()
         if self._dispatcher.failure is not None:
-            raise BrokerReadOnly(why=str(self._dispatcher.failure))
+            raise DiskFull(path=self._dispatcher.failure.path)
         if self._refusal is not None:
             raise self._refusal
+        if self._reserve.released is not None:
+            raise self._reserve.released
 
     def refuse(self, refusal: BrokerError | None) -> None:
         """Answer puts with this error from now on; None: take them again, unless damaged."""
@@ -317,56 +345,8 @@ class MessageStore(Reads):
     @property
     def is_writable(self) -> bool:
         """Whether a put of the usual size would be taken now."""
-        is_blocked = self._refusal or self._dispatcher.failure or self._allocation.full
-        return self._state == "running" and is_blocked is None
-
-    # -- flushing and dispatching --------------------------------------------------------------
-    @property
-    def _visible(self) -> Watermark:
-        return self._durability.flushed if self.settings.flush == FLUSH_SYNC else self._committed
-
-    async def _dispatch_loop(self) -> None:
-        while True:
-            await self._visible.reached(self._dispatcher.dispatched + 1)
-            begun = perf_counter()
-            behind_bytes = self._visible.value - self._dispatcher.dispatched
-            again_at_ms = self._dispatch_step()
-            now_ms = self.clock.monotonic_ms()
-            while 0 < again_at_ms <= now_ms and perf_counter() - begun < DISPATCH_TURN_SECONDS:
-                again_at_ms = self._dispatch_step()
-            pause_ms = DISPATCH_PAUSE_MS if behind_bytes < BULK_BYTES else BULK_PAUSE_MS
-            if again_at_ms:
-                pause_ms = max(again_at_ms - now_ms, 0)
-            await asyncio.sleep(pause_ms / 1000)
-
-    def _dispatch_step(self) -> int:
-        again_at_ms = self._dispatcher.step(self._visible.value, self.clock.monotonic_ms())
-        failures = self.structures.queues.extension_failures
-        if failures > self._extension_failures:
-            if not self._extension_failures:
-                logger.warning("extension.failed", extra={"effect": "plain tags codes are stored"})
-            self._extension_failures = failures
-        return again_at_ms
-
-    def _notify(self, keys: set[QueueKey], point: DispatchPoint) -> None:
-        self._point = point
-        queues = self.structures.queues.queues
-        for key in keys:
-            queue = queues.get(key)
-            if queue is not None:
-                self._arrivals.advance(key, queue.max_offset)
-
-    async def _flush_loop(self) -> None:
-        steps: list[Callable[[int], int]] = [self._durability.step, self._view_flush.step]
-        if self.structures.log.pool is not None:
-            steps.insert(0, self._commit.step)
-        due = [0] * len(steps)
-        while not self.failure.done():
-            now_ms = self.clock.monotonic_ms()
-            for number, step in enumerate(steps):
-                if due[number] <= now_ms:
-                    due[number] = step(now_ms)
-            await asyncio.sleep(max(min(due) - now_ms, 1) / 1000)
+        is_full = self._dispatcher.failure or self._allocation.full or self._reserve.released
+        return self._state == "running" and not self._refusal and not is_full
 
     # -- for operators -------------------------------------------------------------------------
     async def remove_topic(self, topic: str) -> None:

@@ -4,6 +4,7 @@ What the files hold beyond the fields used here is kept and written back.
 Source: TopicConfigManager, SubscriptionGroupManager.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,12 +12,20 @@ from typing import Any, Final, NamedTuple
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, GROUPS_FILE, TOPICS_FILE
-from broker.format.table_json import decode_table, encode_table
+from broker.format.table_json import (
+    GROUP_DEFAULTS,
+    decode_rows,
+    encode_table,
+    read_number,
+    read_texts,
+    topic_row,
+)
 from broker.model.clock import Clock
 from broker.model.errors import (
     GroupExists,
     GroupNotFound,
     IllegalNumber,
+    RequestError,
     TopicExists,
     TopicNotFound,
 )
@@ -31,26 +40,15 @@ PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
 QUEUE_COUNT_MAX: Final = 1_024
 """More queues than this in one topic serve nobody and cost a file each."""
 
+QUEUE_COUNT_READ_MAX: Final = 65_536
+"""What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
+NUMBER_MAX: Final = 2**31 - 2
+"""Group settings are signed 32-bit numbers, and deliveries one more than retries."""
+
 TYPE_ATTRIBUTE: Final = "message.type"
 
 _TOPICS: Final = "topicConfigTable"
 _GROUPS: Final = "subscriptionGroupTable"
-_GROUP_DEFAULTS: Final[dict[str, Any]] = {
-    "attributes": {},
-    "brokerId": 0,
-    "consumeBroadcastEnable": True,
-    "consumeEnable": True,
-    "consumeFromMinEnable": True,
-    "consumeMessageOrderly": False,
-    "consumeTimeoutMinute": 15,
-    "groupName": "",
-    "groupRetryPolicy": {"type": "CUSTOMIZED"},
-    "groupSysFlag": 0,
-    "notifyConsumerIdsChangedEnable": True,
-    "retryMaxTimes": 16,
-    "retryQueueNums": 1,
-    "whichBrokerWhenConsumeSlowly": 1,
-}
 _GROUP_MEMBERS: Final = {
     "is_enabled": "consumeEnable",
     "is_fifo": "consumeMessageOrderly",
@@ -74,11 +72,11 @@ class TopicConfig:
     def __init__(self, name: str, fields: dict[str, Any]) -> None:
         self.fields = fields
         self.name = name
-        self.read_queue_count = int(fields.get("readQueueNums", 0))
+        self.read_queue_count = read_number(fields.get("readQueueNums"), QUEUE_COUNT_READ_MAX)
         """Queues a consumer may pull from."""
-        self.write_queue_count = int(fields.get("writeQueueNums", 0))
+        self.write_queue_count = read_number(fields.get("writeQueueNums"), QUEUE_COUNT_READ_MAX)
         """Queues a producer may send to."""
-        self.permission = int(fields.get("perm", 0))
+        self.permission = read_number(fields.get("perm"), PERMISSION_MAX)
         """Sum of 4 read, 2 write, 1 inherit."""
         self.order = bool(fields.get("order", False))
         self.is_internal = is_system_topic(name) or is_group_topic(name)
@@ -89,7 +87,7 @@ class TopicConfig:
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes without the leading plus: message.type and others."""
-        return dict(self.fields.get("attributes") or {})
+        return read_texts(self.fields.get("attributes"))
 
 
 class _ConfigTable:
@@ -107,9 +105,12 @@ class _ConfigTable:
         self._table: dict[str, Any] = {}
 
     def load(self) -> dict[str, dict[str, Any]]:
-        self._table = self._file.read(decode_table) or {}
+        self._table = self._file.read(self._decode) or {}
         rows: dict[str, dict[str, Any]] = self._table.setdefault(self._member, {})
         return rows
+
+    def _decode(self, content: bytes) -> dict[str, Any]:
+        return decode_rows(content, self._member)
 
     def _encode(self) -> bytes:
         return encode_table(self._table)
@@ -151,11 +152,12 @@ class TopicTable:
         self._topics: dict[str, TopicConfig] = {}
 
     def load(self) -> None:
-        """Read the table.
+        """Read the table; names that cannot be topics are kept in the file and not known.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._topics = {name: TopicConfig(name, row) for name, row in self._table.load().items()}
+        rows = self._table.load().items()
+        self._topics = {n: TopicConfig(n, row) for n, row in rows if _passes(check_topic, n)}
 
     def find(self, topic: str) -> TopicConfig | None:
         """Return a topic, None when nobody created it."""
@@ -247,9 +249,18 @@ class TopicTable:
     def adopt(self, topic: str, queue_count: int) -> None:
         """Know a topic whose row is missing while it has queues; written with the next change."""
         if topic not in self._topics:
-            row = topic_row(topic, queue_count, PERMISSION_READ | PERMISSION_WRITE, {})
+            count = min(queue_count, QUEUE_COUNT_READ_MAX)
+            row = topic_row(topic, count, PERMISSION_READ | PERMISSION_WRITE, {})
             self._topics[topic] = TopicConfig(topic, row)
             self._table.note(topic, row)
+
+
+def _passes(check: Callable[[str], None], name: Any) -> bool:
+    try:
+        check(str(name))
+    except RequestError:
+        return False
+    return isinstance(name, str)
 
 
 def _check_queue_count(field: str, count: int) -> None:
@@ -260,22 +271,6 @@ def _check_queue_count(field: str, count: int) -> None:
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
     """Return attributes with the type a topic has when nothing is said."""
     return {TYPE_ATTRIBUTE: "NORMAL", **attributes}
-
-
-def topic_row(
-    topic: str, queue_count: int, permission: int, attributes: dict[str, str]
-) -> dict[str, Any]:
-    """Return a topic as topics.json has it (TopicConfig)."""
-    return {
-        "attributes": attributes,
-        "order": False,
-        "perm": permission,
-        "readQueueNums": queue_count,
-        "topicFilterType": "SINGLE_TAG",
-        "topicName": topic,
-        "topicSysFlag": 0,
-        "writeQueueNums": queue_count,
-    }
 
 
 class GroupSettings(NamedTuple):
@@ -306,14 +301,21 @@ class GroupConfig:
     def __init__(self, name: str, fields: dict[str, Any]) -> None:
         self.fields = fields
         self.name = name
-        row = {**_GROUP_DEFAULTS, **fields}
+        row = {**GROUP_DEFAULTS, **{k: v for k, v in fields.items() if _is_fit(k, v)}}
         self.settings = GroupSettings(**{ours: row[its] for ours, its in _GROUP_MEMBERS.items()})
         """All of them, none is None."""
 
     @property
     def attributes(self) -> dict[str, str]:
         """Attributes without the leading plus."""
-        return dict(self.fields.get("attributes") or {})
+        return read_texts(self.fields.get("attributes"))
+
+
+def _is_fit(name: str, value: Any) -> bool:
+    """Return whether a member of a file's row has the type and size its default has."""
+    default = GROUP_DEFAULTS.get(name)
+    is_small = not isinstance(value, int) or -1 <= value <= NUMBER_MAX
+    return isinstance(value, type(default)) and is_small
 
 
 class GroupTable:
@@ -327,11 +329,12 @@ class GroupTable:
         self._groups: dict[str, GroupConfig] = {}
 
     def load(self) -> None:
-        """Read the table.
+        """Read the table; names that cannot be groups are kept in the file and not known.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._groups = {name: GroupConfig(name, row) for name, row in self._table.load().items()}
+        rows = self._table.load().items()
+        self._groups = {n: GroupConfig(n, row) for n, row in rows if _passes(check_group, n)}
 
     def find(self, group: str) -> GroupConfig | None:
         """Return a group, None when nobody made it."""
@@ -348,7 +351,7 @@ class GroupTable:
         """
         if group not in self._groups:
             check_group(group)
-            await self._put(group, {**_GROUP_DEFAULTS, "groupName": group})
+            await self._put(group, {**GROUP_DEFAULTS, "groupName": group})
         await self._table.saved()
 
     async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
@@ -357,7 +360,7 @@ class GroupTable:
         Errors   IllegalGroup, GroupExists (with other settings), DiskFull
         """
         check_group(group)
-        row = {**_GROUP_DEFAULTS, "groupName": group, **settings.members()}
+        row = {**GROUP_DEFAULTS, "groupName": group, **settings.members()}
         existing = self._groups.get(group)
         if existing is None:
             return await self._put(group, row)

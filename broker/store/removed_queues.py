@@ -13,8 +13,8 @@ from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import REMOVED_QUEUES_FILE
-from broker.model.offsets import QueueKey
+from broker.format.names import REMOVED_QUEUES_FILE, queue_id_from_name
+from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.store.durable_table import DurableTable
 
 
@@ -33,7 +33,7 @@ class RemovedQueues:
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._topics = self._file.read(json.loads) or {}
+        self._topics = self._file.read(_decode) or {}
 
     def _encode(self) -> bytes:
         return json.dumps(self._topics, indent=2, sort_keys=True).encode()
@@ -55,3 +55,26 @@ class RemovedQueues:
         queues.update({str(queue_id): value for queue_id, value in next_offsets.items()})
         self._durable.touch()
         await self._durable.saved()
+
+
+def _decode(content: bytes) -> dict[str, dict[str, int]]:
+    """Return the table of a text; rows that cannot be a queue's are left out.
+
+    Errors   ValueError when the text is no JSON object
+    """
+    try:
+        table = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("the table is nested too deep") from error
+    if not isinstance(table, dict):
+        raise ValueError("the table is not a JSON object")
+    return {
+        topic: {i: o for i, o in queues.items() if _is_place(i, o)}
+        for topic, queues in table.items()
+        if isinstance(queues, dict)
+    }
+
+
+def _is_place(queue_id: str, queue_offset: object) -> bool:
+    is_offset = isinstance(queue_offset, int) and 0 <= queue_offset <= OFFSET_MAX
+    return is_offset and queue_id_from_name(queue_id) is not None

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from broker.model.stats import Gauge, LabelValues
 
 STATES: Final = (
-    "starting", "recovering", "running", "read_only", "damaged", "draining", "failed",
+    "starting", "recovering", "running", "disk_full", "read_only", "damaged", "draining", "failed",
 )  # fmt: skip
 
 

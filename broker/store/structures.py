@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.open_files import OpenFiles
 from broker.files.transient_pool import TransientPool
@@ -33,7 +34,7 @@ from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.errors import IllegalConfig
-from broker.model.offsets import QueueKey
+from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.store.geometry import settle_sizes
 from broker.store.recovering.completeness import missing_from_list, missing_from_log
 from broker.store.recovering.recovery import Beliefs, Recovery
@@ -41,6 +42,17 @@ from broker.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
 """Commit-log files mapped at once; old ones are read without a map, or one after the other."""
+RENEWED_MAX: Final = 64 * 1024 * 1024
+"""Without a mark this much of the log is made durable once more after a crash: other brokers flush
+what is older."""
+
+VIEW_SIZES: Final = (
+    "consume_queue_file_size_bytes",
+    "consume_queue_extension_file_size_bytes",
+    "index_slot_count",
+    "index_entry_count_max",
+)
+"""Settings that decide how long the files of queues and index are."""
 
 logger = logging.getLogger(__name__)
 
@@ -134,17 +146,18 @@ class Structures:
         """
         self.recovery.numbers.enter("load")
         self.log.load()
-        self.queues.load()
-        self.index.load()
         self.checkpoint.load()
         self.mark.open()
+        checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
+        mark = self.mark.valid_upto(checkpoint_bytes)
+        knows_size = self._knows_view_sizes()
+        self.queues.load(believed_upto=self._durable_units_upto(mark), knows_size=knows_size)
+        self.index.load(knows_size=knows_size)
         is_found = self.manifest is None and bool(self.log.files.files)
         self.made_here = not is_found if self.manifest is None else self.manifest.made_here
         self._settle_style()
-        checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
-        mark = self.mark.valid_upto(checkpoint_bytes)
-        from_min = self._drop_incomplete(checkpoint_bytes)
         values = self.checkpoint.values
+        from_min = self._drop_incomplete(checkpoint_bytes)
         is_foreign = mark is None
         yield from self.recovery.steps(
             Beliefs(
@@ -158,8 +171,25 @@ class Structures:
         )
         self.recovery.numbers.enter("settle")
         self.queues.correct_min(self.log.min_offset)
+        if self.settings.property_crc:
+            before = self.manifest.property_crc_from if self.manifest is not None else None
+            self.log.property_crc_from = self.log.appended if before is None else before
         if self.recovery.damage is None:
-            self._settle_checkpoint()
+            may_wait = self.was_aborted and mark is not None and not from_min
+            self._settle_checkpoint(may_wait=may_wait)
+
+    def _durable_units_upto(self, mark: int | None) -> int:
+        """Return the physical offset below which every record's unit is durable, 0: not known."""
+        if mark is None:
+            return 0
+        return self.checkpoint.values.logics_physical_offset if self.was_aborted else OFFSET_MAX
+
+    def _knows_view_sizes(self) -> bool:
+        """Return whether the views' files have the lengths that this broker gave them."""
+        found, settings = self.manifest, self.settings
+        return found is not None and all(
+            getattr(found, name) == getattr(settings, name) for name in VIEW_SIZES
+        )
 
     def _settle_style(self) -> None:
         """Go on in the style the index was written in, unless told otherwise."""
@@ -184,24 +214,42 @@ class Structures:
         elif not self.was_aborted:
             lacking, index_lacks = missing_from_log(self.log, self.queues, self.index, self.levels)
         lacking |= self.queues.damaged
+        index_lacks |= self.index.is_damaged
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
+        if lacking and self.was_aborted:
+            self._disbelieve()
         self.queues.remove(lacking)
         if index_lacks:
             logger.warning("index.incomplete", extra={"files": len(self.index.files)})
             self.index.remove_all()
         return bool(lacking)
 
-    def _settle_checkpoint(self) -> None:
+    def _disbelieve(self) -> None:
+        """Let a crash find no view believed: a queue is removed, and not yet built again."""
+        checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
+        values = self.checkpoint.values._replace(logics_physical_offset=0)
+        if self.mark.valid_upto(checkpoint_bytes) is not None:
+            self.mark.write(self.mark.flushed_upto, encode_checkpoint(values))
+            self.mark.sync()
+        self.checkpoint.save(values)
+
+    def _settle_checkpoint(self, *, may_wait: bool) -> None:
         """Write down what recovery found, so that the next crash starts from there.
 
-        Views are synced first: the checkpoint describes durable things only.
+        Views are synced first: the checkpoint describes durable things only. Where many queues are
+        dirty, and the checkpoint there is still holds, a running store does both instead.
         """
-        self.queues.flush()
-        self.index.flush()
+        if self.was_aborted:
+            self.log.renew(max(self.mark.flushed_upto, self.log.appended - RENEWED_MAX))
         end, values = self.log.appended, self.checkpoint.values
         last, time_ms = self.recovery.last_record, self.recovery.last_time
-        if end:
+        self.index.flush()
+        may_wait = may_wait and values.logics_physical_offset <= last
+        is_left = may_wait and self.queues.has_much_to_sync
+        if not is_left:
+            self.queues.flush()
+        if end and not is_left:
             values = values._replace(
                 physic_msg_timestamp=time_ms or values.physic_msg_timestamp,
                 logics_msg_timestamp=time_ms or values.logics_msg_timestamp,
@@ -209,9 +257,9 @@ class Structures:
                 confirm_physical_offset=last,
                 logics_physical_offset=last,
             )
-        self.checkpoint.save(values)
         self.mark.write(end, encode_checkpoint(values))
         self.mark.sync()
+        self.checkpoint.save(values)  # Until here the other half of the mark counts.
         self.write_manifest(None)
 
     def write_manifest(self, closed: ClosedState | None) -> None:
@@ -231,6 +279,7 @@ class Structures:
                 settings.consume_queue_extension_file_size_bytes
             ),
             made_here=self.made_here,
+            property_crc_from=self.log.property_crc_from,
             closed=closed,
         )
         self.manifest_file.write(self.manifest)
@@ -254,11 +303,14 @@ class Structures:
 
     def close(self) -> None:
         """Unmap all files and give the lock back."""
-        self.index.close()
-        self.queues.close()
-        self.log.close()
-        if self.log.pool is not None:
-            self.log.pool.close()
-        self.checkpoint.close()
-        self.mark.close()
-        self.directory.release()
+        pool = [] if self.log.pool is None else [self.log.pool.close]
+        views, small = (self.index, self.queues), (self.checkpoint, self.mark)
+        close_all(
+            [
+                *(view.close for view in views),
+                self.log.close,
+                *pool,
+                *(file.close for file in small),
+                self.directory.release,
+            ]
+        )

@@ -4,7 +4,7 @@ before the log    checkpoint, tables that hold positions in it
 the log
 after it          tables that the log needs, and everything else
 left out          queues and index unless asked for; of a running store all that changes in place
-never             lock, abort mark, drafts
+never             lock, abort mark, drafts, the reserve for a full disk
 """
 
 import os
@@ -25,6 +25,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     LOCK_FILE,
     OWN_DIRECTORY,
+    RESERVE_FILE,
     TOPICS_FILE,
 )
 from broker.log.flushed_mark import MARK_FILE
@@ -38,6 +39,7 @@ DEFINITIONS: Final = frozenset({TOPICS_FILE, GROUPS_FILE, "topicQueueMapping.jso
 """Tables that the log needs; the others hold positions in it, or nothing that must agree."""
 _REPLACED: Final = f"{OWN_DIRECTORY}/{REPLACED_DIRECTORY}/"
 _MANIFEST: Final = f"{OWN_DIRECTORY}/{MANIFEST_FILE}"
+_RESERVE: Final = f"{OWN_DIRECTORY}/{RESERVE_FILE}"
 _MARK: Final = f"{OWN_DIRECTORY}/{MARK_FILE}"
 """The manifest says the same of a running store; a restore writes it anew."""
 
@@ -66,7 +68,7 @@ def turn_of(relative: str, *, running: bool, with_views: bool) -> Turn:
     """Return when the file of this path in a store is copied."""
     top, _, rest = relative.partition("/")
     name = rest.removesuffix(BACKUP_SUFFIX)
-    if relative in (LOCK_FILE, ABORT_FILE) or relative.endswith(DRAFT_SUFFIX):
+    if relative in (LOCK_FILE, ABORT_FILE, _RESERVE) or relative.endswith(DRAFT_SUFFIX):
         return Turn.NEVER
     if running and relative == _MARK:
         return Turn.NEVER

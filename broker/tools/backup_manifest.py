@@ -24,7 +24,8 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 import zstandard
 
 from broker.files.directory_lock import DirectoryLock
-from broker.files.disk import Disk, FullDisk
+from broker.files.disk import Disk
+from broker.files.disk_errors import FullDisk
 from broker.files.table_file import DRAFT_SUFFIX
 from broker.format.names import COMMIT_LOG_DIRECTORY, LOCK_FILE, offset_from_file_name
 from broker.model.errors import Corruption, NotAStore, StoreTooNew

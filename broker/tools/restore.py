@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.directory_lock import DirectoryLock
-from broker.files.disk import Disk, FullDisk
+from broker.files.disk import Disk
+from broker.files.disk_errors import FullDisk
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.format.names import CHECKPOINT_FILE, LOCK_FILE
 from broker.log.flushed_mark import MARK_FILE, FlushedMark

@@ -1,5 +1,7 @@
 """Messages of a queue come in order, page by page, from where it was said to the end."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.cli.consume import PAGE_COUNT
@@ -149,3 +151,54 @@ def test_an_error_in_the_middle_keeps_what_was_printed(
     done = consume("--queue", "0")
     assert done.code == 1
     assert len(done.rows) == 1
+
+
+def damage_at(query: PullQuery, number: int, **changes: str) -> ClientError:
+    """What a broker answers whose message of this number is damaged."""
+    fields = {
+        "queue_offset": str(number),
+        "next_begin_offset": str(number + 1),
+        "physical_offset": "4711",
+        "why": "the CRC of its body is wrong",
+    }
+    return ClientError("Corruption", "it cannot", code="DATA_LOSS", fields=fields | changes)
+
+
+def damaged(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch, *numbers: int, **changes: str
+) -> None:
+    """Let messages of a queue of ten be damaged: pulls end before one, or fail on it."""
+    fake.fill(10)
+
+    async def pull(query: PullQuery) -> PullPage:
+        left = [n for n in numbers if n >= query.queue_offset]
+        if left and left[0] == query.queue_offset:
+            raise damage_at(query, left[0], **changes)
+        count = left[0] - query.queue_offset if left else query.max_messages
+        return fake._pull("client", replace(query, max_messages=min(count, query.max_messages)))
+
+    monkeypatch.setattr(fake, "pull", pull)
+
+
+def test_damaged_messages_are_told_and_passed_over(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged(fake, monkeypatch, 0, 4, 5, 9)
+    done = consume("--queue", "0")
+    assert [row["queue_offset"] for row in done.rows] == [1, 2, 3, 6, 7, 8]
+    assert done.code == 10
+    assert done.err.splitlines()[1] == (
+        "message 4 of queue 0 is damaged (physical offset 4711): the CRC of its body is wrong; "
+        "going on at 5"
+    )
+    assert "Error: 4 messages are damaged and could not be read" in done.err
+    assert "pocketmq store verify" in done.err
+
+
+def test_damage_without_a_place_to_go_on_ends_the_command(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged(fake, monkeypatch, 4, next_begin_offset="4")
+    done = consume("--queue", "0")
+    assert [row["queue_offset"] for row in done.rows] == [0, 1, 2, 3]
+    assert done.code == 1

@@ -1,12 +1,18 @@
-"""A broker as a process of its own, and commands that talk to it as another."""
+"""A broker as a process of its own, and commands that talk to it as another.
+
+Whatever a test does, the broker's event loop is never late for long: its probe is read when the
+broker is ready and before it ends, and a `with` whose broker stalled meanwhile fails.
+"""
 
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, NamedTuple, Self
@@ -16,8 +22,14 @@ from urllib.request import ProxyHandler, build_opener
 READY_S: Final = 60
 """How long a start may take on a machine that does other things too."""
 ANSWER_S: Final = 60
+LATE_S: Final = 0.05
+"""What the event loop may be late, start and end of the process excepted."""
+LATE_FACTOR: Final = 4
+"""How much more it may be where others want the cores too."""
 
+_LATE: Final = re.compile(r'pocketmq_event_loop_lag_seconds_bucket\{.*le="([^"]+)".*\} (\S+)')
 _open = build_opener(ProxyHandler({})).open
+_LATE_SUM: Final = re.compile(r"pocketmq_event_loop_lag_seconds_sum\S* (\S+)")
 
 
 class Done(NamedTuple):
@@ -54,37 +66,65 @@ def pocketmq(*arguments: str, given: str | None = None, **environment: str) -> D
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def is_busy() -> bool:
+    """Tell whether others want the cores too: tests beside this one, or other work."""
+    cores = os.cpu_count() or 1
+    is_shared = "PYTEST_XDIST_WORKER" in os.environ or os.environ.get("CI") == "true"
+    return is_shared or os.getloadavg()[0] > cores / 2
+
+
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     own = {k: v for k, v in os.environ.items() if not k.startswith("POCKETMQ")}
     return {**own, **extra}
 
 
 class Daemon:
-    """`pocketmq serve` on free ports; serves inside a `with` and is ended by its process id."""
+    """`pocketmq serve` on free ports; serves inside a `with` and is ended by its process id.
 
-    def __init__(self, store: Path, *arguments: str) -> None:
+    tracer   words of a command that runs the broker's, as strace does
+    """
+
+    def __init__(self, store: Path, *arguments: str, tracer: Sequence[str] = ()) -> None:
         self.store = store
         self.log = store.with_name(f"{store.name}.log")
         self._arguments = arguments
+        self._tracer = tracer
         self.ready: dict[str, Any] = {}
+        self._late_at_first: dict[float, float] = {}
+        self._late_at_last: dict[float, float] = {}
 
     def __enter__(self) -> Self:
+        self.begin()
+        try:
+            self.ready = json.loads(self._first_line())
+        except BaseException:
+            self.end()
+            raise
+        self._late_at_first = self.lateness()
+        return self
+
+    def begin(self) -> None:
+        """Start the process, and wait for nothing; `becomes_ready` and `end` belong to it."""
         command = [sys.executable, "-m", "broker", "serve", "--store", str(self.store)]
         ports = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, *ports, *self._arguments],
+                [*self._tracer, *command, *ports, *self._arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 env=_environment({}),
             )
-        try:
-            self.ready = json.loads(self._first_line())
-        except BaseException:
-            self._end()
-            raise
-        return self
+
+    def becomes_ready(self) -> bool:
+        """Wait until it serves; False when it ends before."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._out, selectors.EVENT_READ)
+            assert selector.select(READY_S), f"it neither serves nor ends: {self.log.read_text()}"
+        line = self._out.readline()
+        if line:
+            self.ready = json.loads(line)
+        return bool(line)
 
     def _first_line(self) -> str:
         out = self._out
@@ -105,13 +145,46 @@ class Daemon:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
+        self._look()
+        self.end()
+        if kind is None:
+            self._check_lateness()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Kill the process unless it has ended."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
         self._out.close()
+
+    def lateness(self) -> dict[float, float]:
+        """Return how many looks at the event loop were late by more than so many seconds."""
+        found = {float(le): float(n) for le, n in _LATE.findall(self.page("/metrics").text)}
+        return {le: found[float("inf")] - count for le, count in found.items()}
+
+    def late_s(self) -> float:
+        """Return how late the event loop was in all its life, in s: what all looks add up to."""
+        found = _LATE_SUM.search(self.page("/metrics").text)
+        assert found is not None
+        return float(found[1])
+
+    def _look(self) -> None:
+        """Read the probe, as long as there is somebody to ask."""
+        if self.ready and self._process.poll() is None:
+            with suppress(OSError):
+                self._late_at_last = self.lateness()
+
+    def _check_lateness(self) -> None:
+        """Fail where the loop was late; what the last look said holds for a process that ended."""
+        factor = LATE_FACTOR if is_busy() else 1
+        since = {
+            le: count - self._late_at_first.get(le, 0) for le, count in self._late_at_last.items()
+        }
+        late = [le for le, count in since.items() if le >= LATE_S * factor and count > 0]
+        assert not late, (
+            f"the event loop was late by more than {max(late)} s, {since[min(late)]:g} times; "
+            f"allowed are {LATE_S * factor} s (factor {factor}); the log: {self.log}"
+        )
 
     @property
     def endpoint(self) -> str:
@@ -124,11 +197,15 @@ class Daemon:
         return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the process a signal."""
-        self._process.send_signal(number)
+        """Send the broker a signal."""
+        if self._tracer and self.ready:
+            os.kill(self.ready["pid"], number)
+        else:
+            self._process.send_signal(number)
 
     def stop(self) -> int:
         """Ask the process to end, and return its exit code."""
+        self._look()
         self.signal(signal.SIGTERM)
         return self.wait()
 

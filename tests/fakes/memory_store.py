@@ -271,7 +271,9 @@ class MemoryStore:
         is_complete = len(found) <= count_max
         return QueryResult(page, is_complete, "" if is_complete else str(page[-1].physical_offset))
 
-    def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
+    def message_by_unique_key(
+        self, topic: str, key: str, *, cursor: str = ""
+    ) -> StoredMessage | None:
         """Return the newest one."""
         for _, message in sorted(self._messages().items(), reverse=True):
             if message.topic == topic and message.unique_key == key:

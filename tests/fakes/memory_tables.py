@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from broker.format.table_json import topic_row
 from broker.model.errors import GroupExists, GroupNotFound, TopicExists, TopicNotFound
-from broker.store.metadata import GroupConfig, GroupSettings, TopicConfig, topic_row
+from broker.store.metadata import GroupConfig, GroupSettings, TopicConfig
 
 GROUP_ROW: dict[str, Any] = {"retryMaxTimes": 16, "retryQueueNums": 1}
 

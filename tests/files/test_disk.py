@@ -9,8 +9,15 @@ from typing import cast
 
 import pytest
 
-from broker.files.disk import FULL_DISK_ERRORS, Disk
-from broker.model.errors import AllocationFailed, BrokerError, DiskFull, FsyncFailed
+from broker.files.disk import Disk
+from broker.files.disk_errors import FULL_DISK_ERRORS
+from broker.model.errors import (
+    AllocationFailed,
+    BrokerError,
+    DiskFull,
+    FsyncFailed,
+    WriteFailed,
+)
 
 REFUSALS = [
     (errno.ENOSPC, DiskFull),
@@ -132,8 +139,16 @@ def test_a_small_file_is_written_whole_and_replaced_whole(tmp_path: Path) -> Non
     assert disk.read_file(tmp_path / "f") == b"short"
 
 
-@pytest.mark.parametrize(("number", "kind"), REFUSALS)
-@pytest.mark.parametrize("call", ["open", "write"])
+@pytest.mark.parametrize(
+    ("call", "number", "kind"),
+    [
+        *(("open", *refusal) for refusal in REFUSALS),
+        ("write", errno.ENOSPC, DiskFull),
+        ("write", errno.EDQUOT, DiskFull),
+        ("write", errno.EIO, WriteFailed),
+        ("write", errno.EROFS, WriteFailed),
+    ],
+)
 def test_a_small_file_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: type[BrokerError]
 ) -> None:
@@ -352,10 +367,26 @@ def test_two_directories_change_names(tmp_path: Path) -> None:
 def test_names_change_also_where_the_system_cannot_do_it_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.files.disk._rename_exchange", lambda one, other: False)
+    monkeypatch.setattr("broker.files.disk_names.exchange_names", lambda one, other: False)
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
     Disk().exchange(tmp_path / "one", tmp_path / "other")
     assert (tmp_path / "one/file").read_text() == "other"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_where_the_system_cannot_tell_what_is_in_memory_bytes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    disk = Disk()
+    (tmp_path / "f").write_bytes(b"content")
+    descriptor = disk.open_read_only(tmp_path / "f")
+    with monkeypatch.context() as patch:
+        refuse(patch, "preadv", code)
+        assert disk.read_resident(descriptor, 3, 4) == b"tent"
+    with monkeypatch.context() as patch:
+        refuse(patch, "preadv", errno.EAGAIN)
+        assert disk.read_resident(descriptor, 3, 4) is None
+    disk.close(descriptor)

@@ -66,7 +66,16 @@ def test_another_name_is_no_offset(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "queue_id"),
-    [("0", 0), ("17", 17), ("007", 7), ("", None), ("-1", None), ("1a", None), ("١", None)],
+    [
+        ("0", 0),
+        ("17", 17),
+        ("007", None),
+        ("2147483648", None),
+        ("", None),
+        ("-1", None),
+        ("1a", None),
+        ("١", None),
+    ],
 )
 def test_a_queue_is_named_by_its_number(name: str, queue_id: int | None) -> None:
     assert queue_id_from_name(name) == queue_id

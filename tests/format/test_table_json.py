@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.table_json import decode_table, encode_table
+from broker.format.table_json import (
+    decode_rows,
+    decode_table,
+    encode_table,
+    read_number,
+    read_texts,
+    topic_row,
+)
 from tests.golden_stores import GoldenStores
 
 STORES = ["basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533"]
@@ -107,3 +114,34 @@ def test_real_tables_do_hold_unquoted_keys(golden: GoldenStores) -> None:
     content = (golden.store("semantics") / "config" / "delayOffset.json").read_bytes()
     assert b"\n\t\t3:4,\n" in content
     assert decode_table(content)["offsetTable"][3] == 4
+
+
+@pytest.mark.parametrize("text", ['{"rows":[]}', '{"rows":{"a":1}}', '{"rows":null}', "[]", "{"])
+def test_rows_that_are_none_are_no_table(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        decode_rows(text.encode(), "rows")
+
+
+def test_rows_may_be_missing_and_a_version_that_is_none_is_left_out() -> None:
+    assert decode_rows(b"{}", "rows") == {}
+    assert decode_rows(b'{"dataVersion":7,"rows":{}}', "rows") == {"rows": {}}
+    whole = {"dataVersion": {"counter": 1}, "rows": {"a": {"b": 1}}}
+    assert decode_rows(encode_table(whole), "rows") == whole
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(3, 3), (-1, 0), (99, 9), ("3", 0), (None, 0), (2.5, 0), ([], 0)]
+)
+def test_numbers_of_a_row_are_clamped(value: object, number: int) -> None:
+    assert read_number(value, 9) == number
+
+
+def test_of_pairs_only_texts_are_read() -> None:
+    assert read_texts({"a": "b", "c": 1, 2: "d"}) == {"a": "b"}
+    assert read_texts(["a"]) == read_texts(None) == {}
+
+
+def test_a_row_of_a_topic_is_as_rocketmq_writes_it() -> None:
+    row = topic_row("orders", 4, 6, {"message.type": "NORMAL"})
+    assert (row["readQueueNums"], row["writeQueueNums"], row["perm"]) == (4, 4, 6)
+    assert decode_table(encode_table({"orders": row})) == {"orders": row}

@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from broker.files.disk import Disk
+from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE, UNIT_TYPE
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import DiskFull, NotAStore, StoreGap
 from broker.model.message import DispatchEntry
@@ -378,7 +382,7 @@ def test_a_reader_leaves_files_without_units_alone(queue: Queue) -> None:
 def test_a_queue_of_pre_blank_units_has_no_last_record(queue: Queue) -> None:
     queue.queue.put(700, 100, 0, 3)
     queue.tear(1)
-    assert queue.reopen() == []
+    assert queue.reopen(read_only=True) == []
     assert (queue.queue.max_offset, queue.queue.max_physical_offset) == (3, 0)
 
 
@@ -550,3 +554,115 @@ def test_a_queue_with_lost_messages_is_cut_and_goes_on_as_it_was(
                     queue.queue.put(100 * number, 100, 0, first + number, gaps)
             assert queue.units == whole
         queue.close()
+
+
+# -- a start that believes a checkpoint ------------------------------------------------------------
+
+
+def load_believing(queue: Queue, believed_upto: int) -> list[int]:
+    queue.queue.files.close()
+    queue.queue = queue.anew()
+    queue.queue.load(believed_upto=believed_upto)
+    return queue.places
+
+
+@pytest.mark.parametrize("believed", [0, 50, 450, 550, 1_050, 5_000])
+def test_a_whole_queue_is_found_whatever_is_believed(queue: Queue, believed: int) -> None:
+    places = [*range(0, 1_200, 100)]
+    queue.put(*places)
+    assert load_believing(queue, believed) == places
+    assert queue.queue.max_physical_offset == 1_200
+
+
+@pytest.mark.parametrize("lost", range(1, 18))
+def test_a_page_lost_behind_what_is_believed_ends_the_queue(queue: Queue, lost: int) -> None:
+    # Four files: without belief the first of them would not be looked at.
+    places = [*range(0, 1_800, 100)]
+    queue.put(*places)
+    queue.overwrite(lost, bytes(UNIT_SIZE))
+    assert load_believing(queue, 100 * lost) == places[:lost]
+
+
+def test_what_is_believed_is_read_by_its_end_alone(queue: Queue) -> None:
+    queue.put(*range(0, 2_300, 100))
+    queue.queue.files.close()
+    queue.queue = queue.anew()
+    queue.queue.load(believed_upto=2_100)
+    assert [file.base // SIZE for file in queue.queue.files.files if file.is_open] == [4]
+
+
+# -- units as they lie on disk ---------------------------------------------------------------------
+
+
+def columns(*units: bytes) -> NDArray[Any]:
+    return np.frombuffer(b"".join(units), dtype=UNIT_TYPE)
+
+
+def test_a_row_that_follows_is_taken_whole(queue: Queue) -> None:
+    queue.put(0, 100)
+    assert queue.queue.put_row(2, columns(*[unit(200 + 100 * n, tags_code=n) for n in range(9)]))
+    assert queue.places == [*range(0, 1_100, 100)]
+    assert queue.queue.max_physical_offset == 1_100
+
+
+@pytest.mark.parametrize(("queue_offset", "place"), [(1, 200), (3, 200), (2, 100)])
+def test_a_row_that_does_not_follow_is_left(queue: Queue, queue_offset: int, place: int) -> None:
+    queue.put(0, 100)
+    assert not queue.queue.put_row(queue_offset, columns(unit(place)))
+    assert queue.places == [0, 100]
+
+
+def test_a_queue_without_messages_takes_no_row(queue: Queue) -> None:
+    assert not queue.queue.put_row(0, columns(unit(0)))
+    assert queue.names == []
+
+
+# -- the minimum -----------------------------------------------------------------------------------
+
+
+def test_the_minimum_asked_for_again_costs_nothing(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.put(*range(0, 1_200, 100))
+    queue.queue.correct_min(250)
+    assert queue.queue.min_offset == 3
+    with monkeypatch.context() as patch:
+        patch.delattr(QuickDisk, "read_at")
+        patch.delattr(Disk, "read_at")
+        for asked in (250, 260, 300):
+            queue.queue.correct_min(asked)
+            assert queue.queue.min_offset == 3
+    queue.queue.correct_min(301)
+    assert queue.queue.min_offset == 4
+    queue.queue.correct_min(0)
+    assert queue.queue.min_offset == 0
+
+
+def test_the_minimum_is_looked_for_again_behind_a_cut(queue: Queue) -> None:
+    queue.put(*range(0, 1_200, 100))
+    queue.queue.correct_min(250)
+    queue.queue.truncate(100)
+    queue.put(5_000, 5_100)
+    queue.queue.correct_min(250)
+    assert queue.queue.min_offset == 1
+
+
+def test_units_behind_a_lost_one_do_not_come_back(queue: Queue) -> None:
+    # They lead to records that a power cut took from the log; the lost one is dispatched again.
+    queue.put(0, 100, 200, 300)
+    queue.overwrite(1, bytes(UNIT_SIZE))
+    assert queue.reopen(read_only=True) == [0]
+    assert queue.reopen() == [0]
+    queue.put(150)
+    assert queue.reopen() == [0, 150]
+
+
+def test_a_queue_whose_first_message_was_lost_begins_anew(queue: Queue) -> None:
+    # Units before the first message are no messages: the next one would get a place among them.
+    queue.queue.put(100, 100, 0, 13)
+    queue.overwrite(12, bytes(2 * UNIT_SIZE))
+    assert queue.reopen(read_only=True) == []
+    assert queue.reopen() == []
+    assert queue.names == []
+    queue.queue.put(100, 100, 0, 13)
+    assert queue.queue.unit(13) == (100, 100, 0)

@@ -25,8 +25,10 @@ class Mark:
         self.mark = FlushedMark(self.disk, directory)
 
     def set(self, *offsets: int) -> None:
+        """Set marks one after the other, each of them durable."""
         for flushed_upto in offsets:
             self.mark.write(flushed_upto, CHECKPOINT)
+            self.mark.sync()
 
     def reopen(self, checkpoint: bytes = CHECKPOINT) -> int | None:
         """Open the mark anew, as a start does; returns what it says beside a checkpoint."""
@@ -157,13 +159,51 @@ def test_a_full_disk_may_be_tried_again(tmp_path: Path) -> None:
 
 
 def test_syncing_is_a_step_of_its_own(mark: Mark) -> None:
-    mark.set(100)
+    mark.mark.write(100, CHECKPOINT)
     assert not mark.disk.calls["sync"]
     mark.mark.sync()
     assert len(mark.disk.calls["sync"]) == 1
     mark.disk.fail("sync", FsyncFailed(why="Input/output error"))
     with pytest.raises(FsyncFailed):
         mark.mark.sync()
+
+
+def test_what_is_durable_is_not_written_to(mark: Mark) -> None:
+    mark.set(100)
+    mark.mark.write(200, CHECKPOINT)
+    mark.mark.write(300, CHECKPOINT)
+    mark.tear()
+    assert mark.reopen() == 100
+
+
+def test_an_announced_checkpoint_leaves_the_mark_of_the_old_one(mark: Mark) -> None:
+    mark.set(100)
+    mark.mark.announce(OTHER)
+    mark.mark.sync()
+    mark.mark.write(200, CHECKPOINT)
+    assert mark.mark.flushed_upto == 200
+    assert mark.reopen(OTHER) == 100
+    assert mark.reopen(CHECKPOINT) == 100
+
+
+def test_an_announced_checkpoint_that_was_not_saved_is_written_over(mark: Mark) -> None:
+    mark.set(100)
+    mark.mark.announce(OTHER)
+    mark.mark.sync()
+    assert mark.reopen(CHECKPOINT) == 100
+    mark.mark.write(150, CHECKPOINT)
+    mark.tear()
+    assert mark.reopen(CHECKPOINT) == 100
+
+
+def test_a_settled_checkpoint_has_the_mark_that_was_held_back(mark: Mark) -> None:
+    mark.set(100)
+    mark.mark.announce(OTHER)
+    mark.mark.sync()
+    mark.mark.write(200, OTHER)
+    mark.mark.settle()
+    assert mark.reopen(OTHER) == 200
+    assert mark.reopen(CHECKPOINT) is None
 
 
 def test_closing_twice_is_fine(mark: Mark) -> None:

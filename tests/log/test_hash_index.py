@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, timedelta, timezone
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from broker.files.disk import Disk
@@ -13,6 +14,8 @@ from broker.format.index_layout import (
     STYLE_5_3,
     STYLE_5_5,
     IndexGeometry,
+    index_key,
+    key_hash,
 )
 from broker.format.java_hash import java_hash
 from broker.log.hash_index import HashIndex
@@ -588,3 +591,15 @@ def test_what_a_real_broker_finds_is_among_the_candidates(golden: GoldenStores, 
         told = {place for place in query["offsets"] if place < end}
         assert told <= found, query
     index.close()
+
+
+def test_entries_hashed_already_lie_as_records_put_them(tmp_path: Path) -> None:
+    entries = Records().take(30)
+    one, other = Index(tmp_path / "one"), Index(tmp_path / "other")
+    one.index.apply(entries)
+    hashes = [key_hash(java_hash(index_key("T", found[8]))) for found in entries]
+    columns = [[found[column] for found in entries] for column in (0, 3)]
+    arrays = [np.array(column, dtype=np.int64) for column in (hashes, *columns)]
+    other.index.put_columns(*(column[:7] for column in arrays))
+    other.index.put_columns(*(column[7:] for column in arrays))
+    assert files_below(tmp_path / "one") == files_below(tmp_path / "other")

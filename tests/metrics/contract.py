@@ -9,6 +9,7 @@ Every `rocketmq_` row also carries BASE, those of the storage STORAGE too. A row
 from enum import Enum
 from typing import Final, NamedTuple
 
+from broker.metrics import loop_lag
 from broker.model.stats import COUNT_BUCKETS, MESSAGE_SIZE_BUCKETS, SECONDS_BUCKETS
 
 BASE: Final = ("cluster", "node_type", "node_id", "broker")
@@ -209,7 +210,7 @@ OWN: Final = (
     ),
     Row("pocketmq_inflight_requests", "gauge", ("method",)),
     Row("pocketmq_rejected_total", "counter", ("reason",)),
-    Row("pocketmq_event_loop_lag_seconds", "histogram", (), SECONDS_BUCKETS),
+    Row("pocketmq_event_loop_lag_seconds", "histogram", (), loop_lag.BUCKETS),
     Row("pocketmq_mapped_files", "gauge"),
     Row("pocketmq_mapped_bytes", "gauge"),
     Row("pocketmq_config_reload_total", "counter", ("result",)),

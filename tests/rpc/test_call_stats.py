@@ -2,7 +2,13 @@
 
 from broker.model.errors import Corruption, TopicNotFound
 from broker.model.stats import Counter, Gauge, Histograms
-from broker.rpc.call_stats import REQUEST_CODES, CallStats, MethodStats, request_code
+from broker.rpc.call_stats import (
+    DAMAGES_KEPT_MAX,
+    REQUEST_CODES,
+    CallStats,
+    MethodStats,
+    request_code,
+)
 from broker.rpc.messaging import DESCRIPTOR
 from broker.rpc.pb import admin_pb2
 from broker.rpc.service import Admission, CallClass, Method, method
@@ -90,10 +96,13 @@ def test_creating_a_topic_is_counted_apart() -> None:
     }
 
 
-def test_damage_is_counted_by_the_kind_of_file() -> None:
+def test_damage_is_counted_once_by_the_kind_of_file() -> None:
     desk = Desk()
-    for path in ("/s/commitlog/00000000000000000000", "/s/consumequeue/t/0/0", "/elsewhere"):
-        desk.stats.count_damage(Corruption(path=path, file_position=0, physical_offset=0, why="x"))
+    paths = ("/s/commitlog/00000000000000000000", "/s/consumequeue/t/0/0", "/elsewhere")
+    for is_new in (True, False):
+        for path in paths:
+            error = Corruption(path=path, file_position=0, physical_offset=0, why="x")
+            assert desk.stats.count_damage(error) is is_new
     assert isinstance(desk.stats.damage, Counter)
     assert desk.stats.damage.values == {
         ("commitlog",): 1,
@@ -101,6 +110,13 @@ def test_damage_is_counted_by_the_kind_of_file() -> None:
         ("index",): 0,
         ("other",): 1,
     }
+
+
+def test_places_of_damage_are_remembered_up_to_a_bound() -> None:
+    desk = Desk()
+    for number in [*range(DAMAGES_KEPT_MAX + 1), 0]:
+        error = Corruption(path="/s", file_position=number, physical_offset=0, why="x")
+        assert desk.stats.count_damage(error)
 
 
 def test_the_watermark_is_what_is_under_way() -> None:

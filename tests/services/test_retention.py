@@ -189,6 +189,6 @@ async def test_a_file_that_cannot_be_removed_ends_the_round() -> None:
 async def test_switched_off_it_still_watches_the_disk() -> None:
     house = House(8, is_on=False)
     house.used = 95
-    assert await house.round(99 * HOUR_MS) == [10_000]
+    assert await house.round(99 * HOUR_MS) == [1_000]
     assert len(house.bases) == 8
     assert house.refusals[-1] is not None

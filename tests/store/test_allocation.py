@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.format.names import RESERVE_FILE
 from broker.log.commit_log import DRAFT_NAME, CommitLog
 from broker.model.errors import AllocationFailed, DiskFull, StoreFailed
-from broker.store.allocation import RETRY_INTERVAL_MS, Allocation
+from broker.store.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import full_disk
 from tests.fakes.records import record
@@ -151,3 +152,98 @@ async def test_a_caller_may_give_up_waiting_for_room(stock: Stock) -> None:
             await waiting
     await stock.allocation.room()
     assert stock.log.has_room(1)
+
+
+# -- the reserve -----------------------------------------------------------------------------------
+FULL = DiskFull(path="/s/table")
+
+
+class Aside:
+    """A reserve on a disk of its own."""
+
+    def __init__(self, directory: Path, size: int = SIZE) -> None:
+        self.directory = directory
+        self.disk = StoreDisk()
+        self.reserve = Reserve(self.disk, directory, size)
+
+    def cause(self) -> DiskFull | None:
+        """Why it does not stand."""
+        return self.reserve.released
+
+    @property
+    def names(self) -> list[str]:
+        return self.disk.names(self.directory)
+
+
+@pytest.fixture
+def aside(tmp_path: Path) -> Aside:
+    return Aside(tmp_path)
+
+
+def test_it_has_blocks_behind_every_byte(aside: Aside) -> None:
+    aside.reserve.make()
+    aside.reserve.make()
+    found = (aside.directory / RESERVE_FILE).stat()
+    assert (found.st_size, found.st_blocks * 512) == (SIZE, SIZE)
+    assert aside.reserve.released is None
+
+
+def test_it_is_given_away_once_and_tells_why_until_it_stands_again(aside: Aside) -> None:
+    aside.reserve.make()
+    assert aside.reserve.release(FULL)
+    assert not aside.reserve.release(DiskFull(path="/s/other"))
+    assert aside.cause() is FULL
+    assert aside.names == []
+    aside.reserve.make()
+    assert aside.cause() is None
+    assert aside.names == [RESERVE_FILE]
+
+
+def test_a_disk_without_room_for_it_counts_as_full(aside: Aside) -> None:
+    aside.disk.full_below = aside.directory
+    with pytest.raises(DiskFull):
+        aside.reserve.make()
+    assert aside.reserve.released is not None
+    assert aside.names == []
+
+
+def test_it_is_kept_from_who_must_not_have_it(aside: Aside) -> None:
+    aside.reserve.make()
+    with aside.reserve.kept():
+        with aside.reserve.kept():
+            assert not aside.reserve.release(FULL)
+        assert not aside.reserve.release(FULL)
+    assert aside.reserve.released is None
+    assert aside.reserve.release(FULL)
+
+
+def test_nothing_is_set_aside_when_told_so(tmp_path: Path) -> None:
+    aside = Aside(tmp_path, 0)
+    aside.reserve.make()
+    assert not aside.reserve.release(FULL)
+    assert aside.reserve.released is None
+    assert aside.names == []
+
+
+def test_a_start_keeps_it_where_there_is_room(aside: Aside) -> None:
+    aside.reserve.begin()
+    aside.reserve.make()
+    aside.reserve.begin()
+    assert aside.names == [RESERVE_FILE]
+
+
+def test_a_start_on_a_full_disk_begins_by_giving_it_away(
+    aside: Aside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside.reserve.make()
+    monkeypatch.setattr(StoreDisk, "free_bytes", lambda disk, path: SIZE - 1)
+    aside.reserve.begin()
+    assert aside.names == []
+
+
+def test_one_of_another_size_is_made_anew(aside: Aside) -> None:
+    aside.reserve.make()
+    other = Reserve(aside.disk, aside.directory, SIZE // 2)
+    other.begin()
+    other.make()
+    assert (aside.directory / RESERVE_FILE).stat().st_size == SIZE // 2

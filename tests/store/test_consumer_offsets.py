@@ -235,3 +235,11 @@ async def test_whatever_happens_the_table_is_what_the_model_says(
             for group in groups.names():
                 assert table.all_of(group) == model.all_of(group)
         assert offsets.groups.names() == groups.names()
+
+
+async def test_nobody_stands_behind_a_queues_end(offsets: Offsets) -> None:
+    await offsets.table.set_many("g", "T", {0: 5, 1: 9, 2: 3})
+    assert await offsets.table.clamp(lambda topic, queue_id: 5) == 1
+    assert offsets.table.all_of("g") == {"T": {0: 5, 1: 5, 2: 3}}
+    assert await offsets.table.clamp(lambda topic, queue_id: 5) == 0
+    assert offsets.reopened().find("g", "T", 1) == 5

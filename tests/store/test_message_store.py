@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker.format.record import decode_record
+from broker.model.cold_read import LongChain
 from broker.model.errors import (
     AllocationFailed,
-    BrokerReadOnly,
     DiskFull,
     Draining,
     FsyncFailed,
@@ -117,9 +117,14 @@ async def test_a_unique_key_is_found_behind_many_that_only_hash_alike(tmp_path: 
         for number in range(40):
             await store.send("T", f"{number}", key="Aa", unique_key="BB")
         await store.settled()
-        message = store.store.message_by_unique_key("T", "Aa")
-        assert message is not None
+        cursor, message = "", None
+        while message is None:
+            try:
+                message = store.store.message_by_unique_key("T", "Aa", cursor=cursor)
+            except LongChain as chain:
+                cursor = chain.cursor
         assert message.body == b"wanted"
+        assert cursor
 
 
 async def test_records_pulled_joined_are_the_same(tmp_path: Path) -> None:
@@ -357,7 +362,7 @@ async def test_a_view_without_room_makes_the_store_read_only_until_there_is_some
         disk.full_below = store.directory / "consumequeue"
         await store.send("U", "b", key="k")
         await until(lambda: store.store._dispatcher.failure is not None)
-        with pytest.raises(BrokerReadOnly, match="could not be written"):
+        with pytest.raises(DiskFull, match="full"):
             await store.send("T", "c")
         assert queue_bodies(store.store, "T") == ["a"]
         disk.full_below = None
@@ -448,7 +453,7 @@ async def test_a_part_that_ends_ends_the_store(
         assert "broken" in str(store.store.failure.exception())
         with pytest.raises(StoreFailed):
             await store.send("T", "b")
-    assert "store.task_failed" in [entry.message for entry in caplog.records]
+    assert "store.failed" in [entry.message for entry in caplog.records]
 
 
 async def test_an_allocation_that_fails_ends_the_store(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.format.names import zone_from_name
+from broker.log.consume_queue_table import FILES_APART_MAX
 from broker.log.store_manifest import FORMAT_VERSION
 from broker.model.errors import (
     IllegalConfig,
@@ -28,7 +29,7 @@ from broker.store.structures import Structures
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_parts, recovered
-from tests.fakes.store_language import small_settings, store_at
+from tests.fakes.store_language import small_settings, store_at, view_files
 from tests.golden_stores import GoldenStores
 
 # -- time zones ------------------------------------------------------------------------------------
@@ -243,18 +244,44 @@ def cut_index_file(directory: Path) -> Path:
     return sorted((directory / "index").iterdir())[1]
 
 
+async def test_a_log_file_of_another_size_is_refused(tmp_path: Path) -> None:
+    directory = await own_store(tmp_path / "s")
+    path = cut_log_file(directory)
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-1])
+    error = refusal(directory)
+    assert isinstance(error, WrongFileSize)
+    assert (error.path, error.key_names) == (str(path), "mappedFileSizeCommitLog")
+    assert (error.expected_bytes, error.found_bytes) == (size, size - 1)
+
+
+@pytest.mark.parametrize("choose", [cut_queue_file, cut_index_file])
+async def test_a_view_that_was_cut_short_is_made_anew(
+    tmp_path: Path, choose: Callable[[Path], Path]
+) -> None:
+    """The manifest knows how long the files of views are: another length is damage."""
+    directory = await own_store(tmp_path / "s")
+    path = choose(directory)
+    was = view_files(directory)
+    path.write_bytes(path.read_bytes()[:-1])
+    with recovered_small(directory):
+        pass
+    assert view_files(directory) == was
+
+
 @pytest.mark.parametrize(
     ("choose", "keys"),
     [
-        (cut_log_file, "mappedFileSizeCommitLog"),
         (cut_queue_file, "mappedFileSizeConsumeQueue"),
         (cut_index_file, "maxHashSlotNum and maxIndexNum"),
     ],
 )
-async def test_a_file_of_another_size_is_refused(
+async def test_a_view_of_another_size_is_refused_where_no_manifest_knows_it(
     tmp_path: Path, choose: Callable[[Path], Path], keys: str
 ) -> None:
     directory = await own_store(tmp_path / "s")
+    for path in (directory / "pocketmq").glob("store.json*"):
+        path.unlink()
     path = choose(directory)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-1])
@@ -272,3 +299,46 @@ async def test_a_refused_store_opens_when_it_is_mended(tmp_path: Path) -> None:
     shutil.move(tmp_path / "kept", gone)
     with recovered_small(directory) as parts:
         assert parts.queues.queues["T", 0].max_offset == 60
+
+
+# -- many queues after a crash ---------------------------------------------------------------------
+
+
+async def crashed_with(count: int, tmp_path: Path) -> tuple[Path, bytes]:
+    """A store that was killed with a message in each of so many queues, and its checkpoint."""
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "first")
+        await store.settled()
+    async with store_at(tmp_path / "s") as store:
+        for queue_id in range(count):
+            await store.send("T", "a", queue_id=queue_id)
+        await store.settled()
+        image = store.killed(tmp_path / "image")
+    return image, (image / "checkpoint").read_bytes()
+
+
+@pytest.mark.parametrize("count", [FILES_APART_MAX, FILES_APART_MAX + 1])
+async def test_a_start_does_not_wait_for_many_queues_to_be_synced(
+    tmp_path: Path, count: int
+) -> None:
+    image, before = await crashed_with(count, tmp_path)
+    disk = StoreDisk()
+    parts = Structures(small_settings(image), disk)
+    for _ in parts.recover():
+        pass
+    may_wait = count > FILES_APART_MAX
+    assert [queue.max_offset for queue in parts.queues.queues.values()].count(1) == count - 1
+    assert ((image / "checkpoint").read_bytes() == before) is may_wait
+    assert bool(parts.queues.dirty) is may_wait
+    assert parts.mark.valid_upto((image / "checkpoint").read_bytes()[:48]) == parts.log.appended
+    assert disk.calls["sync_all"] == []
+    parts.close()
+
+
+async def test_many_queues_are_synced_at_once_by_the_running_store(tmp_path: Path) -> None:
+    image, before = await crashed_with(FILES_APART_MAX + 1, tmp_path)
+    async with store_at(image) as store:
+        await store.send("T", "b")
+    assert (image / "checkpoint").read_bytes() != before
+    async with store_at(image) as store:
+        assert await store.pulled("T") == ["first", "a", "b"]

@@ -10,6 +10,7 @@ import pytest
 from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.model.errors import FsyncFailed, StoreFailed
+from broker.store import view_flush
 from broker.store.dispatcher import DispatchPoint
 from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.structures import Structures
@@ -55,6 +56,7 @@ class Views:
         self.parts.index.apply(entries)
         self.point = DispatchPoint(entries[-1][0], entries[-1][3])
         self.durability.flushed_time = entries[-1][3]
+        self.parts.log.flushed = entries[-1][0] + entries[-1][1]
 
     async def idle(self) -> None:
         await until(lambda: self.flush._job is None)
@@ -107,7 +109,7 @@ async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -
     views.flush.step(THOROUGH_MS)
     await views.idle()
     mark = f"pocketmq/{MARK_FILE}"
-    assert views.synced == [mark, "consumequeue", "index", "checkpoint", mark]
+    assert views.synced == [mark, "consumequeue", "index", mark, "checkpoint"]
     assert views.checkpoint == CheckpointValues(
         physic_msg_timestamp=TIME_MS + 4_000,
         logics_msg_timestamp=TIME_MS + 4_000,
@@ -220,3 +222,35 @@ async def test_a_failure_while_finishing_is_told_not_raised(views: Views) -> Non
     views.disk.sync_error = FsyncFailed(why="EIO")
     await views.flush.finish()
     assert views.failures == [views.disk.sync_error]
+
+
+async def test_with_much_behind_the_checkpoint_the_time_is_not_waited_for(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_flush, "BEHIND_MAX", 1_000)
+    views.parts.log.flushed = 10_000
+    views.dispatch(10)
+    views.flush.step(0)
+    await views.idle()
+    assert views.checkpoint == CheckpointValues()
+    views.dispatch(1)
+    views.flush.step(SECOND_MS)
+    await views.idle()
+    assert views.checkpoint.logics_physical_offset == 1_000
+    views.dispatch(9)
+    views.flush.step(2 * SECOND_MS)
+    await views.idle()
+    assert views.checkpoint.logics_physical_offset == 1_000
+
+
+async def test_cuts_of_many_queues_are_durable_before_the_next_checkpoint(views: Views) -> None:
+    views.parts.log.flushed = 10_000
+    views.dispatch(5)
+    views.parts.queues.has_unsynced_cuts = True
+    views.flush.step(0)
+    views.disk.synced.clear()
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    assert len(views.disk.calls["sync_all"]) == 1
+    assert not views.parts.queues.has_unsynced_cuts
+    assert views.checkpoint.logics_physical_offset == 400

@@ -18,10 +18,12 @@ BrokerError
         DiskFull
             DiskAboveLimit
     StorageError                the operator acts
-        Corruption · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
-        UnknownGeometry · IllegalConfig · SparkMissing · ViewFailed
+        ReadFailed · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
+        UnknownGeometry · IllegalConfig · SparkMissing · ViewFailed · TableUnreadable
+        Corruption
+            MessageDamaged
         StoreFailed             the process ends
-            FsyncFailed · AllocationFailed
+            FsyncFailed · AllocationFailed · WriteFailed
 
 Each class carries typed fields and says what happened, which limit it met, and what to do next.
 Only `rpc/status.py` turns codes into wire statuses.
@@ -77,8 +79,10 @@ from broker.model.errors.storage import (
     Draining,
     FsyncFailed,
     IllegalConfig,
+    MessageDamaged,
     NotAccepting,
     NotAStore,
+    ReadFailed,
     Recovering,
     SparkMissing,
     StorageError,
@@ -88,11 +92,13 @@ from broker.model.errors.storage import (
     StoreGap,
     StoreLocked,
     StoreTooNew,
+    TableUnreadable,
     TooManyRequests,
     TransientPoolEmpty,
     Unavailable,
     UnknownGeometry,
     ViewFailed,
+    WriteFailed,
     WrongFileSize,
 )
 
@@ -123,6 +129,7 @@ __all__ = [
     "IllegalProperty",
     "IllegalTag",
     "IllegalTopic",
+    "MessageDamaged",
     "MessageNotFound",
     "MixedQueues",
     "MixedTopics",
@@ -132,6 +139,7 @@ __all__ = [
     "OffsetOutOfRange",
     "PropertiesTooLarge",
     "QueueOutOfRange",
+    "ReadFailed",
     "RecordTooLarge",
     "Recovering",
     "RequestError",
@@ -145,6 +153,7 @@ __all__ = [
     "StoreTooNew",
     "SystemGroup",
     "SystemTopic",
+    "TableUnreadable",
     "TooManyMessages",
     "TooManyProperties",
     "TooManyRequests",
@@ -157,6 +166,7 @@ __all__ = [
     "UnknownGeometry",
     "UnsupportedFeature",
     "ViewFailed",
+    "WriteFailed",
     "WrongFileSize",
     "shown",
 ]

@@ -132,6 +132,43 @@ class Corruption(StorageError):
 
 
 @dataclass(eq=False)
+class MessageDamaged(Corruption):
+    """The record of a message that a queue was asked for; a reader can go on behind it."""
+
+    plain: ClassVar[frozenset[str]] = Corruption.plain | {"queue_offset", "next_begin_offset"}
+    message: ClassVar[str] = (
+        "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}; "
+        "message {queue_offset} of the queue cannot be read, go on at {next_begin_offset}"
+    )
+    queue_offset: int
+    next_begin_offset: int
+
+
+@dataclass(eq=False)
+class ReadFailed(StorageError, OSError):
+    """A file that is there and cannot be opened or read; it is damaged or not ours."""
+
+    message: ClassVar[str] = "{path} cannot be read ({why}); look at the disk"
+    path: str
+    why: str
+
+    def __post_init__(self) -> None:
+        self.strerror = self.why
+
+
+@dataclass(eq=False)
+class TableUnreadable(StorageError, ValueError):
+    """A small table of which neither version can be read."""
+
+    message: ClassVar[str] = (
+        "neither {path} nor its .bak can be read ({why}); mend it with `pocketmq store repair`, or "
+        "bring it back from a copy"
+    )
+    path: str
+    why: str
+
+
+@dataclass(eq=False)
 class StoreDamaged(BrokerReadOnly):
     """Bytes that were durable are damaged or gone: what is sound is served, nothing is taken."""
 
@@ -252,6 +289,13 @@ class FsyncFailed(StoreFailed):
     """The disk refused to keep what was written; trying again would hide the loss."""
 
     message: ClassVar[str] = "the disk refused to keep written bytes ({why}); the broker ends"
+
+
+@dataclass(eq=False)
+class WriteFailed(StoreFailed):
+    """The disk took no bytes, or let no name go, for another reason than being full."""
+
+    message: ClassVar[str] = "the disk could not be written to ({why})"
 
 
 @dataclass(eq=False)

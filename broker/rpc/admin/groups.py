@@ -3,6 +3,7 @@
 `max_attempts` counts deliveries in all, `retryMaxTimes` of the file those after the first.
 """
 
+import asyncio
 from typing import Any, Final
 
 from broker.model.errors import GroupNotFound, SystemGroup
@@ -82,11 +83,13 @@ class GroupMethods:
         find_group(self._groups, name)
         own = (retry_topic(name), dead_letter_topic(name))
         topics = [topic for topic in own if request.with_topics and self._topics.find(topic)]
+        await asyncio.shield(self._remove(name, topics))  # Half a group is none.
+        return pb.DeleteGroupResponse(removed_topics=topics)
+
+    async def _remove(self, name: str, topics: list[str]) -> None:
         await self._groups.remove(name)
         await self._offsets.remove_group(name)
-        for topic in topics:
-            await self._removal.remove(topic)
-        return pb.DeleteGroupResponse(removed_topics=topics)
+        await self._removal.remove_all(topics)
 
     def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
         """Return a page of the groups, by name.

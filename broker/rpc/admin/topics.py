@@ -1,7 +1,7 @@
 """Topics: made, changed, listed, described, counted, removed."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -95,15 +95,16 @@ class TopicMethods:
         """
         name = self._find_changeable(request.name, why="remove").name
         retried = [topic for topic in self._retry_topics(name) if self._topics.find(topic)]
-        for topic in (name, *retried):
-            await self.remove(topic)
+        # A caller who gives up half-way would leave queues that the next start takes for a topic.
+        await asyncio.shield(self.remove_all([name, *retried]))
         return pb.DeleteTopicResponse(removed_topics=[name, *retried])
 
-    async def remove(self, topic: str) -> None:
-        """Remove one topic: nobody may send to it before its queues go."""
-        await self._topics.remove(topic)
-        await self._store.remove_topic(topic)
-        await self._offsets.remove_topic(topic)
+    async def remove_all(self, topics: Sequence[str]) -> None:
+        """Remove topics: nobody may send to one before its queues go."""
+        for topic in topics:
+            await self._topics.remove(topic)
+            await self._store.remove_topic(topic)
+            await self._offsets.remove_topic(topic)
 
     def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
         """Return a page of the topics, by name.

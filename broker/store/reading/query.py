@@ -2,7 +2,8 @@
 
 The index knows hashes only: a hit counts when the record is of the topic and carries the key (or
 unique key, or tag). Newest first. A page ends when it is full or after 10,000 steps along a chain,
-and says where to go on; nothing is left out silently.
+and says where to go on; nothing is left out silently: where a chain or a record is damaged, the
+last page says that it is not complete and names no place to go on.
 Source: DefaultMessageStore.queryMessage, without its time-based rounds.
 """
 
@@ -16,7 +17,7 @@ from broker.format.record import decode_record
 from broker.log.commit_log import CommitLog
 from broker.log.hash_index import Candidate, HashIndex
 from broker.model.cold_read import ColdRead
-from broker.model.errors import IllegalPageToken
+from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.model.results import QueryResult
 from broker.model.stats import COUNT_BUCKETS, Counter, Histogram
@@ -24,19 +25,27 @@ from broker.store.reading.reader import find_record
 
 STEPS_MAX: Final = 10_000
 """Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
+STEPS_OF_A_MISS: Final = 40
+"""What a record counts that was read and is another key's: reading it takes 10 to 20 µs."""
 BYTES_MAX: Final = 8 * 1024 * 1024
 """Stored bytes of one page: a reply must fit its transport."""
 
-_CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})")
+_CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})(!?)")
+"""File, entry and place of the last step; a mark when damage was met on the way."""
 
 
 class Query:
     """Queries over one log and index."""
 
-    __slots__ = ("_index", "_log", "candidates", "seconds", "stats", "truncated")
+    __slots__ = ("_index", "_is_ours", "_log", "candidates", "seconds", "stats", "truncated")
 
-    def __init__(self, log: CommitLog, index: HashIndex) -> None:
+    def __init__(self, log: CommitLog, index: HashIndex, *, is_ours: bool = False) -> None:
+        """Look up in an index; `is_ours`: no other broker ever wrote to it.
+
+        Others leave links and entries behind, after a crash, that lead nowhere.
+        """
         self._log = log
+        self._is_ours = is_ours
         self._index = index
         self.seconds = Histogram("pocketmq_query_key_seconds", "Time one query by key took.")
         self.candidates = Histogram(
@@ -61,22 +70,26 @@ class Query:
         """Return one page of messages that carry a key, newest first.
 
         Units    times in ms since 1970, both ends included
-        Errors   IllegalPageToken, Corruption, ColdRead
+        Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
         """
-        after, last_place = _parse_cursor(cursor)
+        after, last_place, was_damaged = _parse_cursor(cursor)
         messages: list[StoredMessage] = []
         cold_reads: list[ColdRead] = []
-        steps = size_sum = 0
+        damages: list[Corruption | None] = [None] if was_damaged else []
+        steps = misses = size_sum = 0
         ended = ""
         step: Candidate | None = None
         for step in self._index.candidates(
             topic, key, begin_ms=begin_ms, end_ms=end_ms, index_type=index_type, after=after
         ):
             steps += 1
+            if not 0 <= step.physical_offset < self._log.appended:  # BROKEN, or led out of the log
+                damages += [None] if self._is_ours else []
             # A real broker's restart can index records again: they lie before the last one seen.
-            if step.is_match and not 0 <= last_place <= step.physical_offset:
+            elif step.is_match and not 0 <= last_place <= step.physical_offset:
                 last_place = step.physical_offset
-                message = self._read(last_place, topic, key, index_type, cold_reads)
+                message = self._read(last_place, topic, key, index_type, cold_reads, damages)
+                misses += message is None
                 if message is not None and begin_ms <= message.store_timestamp_ms <= end_ms:
                     messages.append(message)
                     size_sum += message.store_size
@@ -85,27 +98,46 @@ class Query:
                 break
             if len(messages) + len(cold_reads) >= count_max:
                 break
-            if steps >= STEPS_MAX:
+            if steps + misses * STEPS_OF_A_MISS >= STEPS_MAX:
                 ended = "steps"
                 break
         if cold_reads:
             raise ColdRead(lambda: _fetch_all(cold_reads))
         self.candidates.observe(steps)
-        if not ended or step is None:
-            return QueryResult(messages, True, "")
-        self.truncated.add((ended,))
-        return QueryResult(messages, False, _make_cursor(step, last_place))
+        if ended and step is not None:
+            self.truncated.add((ended,))
+            return QueryResult(messages, False, _make_cursor(step, last_place, bool(damages)))
+        if damages:
+            self.truncated.add(("damage",))
+            found = next((error for error in damages if error is not None), None)
+            if found is not None and not messages:
+                raise found
+        return QueryResult(messages, not damages, "")
 
     def _read(
-        self, place: int, topic: str, key: str, index_type: str, cold_reads: list[ColdRead]
+        self,
+        place: int,
+        topic: str,
+        key: str,
+        index_type: str,
+        cold_reads: list[ColdRead],
+        damages: list[Corruption | None],
     ) -> StoredMessage | None:
-        """Return the record at a place when it carries the key; note it down when it is cold."""
+        """Return the record at a place when it carries the key; note down what is cold or damaged.
+
+        What the log let go of is no damage.
+        """
         try:
             record = find_record(self._log, place)
         except ColdRead as cold:
             cold_reads.append(cold)
             return None
+        except Corruption as error:
+            damages.append(error)
+            return None
         if record is None:
+            if self._is_ours and place >= self._log.min_offset:
+                damages.append(None)
             return None
         message = decode_record(record)
         if message.topic != topic:
@@ -120,14 +152,14 @@ def _fetch_all(cold_reads: list[ColdRead]) -> None:
         cold.fetch()
 
 
-def _make_cursor(step: Candidate, place: int) -> str:
-    text = f"{step.file_name}:{step.number}:{place}"
+def _make_cursor(step: Candidate, place: int, is_damaged: bool) -> str:
+    text = f"{step.file_name}:{step.number}:{place}{'!' if is_damaged else ''}"
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-def _parse_cursor(cursor: str) -> tuple[tuple[str, int] | None, int]:
+def _parse_cursor(cursor: str) -> tuple[tuple[str, int] | None, int, bool]:
     if not cursor:
-        return None, -1
+        return None, -1, False
     try:
         text = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("ascii")
     except (ValueError, binascii.Error) as error:
@@ -135,4 +167,4 @@ def _parse_cursor(cursor: str) -> tuple[tuple[str, int] | None, int]:
     match = _CURSOR.fullmatch(text)
     if match is None:
         raise IllegalPageToken(token=cursor)
-    return (match[1], int(match[2])), int(match[3])
+    return (match[1], int(match[2])), int(match[3]), bool(match[4])

@@ -9,26 +9,22 @@ scanned, nothing accepted         NO_MATCHED_MESSAGE      behind the last unit s
 record gone since                 EXPIRED                 first unit the log still holds
 otherwise                         FOUND                   behind the last unit returned
 
-A record is handed out only when it says itself that it lies there and its CRC is right.
-Nothing here waits for the disk: what is not in memory raises ColdRead, and is read off the loop
-(store/reading/cold_pull.py for pulls, rpc/service.py for the rest).
+A record is handed out only when it is the one asked for and sound (store/reading/record_check.py);
+one that is not ends the pull before it. Where it is the first of the range, and wherever something
+is not in memory, ColdRead is raised: what may wait for the disk, a search for the record included,
+happens off the loop (store/reading/cold_pull.py for pulls, rpc/service.py for the rest).
 Source: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime.
 """
 
 from collections.abc import Callable
-from struct import Struct
 from typing import Final
 
-from broker.files.mapped_file import MappedFile
 from broker.format.buffers import Buffer
-from broker.format.checksum import CRC_MASK, crc32
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from broker.format.extension_unit import is_address
 from broker.format.record import (
     HEADS,
     HOSTS_V6_MASK,
-    PROPERTY_CRC_SIZE,
-    RECORD_HEAD,
     RECORD_SIZE_MIN,
     SIZE_AND_MAGIC,
     SYSTEM_FLAG,
@@ -41,12 +37,11 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from broker.model.results import Bound, PullResult, PullStatus
+from broker.store.reading.record_check import asked_of, check_copy, is_sound
 
 NO_FILE: Final[tuple[Buffer, int, int]] = (b"", 0, 0)
-_QUICK_HEAD: Final = Struct(">i4xi16xqi44xi").unpack_from
-"""Of a record with IPv4 hosts: size, body CRC, own offset, system flag, body length."""
-CRC_MARK: Final = ord("_")
-"""What a property CRC begins with; a record that has it there is looked at in full."""
+PROBES_MAX: Final = 256
+"""Units a search by time looks at where some do not lead to their record."""
 SCAN_COUNT_MIN: Final = 800
 """Units a filtered pull looks at before it answers, at least (maxFilterMessageSize 16000 bytes)."""
 
@@ -78,7 +73,7 @@ def pull(
 
     The first record is returned whatever its size. `accept` judges tags codes.
 
-    Errors   Corruption; ColdRead, also where only some of it is not fresh
+    Errors   ColdRead, also where only some of it is not fresh, or the first record is damaged
     """
     status = status_at(queue, queue_offset)
     if status.status is not PullStatus.FOUND or queue is None:
@@ -87,24 +82,27 @@ def pull(
     units = hot_units(log, queue, queue_offset, scan_count)
     if accept is not None:
         accept = plain_accept(queue, accept)
+    asked = asked_of(log, queue)
     records: list[bytes] = []
     size_sum = 0
     position = queue_offset
     view, base, end = NO_FILE
     for place, size, tags_code in UNIT.iter_unpack(units):
-        if size == PRE_BLANK_SIZE or (accept is not None and not accept(tags_code)):
+        is_wanted = accept is None or size < RECORD_SIZE_MIN or accept(tags_code)
+        if size == PRE_BLANK_SIZE or not is_wanted:
             position += 1
             continue
         if records and (size_sum + size > max_bytes or len(records) == max_messages):
             break
         if not base <= place < end:
-            if place < log.min_offset:
-                return expired(log, queue, status)
             view, base, end = _file_range(log, place)
-        _check(log, view, place - base, place, size)
+        if not is_sound(view, place - base, place, size, asked, position):
+            break
         records.append(bytes(view[place - base : place - base + size]))
         size_sum += size
         position += 1
+    if position == queue_offset:
+        return _nothing_sound(log, queue, status, queue_offset)
     found = PullStatus.FOUND if records else PullStatus.NO_MATCHED_MESSAGE
     return status._replace(
         status=found, next_begin_offset=position, records=records, record_count=len(records)
@@ -126,22 +124,23 @@ def pull_joined(
     status = status_at(queue, queue_offset)
     if status.status is not PullStatus.FOUND or queue is None:
         return status
+    asked = asked_of(log, queue)
     runs: list[tuple[int, int]] = []
-    size_sum = blank_count = count = 0
+    size_sum = count = 0
+    number = queue_offset
     view, base, end = NO_FILE
     run_end = -1
     for place, size, _ in UNIT.iter_unpack(hot_units(log, queue, queue_offset, max_messages)):
         if size == PRE_BLANK_SIZE:
-            blank_count += 1
+            number += 1
             continue
         if count and size_sum + size > max_bytes:
             break
         if not base <= place < end:
-            if place < log.min_offset:
-                return expired(log, queue, status)
             view, base, end = _file_range(log, place)
             run_end = -1
-        _check(log, view, place - base, place, size)
+        if not is_sound(view, place - base, place, size, asked, number):
+            break
         if place == run_end:
             runs[-1] = (runs[-1][0], place + size)
         else:
@@ -149,9 +148,12 @@ def pull_joined(
         run_end = place + size
         size_sum += size
         count += 1
+        number += 1
+    if number == queue_offset:
+        return _nothing_sound(log, queue, status, queue_offset)
     return status._replace(
         status=PullStatus.FOUND if count else PullStatus.NO_MATCHED_MESSAGE,
-        next_begin_offset=queue_offset + blank_count + count,
+        next_begin_offset=number,
         records=[log.read(begin, run_end - begin) for begin, run_end in runs],
         record_count=count,
     )
@@ -183,7 +185,7 @@ def _first_place(units: bytes) -> int:
 
 
 def _nothing() -> None:
-    """What a pull of old records has to fetch by itself (store/reading/cold_pull.py)."""
+    """What a pull of old or damaged records does by itself (store/reading/cold_pull.py)."""
 
 
 def plain_accept(queue: ConsumeQueue, accept: Callable[[int], bool]) -> Callable[[int], bool]:
@@ -201,6 +203,28 @@ def plain_accept(queue: ConsumeQueue, accept: Callable[[int], bool]) -> Callable
     return accept_plain
 
 
+def is_gone(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> bool:
+    """Return whether the log lost its head since: a unit leads before it, and so does the last."""
+    if queue_offset < queue.min_offset:
+        return True
+    unit, before = queue.unit(queue_offset), queue.unit(queue_offset - 1)
+    if unit is None or not 0 <= unit[0] < log.min_offset:
+        return False
+    return before is None or before[1] == PRE_BLANK_SIZE or 0 <= before[0] < unit[0]
+
+
+def _nothing_sound(
+    log: CommitLog, queue: ConsumeQueue, status: PullResult, queue_offset: int
+) -> PullResult:
+    """Return that a range is expired.
+
+    Errors   ColdRead: it is damaged
+    """
+    if is_gone(log, queue, queue_offset):
+        return expired(log, queue, status)
+    raise ColdRead(_nothing)
+
+
 def expired(log: CommitLog, queue: ConsumeQueue, status: PullResult) -> PullResult:
     """Return what a reader of a range is told that the log does not hold any more."""
     queue.correct_min(log.min_offset)
@@ -210,35 +234,10 @@ def expired(log: CommitLog, queue: ConsumeQueue, status: PullResult) -> PullResu
     )
 
 
-def file_holding(log: CommitLog, place: int) -> MappedFile:
-    """Return the file that holds a place.
-
-    Errors   Corruption: none does
-    """
-    file = log.files.file_at(place)
-    if file is None:
-        raise _damaged(log, place, "no file holds it")
-    return file
-
-
 def _file_range(log: CommitLog, place: int) -> tuple[Buffer, int, int]:
     """Return the bytes, begin and end (both physical offsets) of the file that holds a place."""
-    file = file_holding(log, place)
-    return file.view, file.base, file.base + file.size
-
-
-def _check(log: CommitLog, view: Buffer, position: int, place: int, size: int) -> None:
-    """Raise Corruption unless a sound record of this size lies there."""
-    end = position + size
-    if size >= RECORD_SIZE_MIN and end <= len(view) and view[end - PROPERTY_CRC_SIZE] != CRC_MARK:
-        found, crc, own_place, system_flag, body_size = _QUICK_HEAD(view, position)
-        is_plain = found == size and own_place == place and not system_flag & HOSTS_V6_MASK
-        begin = position + RECORD_HEAD.size
-        # No name for the body: a traceback would keep its map from closing.
-        if is_plain and 0 <= body_size < end - begin:
-            if crc32(view[begin : begin + body_size]) & CRC_MASK == crc:
-                return
-    read_record(log, place, size)  # Rarer forms, or the reason why the record is unsound.
+    file = log.files.file_at(place)
+    return NO_FILE if file is None else (file.view, file.base, file.base + file.size)
 
 
 def read_record(log: CommitLog, physical_offset: int, size: int) -> bytes:
@@ -248,7 +247,9 @@ def read_record(log: CommitLog, physical_offset: int, size: int) -> bytes:
     """
     record = log.read_resident(physical_offset, size)
     try:
-        check_copy(record, physical_offset, size)
+        crc_from = log.property_crc_from
+        must_have_crc = crc_from is not None and physical_offset >= crc_from
+        check_copy(record, physical_offset, size, must_have_crc=must_have_crc)
     except BadRecord as error:
         raise _damaged(log, physical_offset, str(error)) from error
     return record
@@ -259,7 +260,7 @@ def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
 
     Errors   Corruption: one does, but its body is not what was stored; ColdRead
     """
-    if physical_offset >= log.appended:
+    if not log.min_offset <= physical_offset < log.appended:
         return None
     head = log.read_resident(physical_offset, SIZE_AND_MAGIC.size)
     size = int.from_bytes(head[:4], signed=True)
@@ -272,14 +273,6 @@ def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
     except BadRecord:
         return None
     return read_record(log, physical_offset, size)
-
-
-def check_copy(record: bytes, physical_offset: int, size: int) -> None:
-    """Raise BadRecord unless the bytes are a sound record of this place and size."""
-    if len(record) < RECORD_SIZE_MIN:
-        raise BadRecord("its unit names too small a size, or one that leaves its file")
-    if check_record(record, 0, physical_offset) != size:
-        raise BadRecord("no record of its unit's size starts there")
 
 
 def _damaged(log: CommitLog, physical_offset: int, why: str) -> Corruption:
@@ -295,12 +288,27 @@ def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int
     Errors   ColdRead
     """
     unit = queue.resident_unit(queue_offset)
-    if unit is None or unit[1] == PRE_BLANK_SIZE or unit[0] < log.min_offset:
+    if unit is None or _is_before_all(log, unit):
         return None
-    head_size = HEADS[HOSTS_V6_MASK].size
-    record = log.read_resident(unit[0], min(unit[1], head_size))
-    (system_flag,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
-    return int(HEADS[system_flag & HOSTS_V6_MASK].unpack_from(record)[10])
+    return _time_of(log, queue, unit[0], queue_offset)
+
+
+def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
+    return unit[1] == PRE_BLANK_SIZE or (unit[1] > 0 and 0 <= unit[0] < log.min_offset)
+
+
+def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
+    """Return the store time of a record, None where another one lies, or none."""
+    head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
+    if len(head) < RECORD_SIZE_MIN:
+        return None
+    (system_flag,) = SYSTEM_FLAG.unpack_from(head, SYSTEM_FLAG_POSITION)
+    layout = HEADS[system_flag & HOSTS_V6_MASK]
+    if len(head) < layout.size:
+        return None
+    fields = layout.unpack_from(head)
+    is_asked = (fields[3], fields[5], fields[6]) == (queue.queue_id, queue_offset, place)
+    return int(fields[10]) if is_asked else None
 
 
 def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:
@@ -315,12 +323,28 @@ def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, boun
     first = lower
     while lower < upper:
         middle = (lower + upper) // 2
-        time = store_time_at(log, queue, middle)
-        is_before = time is None or (time < time_ms if bound is Bound.LOWER else time <= time_ms)
-        if is_before:
-            lower = middle + 1
+        number, time = _time_near(log, queue, middle, upper)
+        if time is not None and (time < time_ms if bound is Bound.LOWER else time <= time_ms):
+            lower = number + 1
         else:
             upper = middle
     if bound is Bound.LOWER:
         return lower
     return max(lower - 1, first)
+
+
+def _time_near(
+    log: CommitLog, queue: ConsumeQueue, queue_offset: int, upper: int
+) -> tuple[int, int | None]:
+    """Return the first message in [queue_offset, upper) whose store time is known, and that time.
+
+    Messages that are gone are older than all; None where units lead to no record.
+    """
+    for number in range(queue_offset, min(upper, queue_offset + PROBES_MAX)):
+        unit = queue.resident_unit(number)
+        if unit is not None and _is_before_all(log, unit):
+            return number, -1
+        time = None if unit is None else _time_of(log, queue, unit[0], number)
+        if time is not None:
+            return number, time
+    return queue_offset, None

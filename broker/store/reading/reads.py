@@ -1,7 +1,8 @@
 """Reading a store: pulls, lookups by key, by id, by time.
 
 Fresh records are read through the map at once. What may have to wait for the disk raises ColdRead
-instead: `pull_cold` reads it in a thread, and callers of the other methods fetch and ask again.
+instead, and so does damage: `pull_cold` reads in a thread, and looks for what units do not lead to;
+callers of the other methods fetch and ask again.
 Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
 """
 
@@ -13,11 +14,13 @@ from typing import Final
 
 from broker.files.disk import Disk
 from broker.format.record import decode_record
+from broker.model.cold_read import LongChain
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullResult, QueryResult
 from broker.store.arrivals import Arrivals
 from broker.store.dispatcher import Dispatcher
 from broker.store.reading import cold_pull, reader
+from broker.store.reading.mending import Mending
 from broker.store.reading.query import Query
 from broker.store.structures import Structures
 from broker.store.watermark import Watermark
@@ -30,7 +33,8 @@ class Reads:
     """The reading half of a store; the writing half (store/message_store.py) sets the parts."""
 
     __slots__ = (
-        "_arrivals", "_cold_pool", "_directory", "_disk", "_dispatcher", "_query", "structures",
+        "_arrivals", "_cold_pool", "_directory", "_disk", "_dispatcher", "_mending", "_query",
+        "structures",
     )  # fmt: skip
 
     structures: Structures
@@ -42,6 +46,7 @@ class Reads:
         self._directory = directory
         self._arrivals = Arrivals()
         self._cold_pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
+        self._mending = Mending(disk, self._cold_pool)
 
     def pull(
         self,
@@ -55,7 +60,7 @@ class Reads:
     ) -> PullResult:
         """Return records of a queue from an offset on (store/reading/reader.py).
 
-        Errors   Corruption; ColdRead: `pull_cold` will do
+        Errors   ColdRead: `pull_cold` will do
         """
         log, queue = self.structures.log, self.structures.queues.find(topic, queue_id)
         return reader.pull(
@@ -67,7 +72,7 @@ class Reads:
     ) -> PullResult:
         """Return the same with records that lie next to each other joined into one.
 
-        Errors   Corruption, ColdRead
+        Errors   ColdRead
         """
         log, queue = self.structures.log, self.structures.queues.find(topic, queue_id)
         return reader.pull_joined(
@@ -86,11 +91,11 @@ class Reads:
     ) -> PullResult:
         """Return what `pull` would, read off the event loop (store/reading/cold_pull.py).
 
-        Errors   Corruption
+        Errors   MessageDamaged: the first record; it says where to go on
         """
         log, queue = self.structures.log, self.structures.queues.find(topic, queue_id)
         return await cold_pull.pull(
-            self._cold_pool, log, queue, queue_offset, max_messages=max_messages,
+            self._cold_pool, self._mending, log, queue, queue_offset, max_messages=max_messages,
             max_bytes=max_bytes, accept=accept,
         )  # fmt: skip
 
@@ -123,16 +128,18 @@ class Reads:
         self._query.seconds.observe(perf_counter() - begun)
         return result
 
-    def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
-        """Return the newest message whose unique key this is."""
-        cursor, is_complete = "", False
-        while not is_complete:
-            page = self.query(topic, key, count_max=16, begin_ms=0, end_ms=2**62, cursor=cursor)
-            found = next((m for m in page.messages if m.unique_key == key), None)
-            if found is not None:
-                return found
-            cursor, is_complete = page.next_cursor, page.complete
-        return None
+    def message_by_unique_key(
+        self, topic: str, key: str, *, cursor: str = ""
+    ) -> StoredMessage | None:
+        """Return the newest message whose unique key this is.
+
+        Errors   LongChain: not found yet, its cursor goes on; ColdRead, Corruption
+        """
+        page = self.query(topic, key, count_max=16, begin_ms=0, end_ms=2**62, cursor=cursor)
+        found = next((m for m in page.messages if m.unique_key == key), None)
+        if found is None and page.next_cursor:
+            raise LongChain(page.next_cursor)
+        return found
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the visible record that starts at an offset, None when none starts there."""

@@ -22,14 +22,18 @@ def missing_from_list(
 ) -> tuple[set[QueueKey], bool]:
     """Return (queues that lack units, whether the index lacks files), by the list of the last stop.
 
-    A queue that lacks units in front or behind is named; it is to be built again whole.
+    A queue that lacks units in front or behind is named, and one whose last unit leads elsewhere:
+    they are to be built again whole.
     """
     lacking: set[QueueKey] = set()
     for topic, ranges in closed.queues.items():
         for queue_id_text, (lower, upper) in ranges.items():
             key = (topic, int(queue_id_text))
             queue = queues.queues.get(key)
-            if queue is None or queue.max_offset < upper or queue.min_offset > lower:
+            is_whole = queue is not None and queue.max_offset == upper
+            if queue is None or not is_whole or queue.min_offset > lower:
+                lacking.add(key)
+            elif queue.max_physical_offset > closed.log_end:
                 lacking.add(key)
     names = [file.path.name for file in index.files]
     return lacking, names[: len(closed.index_files)] != closed.index_files

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
-from broker.format.record import BLANK_SIZE
+from broker.format.record import BLANK_SIZE, split_record
 from broker.format.record_scan import dispatch_entry, is_sound_at, next_sound_position
 from broker.log.commit_log import CommitLog
 from broker.model.delay_levels import DelayLevels
 from broker.model.results import ScanEnd
 from broker.rebuild.holes import ORDERLY_END, Hole
+from broker.store.recovering.log_columns import LogColumns, Piece, Single
 
 
 class Known(NamedTuple):
@@ -66,22 +67,54 @@ def survey_log(
     """
     found = Survey(begin)
     while True:
-        scan = log.scan(begin, crc=crc)
-        last = None
-        for physical_offset, file, position, _ in scan:
-            last = (physical_offset, file, position)
-        if last is not None:
-            found.last_record = last[0]
-            found.last_time = dispatch_entry(last[1].view, last[2], levels)[3]
+        columns = LogColumns(log, disk, begin, crc=crc)
+        _note_last(found, columns, levels)
+        scan = columns.scan
         found.end, found.scan_end = scan.position, scan.end
         found.reason, found.path = scan.reason, scan.path
         if known.upto is not None and scan.position >= known.upto:
+            if known.mark is not None:
+                _leave_out_unwritten(found, log, disk, levels, max(known.mark, begin))
             return found
         holes = _holes_from(log, disk, scan.position, scan.reason, found.last_time)
         if not holes:
             return found
         found.holes += holes
         begin = holes[-1].end
+
+
+def _leave_out_unwritten(
+    found: Survey, log: CommitLog, disk: Disk, levels: DelayLevels, begin: int
+) -> None:
+    """Let the log end before a record, none known to be durable, that lacks its last pages.
+
+    The CRC of a record is that of its body; a page lost behind it leaves zeros in topic or
+    properties, where this broker writes none.
+    """
+    for physical_offset, file, position, _ in log.scan(begin, found.end):
+        _, _, topic_begin, topic_end, block_begin, block_end = split_record(file.view, position)
+        names = (file.view[topic_begin:topic_end], file.view[block_begin:block_end])
+        if any(0 in bytes(name) for name in names):
+            columns = LogColumns(log, disk, file.base, physical_offset)
+            _note_last(found, columns, levels)
+            found.end, found.scan_end = physical_offset, ScanEnd.TORN
+            found.reason, found.path = "zeros in its topic or properties", str(file.path)
+            return
+
+
+def _note_last(found: Survey, columns: LogColumns, levels: DelayLevels) -> None:
+    """Walk to the end of sound records, noting the last one."""
+    last: Single | None = None
+    for step in columns:
+        if isinstance(step, Piece):
+            last = None
+            found.last_record = int(step.heads.physical_offset[-1])
+            found.last_time = int(step.heads.store_timestamp_ms[-1])
+        else:
+            last = step
+    if last is not None:
+        found.last_record = last[0]
+        found.last_time = dispatch_entry(last[1].view, last[2], levels)[3]
 
 
 def _holes_from(

@@ -45,8 +45,11 @@ from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.holes import Hole
 from broker.store.recovering.log_survey import Known, Survey, stretches, survey_log
 from broker.store.recovering.mending import mend_holes
+from broker.store.recovering.quick_dispatch import Lacking, QuickDispatch
 from broker.store.recovering.recovery_numbers import RecoveryNumbers
 
+QUICK_MIN: Final = 1024 * 1024
+"""Bytes of log from which on dispatch by column is quicker."""
 BATCH: Final = 2_048
 """Records dispatched between two looks at the clock."""
 WALK_BACK: Final = 64 * 1024 * 1024
@@ -175,6 +178,8 @@ class Recovery:
         """
         log = self._log
         below = OFFSET_MAX if beliefs.views_upto is None else beliefs.views_upto
+        if beliefs.views_upto is not None and beliefs.mark is not None:
+            self._index.mend(below, self._store_time)
         marks = (
             self._queues.durable_below(below),
             self._index.durable_below(below, beliefs.sealed_time),
@@ -187,7 +192,7 @@ class Recovery:
             end=survey.end,
             scan_end=survey.scan_end,
             mark=beliefs.mark,
-            view_offsets=marks,
+            view_offsets=tuple(self._complete(mark, survey.end) for mark in marks),
             has_holes=bool(survey.holes),
             accept_damage=beliefs.accept_damage,
         )
@@ -212,6 +217,10 @@ class Recovery:
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
         return survey
+
+    def _complete(self, mark: int, end: int) -> int:
+        """Return the log's end for a view that has the last record: its mark may lie inside it."""
+        return end if self.last_record < mark <= end else mark
 
     def _begin_of_walk(self, physical_offset: int) -> int:
         """Return where to begin so that a record is known to start there."""
@@ -247,7 +256,7 @@ class Recovery:
         """Make the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._log, survey.end
         self._index.drop_doubtful(self._store_time, beliefs.sealed_time)
-        self._cut_views(min(below, survey.holes[0].begin) if survey.holes else below)
+        self._cut_views(min(below, end, survey.holes[0].begin if survey.holes else end))
         if survey.holes:  # Views first: none may lead to what is no message any more.
             mend_holes(
                 log, self._disk, self._directory, survey.holes,
@@ -280,7 +289,7 @@ class Recovery:
 
     def _store_time(self, physical_offset: int) -> int:
         file = self._log.files.file_at(physical_offset)
-        if file is None:
+        if file is None or self._log.record_size_at(physical_offset) is None:
             return 0
         return dispatch_entry(file.view, physical_offset - file.base, self._levels)[3]
 
@@ -291,7 +300,15 @@ class Recovery:
         if from_min:
             starts[0] = self._log.min_offset
         lowest = min(starts)
+        if lowest > self.last_record:
+            return
         begin = max(self._begin_of_walk(lowest), self._log.min_offset)
+        if not self.holes and not self._queues.writes_extension and end - lowest >= QUICK_MIN:
+            lacking = Lacking(self._queues, starts[0], self._index, starts[1])
+            quick = QuickDispatch(self._log, self._disk, lacking, self._levels, begin, end)
+            for place in quick.steps():
+                yield (place - begin) / (end - begin)
+            return
         for batch in self._batches(begin, lowest, end):
             for view, start in zip(views, starts, strict=True):
                 wanted = batch if batch[0][0] >= start else [e for e in batch if e[0] >= start]

@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from broker.files.disk import Disk, FullDisk
+from broker.files.disk import Disk
+from broker.files.disk_errors import FullDisk
 from broker.format.checksum import crc32
 from broker.format.columns.heads import Numbers
 from broker.model.errors import BrokerError

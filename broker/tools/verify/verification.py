@@ -16,6 +16,7 @@ from broker.format.names import (
     offset_file_name,
     offset_from_file_name,
 )
+from broker.format.record import BLANK_SIZE, encode_blank
 from broker.model.finding import Finding
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.rebuild.holes import ORDERLY_END, Hole
@@ -151,7 +152,7 @@ class _Walk:
             index.finish([(hole.begin, hole.end) for hole in holes], self._options.upto)
             last_ms = max((result.last_time_ms for result in results), default=0)
             TableCheck(self._disk, self._directory, collector).look(
-                log_end=found.log_end, last_time_ms=last_ms
+                log_end=self._behind_blank(files, found.log_end), last_time_ms=last_ms
             )
         found.findings, found.counts = collector.findings, dict(collector.counts)
         found.notes, found.is_cut = collector.notes, collector.is_cut
@@ -227,10 +228,24 @@ class _Walk:
     def _look_behind(self, files: Sequence[LogFile], results: Sequence[RangeResult]) -> None:
         """Look for bytes behind the last record: a real broker leaves what it cut off."""
         end = max((result.end for result in results if result.record_count), default=0)
+        end = self._behind_blank(files, end)
         for file in files:
             if file.end > end and not _is_zero_from(self._disk, file, max(end, file.base)):
                 path = self._collector.shown(file.path)
                 self._collector.note(f"{path}: bytes of cut-off records lie behind the log's end")
+
+    def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
+        """Return where the log ends: a file closed by a BLANK may have nothing behind it yet."""
+        for file in files:
+            if file.base < end <= file.end - BLANK_SIZE:
+                descriptor = self._disk.open_read_only(Path(file.path))
+                try:
+                    closing = self._disk.read_at(descriptor, end - file.base, BLANK_SIZE)
+                finally:
+                    self._disk.close(descriptor)
+                if closing == encode_blank(file.end - end):
+                    return file.end
+        return end
 
     def _settle_queues(
         self, files: Sequence[LogFile], units: UnitWriter, compared: ComparedFiles,

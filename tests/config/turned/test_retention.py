@@ -20,6 +20,10 @@ from tests.fakes.store_language import TalkingStore
 
 HOUR_MS: Final = 3_600_000
 ON: Final = ("retention.mode=on", "retention.hours=", "retention.age_ms=10h")
+VIEWS_DURABLE_SOON: Final = (
+    "store.view_flush_interval_ms=1", "store.view_flush_thorough_interval_ms=1",
+)  # fmt: skip
+"""A file goes once the views of its messages are durable."""
 NINE_O_CLOCK: Final = START_MS - START_MS % (24 * HOUR_MS) + 9 * HOUR_MS
 
 
@@ -52,7 +56,8 @@ class UsedDisk(StoreDisk):
 
 @asynccontextmanager
 async def kept(directory: Path, *assignments: str, percent: int = 50) -> AsyncIterator[Kept]:
-    config = load(assignments=[*SMALL, f"store.directory={directory}", *assignments])
+    where = f"store.directory={directory}"
+    config = load(assignments=[*SMALL, *VIEWS_DURABLE_SOON, where, *assignments])
     clock, disk = FakeClock(NINE_O_CLOCK), UsedDisk()
     disk.percent = percent
     store = MessageStore(config.store_settings(), clock, disk)
@@ -67,6 +72,11 @@ async def kept(directory: Path, *assignments: str, percent: int = 50) -> AsyncIt
             clock.advance(HOUR_MS)
         await talking.settled()
         await store.flush()
+        parts = store.structures
+        last_base = parts.log.files.files[-1].base
+        while parts.checkpoint.values.logics_physical_offset < last_base:
+            clock.advance(1)
+            await asyncio.sleep(0)
         talking.retention = retention_of(store, config)
         yield talking
     finally:

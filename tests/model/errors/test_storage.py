@@ -99,6 +99,16 @@ TROUBLES: list[tuple[BrokerError, type[BrokerError], str]] = [
         StoreFailed,
         "a file could not be made (EPERM); the broker ends",
     ),
+    (
+        errors.WriteFailed(why="EROFS"),
+        StoreFailed,
+        "the disk could not be written to (EROFS)",
+    ),
+    (
+        errors.ReadFailed(path="/s/0", why="EIO"),
+        StorageError,
+        "/s/0 cannot be read (EIO); look at the disk",
+    ),
 ]
 
 
@@ -109,7 +119,7 @@ def test_an_error_tells_what_happened_and_what_helps(
     error: BrokerError, family: type[BrokerError], text: str
 ) -> None:
     assert str(error) == text
-    assert type(error).__base__ is family
+    assert type(error).__bases__[0] is family
 
 
 def test_a_moment_passes_and_a_damage_does_not() -> None:

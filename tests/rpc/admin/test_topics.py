@@ -1,9 +1,11 @@
 """Topics through Admin: made, changed, listed, described, counted, removed."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from broker.format.table_json import topic_row
 from broker.model.errors import (
     BrokerError,
     IllegalAttribute,
@@ -16,7 +18,7 @@ from broker.model.errors import (
 )
 from broker.rpc.admin.topics import changed_attributes, proto_topic
 from broker.rpc.pb import admin_pb2 as pb
-from broker.store.metadata import QUEUE_COUNT_MAX, TopicConfig, topic_row
+from broker.store.metadata import QUEUE_COUNT_MAX, TopicConfig
 from tests.fakes.call import FakeCall
 from tests.fakes.memory_broker import MemoryBroker
 
@@ -268,3 +270,25 @@ async def test_all_topics_are_counted_page_by_page(broker: MemoryBroker) -> None
         await stats(broker, name="unknown")
     with pytest.raises(IllegalPageToken):
         await stats(broker, page_token="a b")
+
+
+async def test_a_caller_who_gives_up_half_way_leaves_no_half_a_topic(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, remove_queues = asyncio.Event(), broker.store.remove_topic
+
+    async def wait_and_remove(topic: str) -> None:
+        await may_go_on.wait()
+        await remove_queues(topic)
+
+    monkeypatch.setattr(broker.store, "remove_topic", wait_and_remove)
+    await broker.store.offsets.commit("readers", "orders", 0, 1)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await delete(broker, "orders")
+    assert broker.store.offsets.find("readers", "orders", 0) == 1
+    may_go_on.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert broker.store.topics.find("orders") is None
+    assert broker.store.offsets.find("readers", "orders", 0) is None

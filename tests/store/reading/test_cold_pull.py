@@ -1,6 +1,7 @@
 """Pulling what is not fresh: the same answers, read in a thread."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.log import commit_log
 from broker.model.cold_read import ColdRead
-from broker.model.errors import Corruption
+from broker.model.errors import MessageDamaged
 from broker.model.results import PullResult, PullStatus
 from broker.store.reading.cold_pull import GAP_MAX, Place, choose, runs_of
 from tests.fakes.store_disk import StoreDisk
@@ -82,15 +83,74 @@ async def test_where_nothing_is_the_answer_is_the_same(tmp_path: Path) -> None:
         assert result.status is PullStatus.NO_NEW_MESSAGE
 
 
-async def test_damage_is_named_and_not_served(tmp_path: Path) -> None:
+def overwrite(store: TalkingStore, queue_offset: int, position: int, content: bytes) -> int:
+    """Put bytes over a record on disk; returns where the record lies."""
+    parts = store.store.structures
+    unit = parts.queues.queues["orders", 0].unit(queue_offset)
+    assert unit is not None
+    file = parts.log.files.file_at(unit[0])
+    assert file is not None
+    with file.path.open("r+b") as disk:
+        disk.seek(unit[0] - file.base + position)
+        disk.write(content)
+    return unit[0]
+
+
+@pytest.mark.parametrize(
+    ("position", "content", "why"),
+    [
+        (95, b"\0", "the CRC of its body is wrong"),
+        (28, b"\x7f", "it says it lies at"),
+        (0, b"\0\0\0\x64", "its lengths disagree"),
+        (36, b"\0\0\0\x10", "leaves its file|its lengths disagree"),
+        (84, b"\xff", "negative body length"),
+        (4, b"\xdb", "is none of a record"),
+        (12, b"\1", "another record lies there: 'orders' 16777216 at 30"),
+        (20, b"\1", "another record lies there: 'orders' 0 at"),
+        (100, b"O", "another record lies there: 'Orders' 0 at 30"),
+    ],
+)
+async def test_one_damaged_record_costs_that_record_and_is_named(
+    tmp_path: Path, position: int, content: bytes, why: str
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        place = overwrite(store, 30, position, content)
+        before = await cold(store, 10)
+        assert bodies(before) == BODIES[10:30]
+        assert before.next_begin_offset == 30
+        with pytest.raises(MessageDamaged, match=why) as caught:
+            await cold(store, 30)
+        error = caught.value
+        assert (error.queue_offset, error.next_begin_offset) == (30, 31)
+        assert error.physical_offset == place
+        assert Path(error.path).name == f"{place - place % 4096:020d}"
+        assert error.file_position == place % 4096
+        assert bodies(await cold(store, 31)) == BODIES[31:]
+
+
+async def test_a_filter_passes_over_nothing_that_is_damaged(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        overwrite(store, 31, 95, b"\0")
+        pull = store.store.pull_cold
+        odd = tags_code("odd").__eq__
+        result = await pull("orders", 0, 30, max_messages=4, max_bytes=1 << 20, accept=odd)
+        assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 31)
+        with pytest.raises(MessageDamaged):
+            await pull("orders", 0, 31, max_messages=4, max_bytes=1 << 20, accept=odd)
+
+
+async def test_a_log_file_that_became_shorter_costs_what_it_held(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await stocked(store)
         path = store.directory / "commitlog" / f"{0:020d}"
-        content = bytearray(path.read_bytes())
-        content[content.index(b"message 001")] ^= 1
-        path.write_bytes(content)
-        with pytest.raises(Corruption, match=r"00000000000000000000 is damaged at byte"):
-            await cold(store)
+        os.truncate(path, 1_000)
+        first = await cold(store)
+        assert bodies(first) == BODIES[: len(first.records)]
+        with pytest.raises(MessageDamaged, match="shorter") as caught:
+            await cold(store, first.next_begin_offset)
+        assert caught.value.path == str(path)
 
 
 async def test_a_reader_keeps_a_file_that_is_removed_meanwhile(tmp_path: Path) -> None:
@@ -141,12 +201,14 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
         )
         assert len(wanted.places) <= 2
         found += wanted.places
+        assert all(begin <= place.queue_offset < len(rows) for place in wanted.places)
         assert wanted.next_begin_offset > begin
         begin = wanted.next_begin_offset
-    expected = [(n * 100, 100) for n, (code, blank) in enumerate(rows) if code > 1 and not blank]
+    expected = [(n * 100, 100, n) for n, (code, blank) in enumerate(rows) if code > 1 and not blank]
     assert found == expected
 
 
 def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
-    places = [(0, 100), (100, 100), (300 + GAP_MAX, 100), (1_000_000, 50)]
+    rows = [(0, 100), (100, 100), (300 + GAP_MAX, 100), (1_000_000, 50)]
+    places = [Place(*row, number) for number, row in enumerate(rows)]
     assert runs_of(places, 1_000_000) == [places[:2], places[2:3], places[3:]]

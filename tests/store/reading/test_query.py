@@ -13,6 +13,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.hash_index import HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
+from broker.model.results import QueryResult
 from broker.store.reading import query as query_module
 from broker.store.reading.query import Query
 from broker.store.structures import Structures
@@ -36,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
 
 def query_of(store: TalkingStore) -> Query:
     parts = store.store.structures
-    return Query(parts.log, parts.index)
+    return Query(parts.log, parts.index, is_ours=True)
 
 
 def pages(
@@ -146,6 +147,79 @@ async def test_a_damaged_record_is_named_and_never_served(store: TalkingStore) -
     with pytest.raises(Corruption) as caught:
         pages(query_of(store), "T", "k", count_max=9)
     assert caught.value.physical_offset == place
+
+
+async def test_a_damaged_record_hides_no_other_and_the_last_page_is_not_complete(
+    store: TalkingStore,
+) -> None:
+    places = [(await store.send("T", f"{n}", key="k")).physical_offsets[0] for n in range(5)]
+    await store.settled()
+    file = store.store.structures.log.files.files[0]
+    store.disk.write_at(file.descriptor, places[2] + 88, b"\xff")
+    for count in (1, 2, 3, 9):
+        query = query_of(store)
+        bodies, result = every_page(query, count)
+        assert bodies == ["4", "3", "1", "0"]
+        assert (result.complete, result.next_cursor) == (False, "")
+        assert query.truncated.values[("damage",)] == 1
+
+
+def every_page(query: Query, count: int) -> tuple[list[str], QueryResult]:
+    """Follow the cursors; returns all bodies and the last page."""
+    cursor, bodies = "", list[str]()
+    while True:
+        result = query.by_key(
+            "T", "k", count_max=count, begin_ms=0, end_ms=END_OF_TIME_MS, cursor=cursor
+        )
+        bodies += [message.body.decode() for message in result.messages]
+        cursor = result.next_cursor
+        if not cursor:
+            return bodies, result
+
+
+@pytest.mark.parametrize(
+    ("position", "content"),
+    [
+        (0, (7).to_bytes(4)),
+        (0, (-9).to_bytes(4, signed=True)),
+        (4, (10**15).to_bytes(8)),
+        (4, (-5).to_bytes(8, signed=True)),
+        (4, (33).to_bytes(8)),
+        (16, (9_999).to_bytes(4)),
+        (16, (3).to_bytes(4)),
+        (16, (-3).to_bytes(4, signed=True)),
+    ],
+)
+async def test_a_damaged_entry_is_told_and_ends_nothing_else(
+    store: TalkingStore, position: int, content: bytes
+) -> None:
+    """Hash of another slot, place before, behind or between records, a link that is none."""
+    for number in range(5):
+        await store.send("T", f"{number}", key="k")
+    await store.settled()
+    index = store.store.structures.index.files[0]
+    view = index.hold().view
+    begin = index.geometry.entries_position + 20 * 3 + position
+    view[begin : begin + len(content)] = content
+    bodies, result = every_page(query_of(store), 9)
+    assert (result.complete, result.next_cursor) == (False, "")
+    assert bodies[:2] == ["4", "3"]
+    assert set(bodies) <= {"4", "3", "2", "1", "0"}
+    index._file.let_go()
+    del view
+
+
+async def test_a_damaged_slot_is_told(store: TalkingStore) -> None:
+    await store.send("T", "a", key="k")
+    await store.settled()
+    file = store.store.structures.index.files[0].hold()
+    slots = file.view[40:72]
+    for value in (99, -1, 2**31 - 1):
+        for slot in range(8):
+            slots[4 * slot : 4 * slot + 4] = value.to_bytes(4, signed=True)
+        assert every_page(query_of(store), 9)[1].complete is False
+    slots.release()
+    file.let_go()
 
 
 # -- pages -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import Corruption
+from broker.model.cold_read import ColdRead
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullResult, PullStatus
 from broker.store.reading import reader
@@ -187,7 +187,10 @@ def test_pre_blank_units_are_passed_over(queue: Queue) -> None:
     assert reader.store_time_at(queue.log, queue.queue, 0) is None
 
 
-async def test_records_gone_since_are_expired(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pull", [reader.pull, reader.pull_joined])
+async def test_records_gone_since_are_expired(
+    tmp_path: Path, pull: Callable[..., PullResult]
+) -> None:
     async with store_at(tmp_path / "s") as store:
         for number in range(10):
             await store.send("T", f"{number} {'x' * 1500}")
@@ -195,12 +198,9 @@ async def test_records_gone_since_are_expired(tmp_path: Path) -> None:
         parts = store.store.structures
         parts.log.files.files.pop(0).remove()
         log, queue = parts.log, parts.queues.queues["T", 0]
-        result = reader.pull(log, queue, 1, max_messages=32, max_bytes=1 << 20)
+        result = pull(log, queue, 1, max_messages=32, max_bytes=1 << 20)
         assert result == PullResult(PullStatus.EXPIRED, 2, 2, 10, [], 0)
         assert queue.min_offset == 2
-        queue.min_offset = 0
-        joined = reader.pull_joined(log, queue, 1, max_messages=32, max_bytes=1 << 20)
-        assert joined == result
         assert store.pull("T", 1).status is PullStatus.OFFSET_TOO_SMALL
         assert numbers(store.pull("T", 2))[0] == 2
         assert reader.store_time_at(log, queue, 1) is None
@@ -209,56 +209,83 @@ async def test_records_gone_since_are_expired(tmp_path: Path) -> None:
 # -- damage ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("position", "content", "why"),
-    [
-        (95, b"\0", "the CRC of its body is wrong"),
-        (28, b"\x7f", "it says it lies at"),
-        (0, b"\0\0\0\x64", "its lengths disagree with its size"),
-        (36, b"\0\0\0\x10", "leaves its file"),
-        (84, b"\xff", "negative body length"),
-    ],
-)
-def test_damage_on_disk_is_named_and_never_served(
-    queue: Queue, position: int, content: bytes, why: str
-) -> None:
-    place = queue.overwrite(4, position, content)
-    joined = partial(reader.pull_joined, queue.log, queue.queue, 3, max_messages=3, max_bytes=999)
-    for pull in (partial(queue.pull, 3), joined):
-        with pytest.raises(Corruption) as caught:
-            pull()
-        assert (caught.value.physical_offset, caught.value.file_position) == (place, place)
-        assert Path(caught.value.path).name == f"{0:020d}"
-        assert why in caught.value.why
+DAMAGE = [
+    (95, b"\0"),
+    (28, b"\x7f"),
+    (0, b"\0\0\0\x64"),
+    (4, b"\xdb"),
+    (12, b"\0\0\0\x01"),
+    (20, b"\x01"),
+    (36, b"\0\0\0\x10"),
+    (84, b"\xff"),
+    (191, b"U"),
+]
+"""Body, own offset, size, magic, queue id, queue offset, system flag, body length, topic."""
+
+
+@pytest.mark.parametrize(("position", "content"), DAMAGE)
+def test_what_is_sound_before_damage_is_served(queue: Queue, position: int, content: bytes) -> None:
+    queue.overwrite(4, position, content)
+    joined = partial(reader.pull_joined, queue.log, queue.queue, max_messages=3, max_bytes=999)
+    for pull in (queue.pull, lambda begin: joined(begin)):
+        before = pull(3)
+        assert (before.status, before.record_count) == (PullStatus.FOUND, 1)
+        assert (numbers(before), before.next_begin_offset) == ([3], 4)
+        with pytest.raises(ColdRead):
+            pull(4)
     assert numbers(queue.pull(5)) == [5, 6, 7, 8, 9]
 
 
-def test_a_file_can_be_closed_while_somebody_holds_the_error(queue: Queue) -> None:
+def test_a_file_can_be_closed_after_damage_was_met(queue: Queue) -> None:
     queue.overwrite(4, 95, b"\0")
-    with pytest.raises(Corruption) as caught:
-        queue.pull(3)
+    with pytest.raises(ColdRead) as caught:
+        queue.pull(4)
     queue.log.close()
-    assert caught.value.physical_offset
+    assert str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("unit", "why"),
-    [
-        ((0, 30, 0), "too small a size"),
-        ((0, 60, 0), "too small a size"),
-        ((999_999, 200, 0), "no file holds it"),
-        ((7, 200, 0), "none of a record"),
-        ((4050, 200, 0), "leaves its file"),
-    ],
+    "unit", [(0, 30, 0), (0, 60, 0), (999_999, 200, 0), (7, 200, 0), (4050, 200, 0), (-9, 200, 0)]
 )
-def test_units_that_lead_nowhere_are_damage(
-    queue: Queue, unit: tuple[int, int, int], why: str
+def test_units_that_lead_nowhere_are_not_followed(queue: Queue, unit: tuple[int, int, int]) -> None:
+    queue.relead(2, *unit)
+    assert numbers(queue.pull(0)) == [0, 1]
+    with pytest.raises(ColdRead):
+        queue.pull(2)
+    with pytest.raises(ColdRead):
+        reader.pull_joined(queue.log, queue.queue, 2, max_messages=3, max_bytes=999)
+
+
+def test_a_unit_that_leads_to_another_message_is_not_followed(queue: Queue) -> None:
+    other = queue.queue.unit(7)
+    assert other is not None
+    queue.relead(2, *other)
+    assert numbers(queue.pull(0)) == [0, 1]
+    with pytest.raises(ColdRead):
+        queue.pull(2)
+
+
+def test_no_filter_passes_over_a_unit_that_cannot_be_right(queue: Queue) -> None:
+    queue.relead(2, 0, 0, 0)
+    assert queue.pull(1, accept=lambda _: False).next_begin_offset == 2
+    with pytest.raises(ColdRead):
+        queue.pull(2, accept=lambda _: False)
+
+
+@pytest.mark.parametrize("unit", [(0, 0, 0), (999_999, 200, 0), (-9, 200, 0), (150, 200, 0)])
+def test_units_that_lead_nowhere_do_not_mislead_a_search_by_time(
+    queue: Queue, unit: tuple[int, int, int]
 ) -> None:
-    queue.relead(0, *unit)
-    with pytest.raises(Corruption) as caught:
-        queue.pull(0)
-    assert why in caught.value.why
-    assert caught.value.physical_offset == unit[0]
+    for damaged in range(1, 9):
+        was = queue.queue.unit(damaged)
+        assert was is not None
+        queue.relead(damaged, *unit)
+        for number in {0, 3, 5, 9} - {damaged, damaged + 1}:
+            found = reader.queue_offset_by_time(
+                queue.log, queue.queue, START_MS + 2_000 * number, Bound.LOWER
+            )
+            assert found == number
+        queue.relead(damaged, *was)
 
 
 # -- by time ---------------------------------------------------------------------------------------

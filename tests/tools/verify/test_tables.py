@@ -49,6 +49,23 @@ def test_records_the_mark_knows_of_that_are_gone(store: CheckedStore) -> None:
     assert any("another broker wrote since" in note for note in found.notes)
 
 
+def test_a_file_closed_by_a_blank_is_durable_to_its_end(store: CheckedStore) -> None:
+    checkpoint = write_checkpoint(store, CheckpointValues())
+    first, *later = sorted((store.directory / "commitlog").iterdir())
+    assert later
+    for path in later:  # A power cut leaves the next file empty.
+        path.write_bytes(bytes(path.stat().st_size))
+    (store.directory / "pocketmq").mkdir()
+    mark = FlushedMark(Disk(), store.directory / "pocketmq")
+    mark.open()
+    mark.write(first.stat().st_size, checkpoint)
+    assert "lost_records" not in store.kinds()
+    assert not any("cut-off" in note for note in store.verify().notes)
+    mark.write(first.stat().st_size + 1, checkpoint)
+    mark.close()
+    assert "lost_records" in store.kinds()
+
+
 def test_a_manifest_that_says_nothing(store: CheckedStore) -> None:
     (store.directory / "pocketmq").mkdir()
     (store.directory / "pocketmq/store.json").write_text("{")

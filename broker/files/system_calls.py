@@ -1,0 +1,65 @@
+"""Calls of Linux that Python does not have; each says where the system does not know it.
+
+sync_file_system     syncfs           else everything is synced
+exchange_names       renameat2        else False
+call_on_memory       mlock and such   else False
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+from pathlib import Path
+from typing import Final
+
+AT_FDCWD: Final = -100
+RENAME_EXCHANGE: Final = 2
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make everything on the file system of a descriptor durable; blocks.
+
+    Errors   OSError
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if call is None:
+        os.sync()
+    elif call(descriptor) != 0:
+        raise _last_error()
+
+
+def exchange_names(one: Path, other: Path) -> bool:
+    """Let two files or directories change names in one step; False where the system cannot.
+
+    Errors   OSError
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
+        return True
+    error = _last_error()
+    if error.errno in (errno.EINVAL, errno.ENOSYS):
+        return False
+    raise error
+
+
+def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:
+    """Call a function of the C library with address and length of some memory; whether it could.
+
+    Blocks   without holding the interpreter
+    """
+    call = getattr(ctypes.CDLL(None), name, None)
+    if call is None:
+        return False
+    first = ctypes.c_char.from_buffer(memory)
+    try:
+        address = ctypes.c_void_p(ctypes.addressof(first))
+        return bool(call(address, ctypes.c_size_t(len(memory)), *more) == 0)
+    finally:
+        del first  # The map can be closed again.
+
+
+def _last_error() -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code))

@@ -1,0 +1,119 @@
+"""Giving the views what they lack of the log, by column: for a start with much to dispatch.
+
+    pieces ─► units ──(collected)──► every queue once
+        └───► index entries ───────► index
+
+The views end as they would if each record had been dispatched alone; records between pieces are.
+What holes or an extension need is done so elsewhere (store/recovering/recovery.py).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from broker.files.disk import Disk
+from broker.format.columns.heads import Numbers
+from broker.format.columns.queues import QueueTable
+from broker.format.columns.records import Decoded, decode, units_of
+from broker.format.record_scan import dispatch_entry
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue_table import ConsumeQueueTable, Units
+from broker.log.hash_index import HashIndex
+from broker.model.delay_levels import DelayLevels
+from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.store.recovering.log_columns import PIECE_SIZE, LogColumns, Piece
+
+COLLECTED_MAX: Final = 262_144
+"""Units kept until queues get theirs: one write for each queue, not one for each piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What is built, and the physical offsets from which on each lacks records."""
+
+    queues: ConsumeQueueTable
+    queues_from: int
+    index: HashIndex
+    index_from: int
+
+
+class QuickDispatch:
+    """One run over a stretch of the log without damage."""
+
+    __slots__ = ("_collected", "_columns", "_levels", "_numbers", "_views")
+
+    def __init__(
+        self, log: CommitLog, disk: Disk, views: Lacking, levels: DelayLevels, begin: int, end: int,
+        *, piece_size: int = PIECE_SIZE,
+    ) -> None:  # fmt: skip
+        self._columns = LogColumns(log, disk, begin, end, piece_size=piece_size)
+        self._views = views
+        self._levels = levels
+        self._numbers = QueueTable()
+        self._collected: list[tuple[Numbers, Numbers, Units]] = []
+
+    def steps(self) -> Iterator[int]:
+        """Dispatch, yielding the physical offset up to which records were looked at.
+
+        Errors   DiskFull, AllocationFailed
+        Cost     about 2 µs a record with three keys, and 6 µs for each queue and 262,144 records
+        """
+        views, count = self._views, 0
+        for found in self._columns:
+            if isinstance(found, Piece):
+                count += self._take(found)
+                end = found.end
+            else:
+                self._put_units()
+                entry = dispatch_entry(found[1].view, found[2], self._levels)
+                if entry[0] >= views.queues_from:
+                    views.queues.apply([entry])
+                if entry[0] >= views.index_from:
+                    views.index.apply([entry])
+                continue
+            if count >= COLLECTED_MAX:
+                self._put_units()
+                count = 0
+            yield end
+        self._put_units()
+
+    def _take(self, piece: Piece) -> int:
+        """Index the records of a piece and keep their units; returns how many these are."""
+        index = self._views.index
+        decoded = decode(
+            piece.buffer, piece.heads, self._numbers, style=index.style, levels=self._levels
+        )
+        self._note_gaps(decoded)
+        self._put_entries(decoded)
+        heads = decoded.heads
+        chosen = decoded.is_queued & (heads.physical_offset >= self._views.queues_from)
+        columns = decoded.queue, heads.queue_offset, units_of(decoded)
+        self._collected.append((columns[0][chosen], columns[1][chosen], columns[2][chosen]))
+        return int(chosen.sum())
+
+    def _note_gaps(self, decoded: Decoded) -> None:
+        numbers = [n for n, key in enumerate(self._numbers.keys) if key[0] == QUARANTINE_TOPIC]
+        if numbers:
+            found = decoded.heads.take(np.isin(decoded.queue, numbers) & ~decoded.is_queued)
+            ends = found.physical_offset + found.size
+            gaps = zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
+            self._views.queues.note_gaps(gaps)
+
+    def _put_entries(self, decoded: Decoded) -> None:
+        heads, entries = decoded.heads, decoded.entries
+        places = heads.physical_offset[entries.record]
+        chosen = slice(int(np.searchsorted(places, self._views.index_from)), None)
+        hashes = entries.hash[chosen].astype(np.int64)
+        times = heads.store_timestamp_ms[entries.record[chosen]]
+        if len(hashes):
+            self._views.index.put_columns(hashes, places[chosen], times)
+
+    def _put_units(self) -> None:
+        if self._collected:
+            columns = zip(*self._collected, strict=True)
+            queue, queue_offset, units = (np.concatenate(parts) for parts in columns)
+            self._collected = []
+            if len(queue):
+                self._views.queues.apply_units(self._numbers.keys, queue, queue_offset, units)

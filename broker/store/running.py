@@ -1,0 +1,128 @@
+"""What runs while a store is open: the loops that flush and dispatch.
+
+    flush loop       committing, flushing, view flush, allocation, each when it is due
+    dispatch loop    what became visible goes to the views, a bounded piece at a time
+
+A loop that ends with an error ends the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from time import perf_counter
+from typing import Final
+
+from broker.files.disk import Disk
+from broker.model.clock import Clock
+from broker.model.errors import StoreFailed
+from broker.model.offsets import QueueKey
+from broker.store.allocation import Allocation
+from broker.store.commit import Commit
+from broker.store.dispatcher import DispatchPoint
+from broker.store.durability import Durability
+from broker.store.reading.reads import Reads
+from broker.store.settings import FLUSH_SYNC, StoreSettings
+from broker.store.view_flush import ViewFlush
+from broker.store.watermark import Watermark
+
+DISPATCH_PAUSE_MS: Final = 5
+"""Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
+BULK_BYTES: Final = 64 * 1024
+"""With this much to dispatch a step is worth taking at once, more or less."""
+BULK_PAUSE_MS: Final = 1
+DISPATCH_TURN_SECONDS: Final = 0.005
+"""Dispatch gives way to other work after this long, even when more is waiting."""
+
+logger = logging.getLogger(__name__)
+
+
+class Running(Reads):
+    """The moving half of a store; `MessageStore.open` sets the parts."""
+
+    __slots__ = (
+        "_allocation", "_commit", "_committed", "_durability", "_extension_failures", "_point",
+        "_tasks", "_view_flush", "clock", "failure", "settings",
+    )  # fmt: skip
+
+    _allocation: Allocation
+    _commit: Commit
+    _committed: Watermark
+    _durability: Durability
+    _view_flush: ViewFlush
+    failure: asyncio.Future[None]
+
+    def __init__(self, disk: Disk, settings: StoreSettings, clock: Clock) -> None:
+        super().__init__(disk, settings.directory)
+        self.settings = settings
+        self.clock = clock
+        self._extension_failures = 0
+        self._point = DispatchPoint()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _fail(self, error: StoreFailed) -> None:
+        raise NotImplementedError
+
+    def _run(self, *loops: Coroutine[None, None, None]) -> None:
+        for loop in loops:
+            task = asyncio.create_task(loop)
+            task.add_done_callback(self._finished)
+            self._tasks.append(task)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StoreFailed):
+            self._fail(error)
+        elif error is not None:
+            logger.error("store.task_failed", exc_info=error)
+            self._fail(StoreFailed(why=f"a part of it ended: {error}"))
+
+    @property
+    def _visible(self) -> Watermark:
+        return self._durability.flushed if self.settings.flush == FLUSH_SYNC else self._committed
+
+    async def _dispatch_loop(self) -> None:
+        while True:
+            await self._visible.reached(self._dispatcher.dispatched + 1)
+            begun = perf_counter()
+            behind_bytes = self._visible.value - self._dispatcher.dispatched
+            again_at_ms = self._dispatch_step()
+            now_ms = self.clock.monotonic_ms()
+            while 0 < again_at_ms <= now_ms and perf_counter() - begun < DISPATCH_TURN_SECONDS:
+                again_at_ms = self._dispatch_step()
+            pause_ms = DISPATCH_PAUSE_MS if behind_bytes < BULK_BYTES else BULK_PAUSE_MS
+            if again_at_ms:
+                pause_ms = max(again_at_ms - now_ms, 0)
+            await asyncio.sleep(pause_ms / 1000)
+
+    def _dispatch_step(self) -> int:
+        again_at_ms = self._dispatcher.step(self._visible.value, self.clock.monotonic_ms())
+        failures = self.structures.queues.extension_failures
+        if failures > self._extension_failures:
+            if not self._extension_failures:
+                logger.warning("extension.failed", extra={"effect": "plain tags codes are stored"})
+            self._extension_failures = failures
+        return again_at_ms
+
+    def _notify(self, keys: set[QueueKey], point: DispatchPoint) -> None:
+        self._point = point
+        queues = self.structures.queues.queues
+        for key in keys:
+            queue = queues.get(key)
+            if queue is not None:
+                self._arrivals.advance(key, queue.max_offset)
+
+    async def _flush_loop(self) -> None:
+        steps: list[Callable[[int], int]] = [
+            self._durability.step,
+            self._view_flush.step,
+            self._allocation.step,
+        ]
+        if self.structures.log.pool is not None:
+            steps.insert(0, self._commit.step)
+        due = [0] * len(steps)
+        while not self.failure.done():
+            now_ms = self.clock.monotonic_ms()
+            for number, step in enumerate(steps):
+                if due[number] <= now_ms:
+                    due[number] = step(now_ms)
+            await asyncio.sleep(max(min(due) - now_ms, 1) / 1000)

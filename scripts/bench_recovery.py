@@ -1,0 +1,222 @@
+"""How long a start takes after kill -9, with 10,000 queues and five gigabytes of log.
+
+    python scripts/bench_recovery.py STORE BYTES QUEUES
+puts messages into a store, without a server, until its log has so many bytes; so the store is made.
+Then, round by round: the daemon starts, takes batches for all queues in turn, and is killed while
+they come. A start is measured from its command to its ready line, and what the process needs before
+it opens its store is in it. The limit is 2 s, and 1 s for each GiB of log behind the checkpoint
+(half of that with zlib-ng); beside it stands how long those bytes take to be read in a row.
+
+    near   the checkpoint is as young as the broker keeps it
+    far    checkpoint and mark were put back to what they were a GiB before: the views, too, are
+           built again from there
+"""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from threading import Event, Thread, get_native_id
+from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench_process import anonymous_mib, cpu_seconds
+from bench_queues import send_request, shuffled_queues, topics_of
+from bench_servers import ASYNC, BROKER, Server, broker_server, loading
+from bench_table import Extent, Figure
+from broker.files.disk import Disk
+from broker.format import checksum
+from broker.format.checkpoint_layout import decode_checkpoint
+from broker.format.hosts import host_from_text
+from broker.format.properties import encode_properties
+from broker.model.clock import SystemClock
+from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow
+from broker.store.message_store import MessageStore
+from broker.store.settings import StoreSettings
+
+GIB = 1 << 30
+LOG_BYTES = 5 * GIB
+QUEUE_COUNT = 10_000
+BATCH_SIZE = 32
+FAR_BYTES = GIB
+LOAD_SECONDS = 8.0
+HANG_SECONDS = 600.0
+SAMPLE_SECONDS = 0.02
+READ_SIZE = 1 << 20
+BASE_SECONDS = 2.0
+SECONDS_A_GIB = 0.5 if checksum.crc32.__module__.startswith("zlib_ng") else 1.0
+NEAR, FAR = "near", "far"
+KEPT = ("checkpoint", "pocketmq/watermark")
+"""What tells a start how far the views are believed."""
+
+
+_HOST = host_from_text("127.0.0.1:8081")
+
+# --- making the store ---------------------------------------------------------------------------
+
+
+def batch(number: int, body: bytes) -> list[PutRow]:
+    """Return messages of 1 KiB with a key of their own, another key and a tag."""
+    rows: list[PutRow] = []
+    for at in range(BATCH_SIZE):
+        unique_key, key = f"{number * BATCH_SIZE + at:032X}", f"key-{at}"
+        block = encode_properties({UNIQUE_KEY: unique_key, KEYS: key, TAGS: "TagA"})
+        rows.append((body, block, 0, 0, _HOST, unique_key, key, "TagA"))
+    return rows
+
+
+async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
+    """Put messages into all queues in turn until the log has so many bytes, then close in order."""
+    store = MessageStore(StoreSettings(directory=directory, flush="async"), SystemClock(), Disk())
+    await store.open()
+    queues, body = shuffled_queues(topics_of(queue_count)), random.Random(2).randbytes(1024)
+    number = 0
+    while store.appended < log_bytes:
+        address = PutAddress(*queues[number % queue_count], _HOST)
+        await store.put_batch(address, batch(number, body), wait=False)
+        number += 1
+        if number % 8 == 0:
+            await asyncio.sleep(0)  # Dispatch and flush have their turn.
+    await store.close()
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+def behind(store: Path, end: int) -> int:
+    """Return how many bytes of the log lie behind the checkpoint of a store that was killed."""
+    values = decode_checkpoint((store / "checkpoint").read_bytes())
+    return end - values.logics_physical_offset
+
+
+def read_seconds(store: Path, begin: int, end: int) -> float:
+    """Return how long those bytes of the log take to be read one after the other."""
+    begun = perf_counter()
+    for path in sorted((store / "commitlog").iterdir()):
+        base, size = int(path.name), path.stat().st_size
+        lower, upper = max(begin - base, 0), min(end - base, size)
+        with path.open("rb", buffering=0) as file:
+            for position in range(lower, upper, READ_SIZE):
+                file.seek(position)
+                file.read(min(READ_SIZE, upper - position))
+    return perf_counter() - begun
+
+
+class Peak(Thread):
+    """Watches RssAnon of the newest child of this process from its start to `stop`."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._is_over = Event()
+        self._children = Path(f"/proc/self/task/{get_native_id()}/children")
+        self.mib = 0.0
+
+    def run(self) -> None:
+        """Look every 20 ms."""
+        while not self._is_over.wait(SAMPLE_SECONDS):
+            for child in self._children.read_text().split():
+                with suppress(OSError):
+                    self.mib = max(self.mib, anonymous_mib(int(child)))
+
+    def stop(self) -> float:
+        """Return the most there was, in MiB."""
+        self._is_over.set()
+        self.join()
+        return self.mib
+
+
+class Restarts:
+    """A store, and what its starts took."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._queues = shuffled_queues(topics_of(QUEUE_COUNT))
+        self._peaks: list[float] = []
+
+    def round(self, variant: str, seconds: float) -> dict[str, float]:
+        """Load and kill a broker, then measure the start of the next one, which ends in order."""
+        with self._serving() as server:
+            kept = {name: (self._store / name).read_bytes() for name in KEPT}
+            begin = server.status().appended_offset
+            least = FAR_BYTES if variant == FAR else 0
+            end = self._load_and_kill(server, seconds, begin + least)
+        if variant == FAR:
+            for name, content in kept.items():
+                (self._store / name).write_bytes(content)
+        behind_bytes = behind(self._store, end)
+        read = read_seconds(self._store, end - behind_bytes, end)
+        peak, begun = Peak(), perf_counter()
+        peak.start()
+        with self._serving() as server:
+            took = perf_counter() - begun
+            cpu = cpu_seconds(server.process.pid)
+            if server.status().appended_offset < end:
+                raise SystemExit(f"the log ended at {end}, and is shorter after the start")
+            mib = peak.stop()
+        limit = BASE_SECONDS + SECONDS_A_GIB * behind_bytes / GIB
+        return {
+            "ready": took, "cpu": cpu, "behind_mib": behind_bytes / (1 << 20), "limit": limit,
+            "share": took / limit, "read": read, "mib": mib,
+        }  # fmt: skip
+
+    def _serving(self) -> AbstractContextManager[Server]:
+        return broker_server(ASYNC, directory=self._store)
+
+    def _load_and_kill(self, server: Server, seconds: float, least: int) -> int:
+        """Send batches to all queues, kill the broker meanwhile; returns where its log ended.
+
+        The end is that of a moment before: what comes between does not count for the limit.
+        """
+        requests = [send_request(queue, BATCH_SIZE) for queue in self._queues]
+        method = BROKER + "SendMessage"
+        with loading(server, method, requests, in_flight=8, seconds=HANG_SECONDS) as run:
+            run.wait_until_begun()
+            begun, end = perf_counter(), 0
+            while perf_counter() - begun < seconds or end < least:
+                end = server.status().appended_offset
+            server.process.kill()
+            server.process.wait()
+        return end
+
+
+def recovery_figures(extent: Extent) -> list[Figure]:
+    """Seconds to ready after kill -9, the limit beside it, and what the log alone takes to read."""
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
+        store = Path(temporary) / "store"
+        command = [sys.executable, __file__, str(store), str(LOG_BYTES), str(QUEUE_COUNT)]
+        subprocess.run(command, check=True)
+        restarts = Restarts(store)
+        for variant in (NEAR, FAR):
+            runs = []
+            for number in range(extent.rounds):
+                runs.append(restarts.round(variant, extent.seconds(LOAD_SECONDS)))
+                told = {"round": number, "variant": variant, **runs[-1]}
+                print(json.dumps(told), file=sys.stderr)
+            figures += _figures(variant, runs)
+    return figures
+
+
+def _figures(variant: str, runs: list[dict[str, float]]) -> list[Figure]:
+    rounds = {name: [run[name] for run in runs] for name in runs[0]}
+    name = f"recovery_{variant}"
+    what = f"start after kill -9, {QUEUE_COUNT:,} queues, checkpoint {variant}"
+    rate = f"2 s + {SECONDS_A_GIB} s a GiB"
+    return [
+        Figure.of(name, f"{what}: command to ready line", rounds["ready"], "s"),
+        Figure.of(f"{name}_share", f"that ÷ its limit, {rate}", rounds["share"], "ratio", "≤ 1"),
+        Figure.of(f"{name}_limit", "the limit", rounds["limit"], "s"),
+        Figure.of(f"{name}_cpu", "of it processor time", rounds["cpu"], "s"),
+        Figure.of(f"{name}_log", "log behind the checkpoint", rounds["behind_mib"], "MiB"),
+        Figure.of(f"{name}_read", "reading these bytes in a row", rounds["read"], "s"),
+        Figure.of(f"{name}_memory", "RssAnon meanwhile, at most", rounds["mib"], "MiB"),
+    ]
+
+
+if __name__ == "__main__":
+    asyncio.run(fill(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,49 @@
+"""What a long battery may spend: a seed, seconds, workers; and the word that it cannot run here.
+
+A battery is a module `torture_NAME.py` with
+
+    def torture(place: Path, budget: Budget) -> dict[str, Any]
+
+which works below `place`, ends soon after `budget.left()` says no, tells now and then how far it is
+by `budget.progress`, and returns its figures. What it finds wrong it raises, `NotHere` where the
+machine lacks something.
+"""
+
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+PROGRESS_SECONDS: Final = 15.0
+"""How often a battery tells how far it is."""
+
+
+class NotHere(Exception):
+    """This machine lacks what a battery needs; the text says what."""
+
+
+@dataclass
+class Budget:
+    """What a battery may spend, from when it is made; `messages` is for the batteries of a size."""
+
+    seed: int = 1
+    seconds: float = 600.0
+    workers: int = 1
+    messages: int = 2_100_000
+    _begun: float = field(default_factory=monotonic, repr=False)
+    _told: float = field(default_factory=monotonic, repr=False)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since it began."""
+        return monotonic() - self._begun
+
+    def left(self) -> bool:
+        """Tell whether there is time to do more."""
+        return self.spent < self.seconds
+
+    def progress(self, text: str) -> None:
+        """Print how far the battery is, at most every `PROGRESS_SECONDS`."""
+        now = monotonic()
+        if now - self._told >= PROGRESS_SECONDS:
+            self._told = now
+            print(f"  {self.spent:6.0f} s  {text}", flush=True)

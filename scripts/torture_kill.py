@@ -1,0 +1,104 @@
+"""Kills brokers by SIGKILL, as often as the time allows, and looks for what is lost.
+
+Each worker is a process with a store of its own, that is left for a new one after some lives. Every
+start is followed by a look at what is new, every 50th at everything; each store ends with a stop in
+order and `store verify`. What is killed how: tests/faults/lives.py; what must hold: history.py.
+"""
+
+import json
+import multiprocessing
+import shutil
+import sys
+from collections import Counter
+from multiprocessing.queues import Queue
+from pathlib import Path
+from random import Random
+from typing import Any, Final, TypeAlias
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.faults.history import WRONG
+from tests.faults.lives import LOAD, START, STOP, SYSCALL, Lives, can_trace
+from torture_budget import Budget
+
+ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2)
+LIVES_PER_STORE: Final = 100
+WHOLE_EVERY: Final = 50
+Told: TypeAlias = "Queue[tuple[str, Any]]"
+WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
+TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", "lost, allowed")
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Kill until the time is over; returns the figures.
+
+    Errors   AssertionError: something was lost, or worse; the history is kept
+    """
+    context = multiprocessing.get_context("spawn")
+    told: Told = context.Queue()
+    workers = [
+        context.Process(target=work, args=(place, number, budget.seed, budget.seconds, told))
+        for number in range(budget.workers)
+    ]
+    for worker in workers:
+        worker.start()
+    figures: Counter[str] = Counter()
+    wrong: list[str] = []
+    left = len(workers)
+    try:
+        while left:
+            kind, content = told.get()
+            if kind == "done":
+                left -= 1
+            elif kind == "wrong":
+                wrong.append(content)
+            else:
+                figures.update(content)
+                total = {name: figures[name] for name in ("kills", "acknowledged")}
+                budget.progress(json.dumps(total))
+    finally:
+        for worker in workers:
+            worker.terminate()
+            worker.join()
+    assert not wrong, f"{dict(figures)}\n" + "\n".join(wrong)
+    return {
+        "lives": figures["kills"],
+        "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
+        "stores": figures["stores"],
+        **{name: figures[name] for name in TOLD},
+        **{name: figures[name] for name in WRONG},
+        "traced": can_trace(),
+    }
+
+
+def work(place: Path, number: int, seed: int, seconds: float, told: Told) -> None:
+    """Kill brokers of one store after the other, as one of the workers."""
+    budget, round_number = Budget(seed, seconds), 0
+    try:
+        while budget.left():
+            own = place / f"worker-{number}-{round_number}"
+            own.mkdir()
+            _one_store(own, f"{seed}-{number}-{round_number}", budget, told)
+            shutil.rmtree(own)
+            round_number += 1
+    except BaseException as error:  # noqa: BLE001 – told to who waits
+        kept = Path(shutil.move(own, Path("/tmp") / f"pocketmq-kill-{own.name}-{seed}"))
+        told.put(("wrong", f"worker {number}, store {round_number}, kept in {kept}: {error!r}"))
+    finally:
+        told.put(("done", None))
+
+
+def _one_store(place: Path, name: str, budget: Budget, told: Told) -> None:
+    chance = Random(name)
+    lives = Lives(place, chance.randrange(2**31))
+    ends = ENDS if can_trace() else [end for end in ENDS if end != SYSCALL]
+    for number in range(LIVES_PER_STORE):
+        if not budget.left():
+            break
+        ended_by = chance.choice(ends)
+        before = lives.history.figures.copy()
+        lives.live(ended_by, chance.choice(WANTED), whole=number % WHOLE_EVERY == WHOLE_EVERY - 1)
+        since = lives.history.figures - before
+        told.put(("life", {"kills": 1, ended_by: 1, **since}))
+    lives.end()
+    told.put(("store", {"stores": 1}))

@@ -1,0 +1,266 @@
+"""Cuts the power of real file systems under a working broker, as often as the time allows.
+
+A store lies on ext4 or XFS in an image on a loop device. At a random time the file system is shut
+down as a lost power line would: what was not synced is gone, the journal is not written. Then the
+broker is killed, the file system mounted anew, the broker started, and everything compared.
+
+    ext4   data=ordered, commit=1, 5 and 1000        xfs   where xfsprogs is installed
+
+    sync    nothing acknowledged may be gone, nothing read, no offset committed
+    async   a tail may be gone, acknowledged within the flush interval and the time of a flush
+
+Mounts and loop devices go in any case, also on Ctrl-C. Needs root and loop devices.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.e2e.daemon import Daemon, pocketmq
+from tests.faults.history import WRONG, History
+from tests.faults.lives import SMALL_FILES, words
+from tests.faults.load import Load
+from torture_budget import Budget, NotHere
+
+SHUTDOWN: Final = 0x8004587D
+WITHOUT_JOURNAL: Final = struct.pack("I", 2)
+IMAGE_BYTES: Final = 320 * 1024 * 1024
+"""The smallest that mkfs.xfs takes is 300 MiB; it is sparse."""
+KINDS: Final[dict[str, tuple[str, str]]] = {
+    "ext4, commit=1": ("ext4", "data=ordered,commit=1"),
+    "ext4, commit=5": ("ext4", "data=ordered,commit=5"),
+    "ext4, commit=1000": ("ext4", "data=ordered,commit=1000"),
+    "xfs": ("xfs", "defaults"),
+}
+MAKE: Final = {
+    "ext4": ["mkfs.ext4", "-q", "-F"],
+    "xfs": ["mkfs.xfs", "-q", "-f"],
+}
+CUTS_PER_IMAGE: Final = 10
+FLUSH_MS: Final = 100
+THOROUGH_MS: Final = 400
+LOSS_S: Final = THOROUGH_MS / 1000 + 2.0
+"""async: the thorough interval, and what a flush and a busy machine add."""
+CUT_AFTER_S: Final = (0.02, 1.5)
+TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", "lost, allowed")
+
+
+def needed() -> None:
+    """Check that power can be cut here.
+
+    Errors   NotHere
+    """
+    if os.geteuid() != 0:
+        raise NotHere("only root may mount and shut file systems down")
+    if shutil.which("losetup") is None or shutil.which("mkfs.ext4") is None:
+        raise NotHere("losetup or mkfs.ext4 is missing")
+    done = subprocess.run(["losetup", "-f"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotHere(f"no loop device is free: {done.stderr.strip()}")
+
+
+def run(*command: str) -> None:
+    """Run a command that has to succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+class Machine:
+    """A file system in an image, whose power can be cut."""
+
+    def __init__(self, place: Path, kind: str) -> None:
+        self._type, self._options = KINDS[kind]
+        self._image = place / "image"
+        self.root = place / "mounted"
+        self.root.mkdir()
+        with self._image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        run(*MAKE[self._type], str(self._image))
+
+    def mount(self) -> None:
+        """Switch it on."""
+        run(
+            "mount",
+            "-t",
+            self._type,
+            "-o",
+            f"loop,{self._options}",
+            str(self._image),
+            str(self.root),
+        )
+
+    def cut(self) -> None:
+        """Cut the power: nothing reaches the image from now on."""
+        descriptor = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, SHUTDOWN, WITHOUT_JOURNAL)
+        finally:
+            os.close(descriptor)
+
+    def unmount(self) -> None:
+        """Let the file system and its loop device go."""
+        if os.path.ismount(self.root):
+            run("umount", str(self.root))
+
+    def __enter__(self) -> "Machine":
+        self.mount()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self.unmount()
+            return
+        run("umount", "-l", str(self.root))
+
+
+@contextlib.contextmanager
+def ended(daemon: Daemon) -> Iterator[Daemon]:
+    """Start a broker, and leave none behind."""
+    daemon.begin()
+    try:
+        yield daemon
+    finally:
+        daemon.end()
+
+
+class Cuts:
+    """One machine's store through all its power cuts."""
+
+    def __init__(self, place: Path, machine: Machine, seed: int) -> None:
+        self.machine = machine
+        self.store = machine.root / "store"
+        self.history = History(place / "history.jsonl")
+        self._place = place
+        self._chance = Random(seed)
+        self._load = Load(self.history, seed)
+        self._lost_since = -1.0
+
+    def _daemon(self, flush: str) -> Daemon:
+        chance = self._chance
+        settings = {
+            "store.flush": flush,
+            "store.view_flush_interval_ms": str(chance.choice([20, 1_000])),
+            "store.view_flush_thorough_interval_ms": str(chance.choice([50, 500, 10_000])),
+            "store.reserve_size_bytes": "0",
+        }
+        if flush == "async":
+            settings["store.flush_interval_ms"] = str(FLUSH_MS)
+            settings["store.flush_thorough_interval_ms"] = str(THOROUGH_MS)
+        daemon = Daemon(self.store, *words(settings, *SMALL_FILES))
+        daemon.log = self._place / "broker.log"  # its own disk keeps it
+        return daemon
+
+    def cut(self, flush: str, *, whole: bool) -> None:
+        """Start, compare, work, cut the power, and switch it on again.
+
+        Errors   AssertionError
+        """
+        with ended(self._daemon(flush)) as daemon:
+            if self._chance.random() < 0.1:  # while it starts
+                time.sleep(self._chance.uniform(0.3, 0.9))
+                self._cut_here(daemon, flush)
+            else:
+                assert daemon.becomes_ready(), daemon.log.read_text()
+                asyncio.run(self._one_life(daemon, flush, whole=whole))
+        self.machine.unmount()
+        self.machine.mount()
+
+    async def _one_life(self, daemon: Daemon, flush: str, *, whole: bool) -> None:
+        since, self._lost_since = self._lost_since, -1.0
+        await self._load.look(daemon.endpoint, whole=whole, loss_since=since)
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._chance.uniform(*CUT_AFTER_S), self._cut_here, daemon, flush)
+        await self._load.run(daemon.endpoint, sys.maxsize, lambda: None)
+
+    def _cut_here(self, daemon: Daemon, flush: str) -> None:
+        self.machine.cut()
+        if flush == "async" and self._lost_since < 0:
+            self._lost_since = time.monotonic() - LOSS_S
+        # What it acknowledges between the cut and its end would be a lie: give it the time for one.
+        time.sleep(self._chance.choice([0, 0, 0.05]))
+        daemon.signal(signal.SIGKILL)
+
+    def end(self) -> None:
+        """Start once more, compare everything, stop in order, and verify the files.
+
+        Errors   AssertionError
+        """
+        with ended(self._daemon("sync")) as daemon:
+            assert daemon.becomes_ready(), daemon.log.read_text()
+            look = self._load.look(daemon.endpoint, whole=True, loss_since=self._lost_since)
+            asyncio.run(look)
+            assert daemon.stop() == os.EX_OK, daemon.log.read_text()
+        self.history.close()
+        done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
+        assert done.code == 0, f"{done.out}{done.err}"
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Cut until the time is over; returns the figures.
+
+    Errors   NotHere; AssertionError: something was lost, or worse
+    """
+    needed()
+    kinds = [name for name, (kind, _) in KINDS.items() if shutil.which(MAKE[kind][0])]
+    chance = Random(budget.seed)
+    figures: Counter[str] = Counter()
+    number = 0
+    while budget.left():
+        kind = kinds[number % len(kinds)]
+        own = place / f"machine-{number}"
+        own.mkdir()
+        with Machine(own, kind) as machine:
+            cuts = Cuts(own, machine, chance.randrange(2**31))
+            try:
+                _one_machine(cuts, kind, budget, figures)
+            except AssertionError as error:
+                raise AssertionError(f"{kind}: {error}\nkept in {_kept(own)}") from error
+            figures.update(cuts.history.figures)
+        shutil.rmtree(own)
+        number += 1
+    return {
+        "cuts": figures["cuts"],
+        "by file system": {kind: figures[kind] for kind in KINDS if kind in kinds},
+        "by flush": {flush: figures[flush] for flush in ("sync", "async")},
+        "NOT RUN HERE": [kind for kind in KINDS if kind not in kinds],
+        **{name: figures[name] for name in (*TOLD, *WRONG)},
+    }
+
+
+def _one_machine(cuts: Cuts, kind: str, budget: Budget, figures: Counter[str]) -> None:
+    for index in range(CUTS_PER_IMAGE):
+        if not budget.left():
+            break
+        flush = ("sync", "sync", "async")[index % 3]
+        cuts.cut(flush, whole=index % 5 == 4)
+        figures.update({"cuts": 1, kind: 1, flush: 1})
+        done = figures["acknowledged"] + cuts.history.figures["acknowledged"]
+        budget.progress(f"{figures['cuts']} cuts, {done} acknowledged, {kind}")
+    cuts.end()
+
+
+def _kept(place: Path) -> Path:
+    """Copy what a failure left, its file system still mounted, and return where it is."""
+    kept = Path(tempfile.mkdtemp(prefix="pocketmq-power-kept-"))
+    with contextlib.suppress(OSError, shutil.Error):
+        shutil.copytree(place / "mounted", kept / "mounted")
+    for name in ("history.jsonl", "broker.log"):
+        with contextlib.suppress(OSError):
+            shutil.copy(place / name, kept / name)
+    return kept

@@ -1,0 +1,51 @@
+"""Planted bugs: every one fits the code of today and names tests that exist."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plant_run import PLANTED, ROOT, Change, Planted, planted_bugs, runs_of
+
+BUGS = planted_bugs()
+LATER = {14, 15, 20, 21, 22}
+"""Their ground, timers, replication and transactions, is not there yet."""
+
+every_bug = pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+
+
+def test_every_bug_of_the_list_is_there() -> None:
+    assert [bug.name for bug in BUGS] == [f"M{n:02d}" for n in range(1, 26) if n not in LATER]
+    assert sorted(path.suffix for path in PLANTED.iterdir()) == [".toml"] * len(BUGS)
+
+
+@every_bug
+def test_a_bug_fits_the_code_and_changes_it(bug: Planted, tmp_path: Path) -> None:
+    for change in bug.changes:
+        assert change.file.startswith("broker/")
+        (tmp_path / change.file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / change.file, tmp_path / change.file)
+    bug.apply(tmp_path)
+    for change in bug.changes:
+        planted = (tmp_path / change.file).read_text()
+        assert planted != (ROOT / change.file).read_text()
+        compile(planted, change.file, "exec")
+
+
+@every_bug
+def test_the_tests_that_find_it_exist(bug: Planted) -> None:
+    assert runs_of(bug)
+    for test in bug.killed_by:
+        path, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text()
+
+
+def test_most_are_found_by_quick_tests() -> None:
+    assert sum(bool(bug.killed_by) for bug in BUGS) >= 14
+
+
+def test_a_bug_that_does_not_fit_any_more_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("1\n1\n")
+    bug = Planted("M99", "", (), (), (Change("a.py", "1", "2"),))
+    with pytest.raises(ValueError, match="2 times"):
+        bug.apply(tmp_path)

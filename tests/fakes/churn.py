@@ -1,0 +1,169 @@
+"""Topics that go, files that expire, files that are closed for want of places, under readers.
+
+    tally = ChurnTally()
+    churn(seed, tally, deletes=20)      raises what escapes anybody
+
+Sixteen readers and writers go on all the while; very few files may be open, and half of what is
+pulled is read off the loop. Whoever reads gets messages in order, or one of the statuses there are.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from broker.filter.tag import EVERYTHING
+from broker.model.cold_read import ColdRead
+from broker.model.errors import TopicNotFound
+from broker.model.message import PutAddress
+from broker.model.results import PullResult, PullStatus
+from broker.services.pull import Pull, PullRequest
+from broker.store.message_store import MessageStore
+from tests.fakes.disk import SimDisk
+from tests.fakes.loop import SeededLoop, run_seeded
+from tests.fakes.schedules import in_order, messages_of, on_loop_time
+from tests.fakes.store_language import STORE_HOST, put_row, small_settings
+
+TOPICS: Final = ("orders", "bills", "mails")
+OPEN_MAX: Final = 2
+READERS: Final = 8
+WRITERS: Final = 4
+KEPT_FILES: Final = 3
+
+
+@dataclass
+class ChurnTally:
+    """What was done, over all seeds."""
+
+    deletes: int = 0
+    expired_files: int = 0
+    messages: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+
+
+class Churn:
+    """One run."""
+
+    def __init__(self, loop: SeededLoop, seed: int, tally: ChurnTally, deletes: int) -> None:
+        self.loop = loop
+        self.random = Random(seed)
+        self.tally = tally
+        self.deletes = deletes
+        self.disk = SimDisk(seed=seed)
+        settings = small_settings(
+            Path("/store"),
+            open_queue_files_max=OPEN_MAX,
+            view_flush_interval_ms=5,
+            view_flush_thorough_interval_ms=10,
+            consume_queue_file_size_bytes=60,
+        )
+        self.store = MessageStore(settings, loop.clock, self.disk)
+        self.pull = Pull(self.store)
+        self.is_over = False
+        self.removing = ""
+        self.sending: Counter[str] = Counter()
+        self.number = 0
+
+    async def run(self) -> None:
+        """Delete so many topics, and expire files meanwhile."""
+        await self.store.open()
+        in_order(self.store)
+        self.store.structures.log_files.count_max = OPEN_MAX
+        others = [asyncio.create_task(self._read()) for _ in range(READERS)]
+        others += [asyncio.create_task(self._write()) for _ in range(WRITERS)]
+        others.append(asyncio.create_task(self._expire()))
+        for _ in range(self.deletes):
+            await self._delete()
+            await self.loop.pause(self.random.random() * 0.02)
+        self.is_over = True
+        await asyncio.wait_for(asyncio.gather(*others), 60)
+        assert self.pull.waiter_count == 0
+        await self.store.close()
+
+    async def _delete(self) -> None:
+        topic = self.removing = self.random.choice(TOPICS)
+        while self.sending[topic]:
+            await self.loop.pause(0.001)
+        with suppress(TopicNotFound):
+            await self.store.topics.remove(topic)
+        await self.store.remove_topic(topic)
+        for queue_id in range(2):
+            assert self.store.queue_range(topic, queue_id) == (0, 0)
+        await self.store.topics.create(topic, queue_count=2)
+        self.removing = ""
+        self.tally.deletes += 1
+
+    async def _write(self) -> None:
+        while not self.is_over:
+            topic = self.random.choice(TOPICS)
+            if topic != self.removing:
+                self.sending[topic] += 1
+                self.number += 1
+                row = put_row(f"{self.number}.".ljust(self.random.choice((10, 300, 900)), "x"))
+                address = PutAddress(topic, self.random.randrange(2), STORE_HOST, 0)
+                await self.store.put(address, row)
+                self.sending[topic] -= 1
+            await self.loop.pause(self.random.random() * 0.01)
+
+    async def _expire(self) -> None:
+        expiry = self.store.expiry
+        while not self.is_over:
+            oldest = expiry.oldest()
+            if oldest is not None and len(self.store.structures.log.files.files) > KEPT_FILES:
+                await expiry.drop(oldest)
+                self.tally.expired_files += 1
+                if self.random.random() < 0.5:
+                    await expiry.trim_views()
+            await self.loop.pause(self.random.random() * 0.01)
+        await expiry.trim_views()
+
+    async def _read(self) -> None:
+        topic, queue_id, begin = self.random.choice(TOPICS), self.random.randrange(2), 0
+        while not self.is_over:
+            asked = PullRequest(topic, queue_id, begin, 3, 1 << 16, EVERYTHING, 20)
+            result = await self._pulled(asked)
+            self.tally.statuses[result.status.name] += 1
+            numbers = [message.queue_offset for message in messages_of(result)]
+            self.tally.messages += len(numbers)
+            for message in messages_of(result):
+                assert (message.topic, message.queue_id) == (topic, queue_id)
+            assert numbers == sorted(set(numbers))
+            assert not numbers or numbers[0] >= begin
+            begin = result.next_begin_offset
+            if self.random.random() < 0.2:
+                topic, queue_id = self.random.choice(TOPICS), self.random.randrange(2)
+                begin = self.random.choice((0, begin, self.store.queue_range(topic, queue_id)[0]))
+            await self.loop.pause(self.random.random() * 0.002)
+
+    async def _pulled(self, asked: PullRequest) -> PullResult:
+        if self.random.random() < 0.5:
+            result = await self.pull.pull_cold(asked)
+        else:
+            try:
+                result = self.pull.pull_now(asked, joined=False)
+            except ColdRead:
+                result = await self.pull.pull_cold(asked)
+        if self.pull.should_wait(asked, result):
+            result = await self.pull.wait(asked, result)
+        assert isinstance(result.status, PullStatus)
+        return result
+
+
+def churn(seed: int, tally: ChurnTally, *, deletes: int) -> None:
+    """Run once.
+
+    Errors   AssertionError, or whatever escaped; the seed is part of its notes
+    """
+
+    async def story(loop: SeededLoop) -> None:
+        with on_loop_time(loop):
+            await Churn(loop, seed, tally, deletes).run()
+
+    try:
+        run_seeded(seed, story)
+    except BaseException as error:
+        error.add_note(f"repro: tests.fakes.churn.churn({seed}, ChurnTally(), deletes={deletes})")
+        raise

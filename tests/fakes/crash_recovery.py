@@ -1,0 +1,175 @@
+"""Starting a store after a power cut, with further cuts on the way, and looking at the outcome."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+from broker.model.errors import BrokerError
+from broker.store.consumer_offsets import ConsumerOffsets
+from broker.store.metadata import GroupTable, TopicTable
+from broker.store.removed_queues import RemovedQueues
+from broker.store.structures import Structures
+from tests.fakes.clock import FakeClock
+from tests.fakes.crash_checks import (
+    Violation,
+    check_index,
+    check_log,
+    check_queues,
+    lasting,
+)
+from tests.fakes.crash_workload import STORE, Cut, Promise
+from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import Image
+from tests.fakes.store_language import small_settings
+
+NO_POOL = cast(ThreadPoolExecutor, None)
+DEPTH_MAX = 3
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was tried and what came of it."""
+
+    states: int = 0
+    keys: set[int] = field(default_factory=set)
+    nested: int = 0
+    violations: list[str] = field(default_factory=list)
+    plans: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: "Tally") -> None:
+        """Count what somebody else tried as well."""
+        self.states += other.states
+        self.keys |= other.keys
+        self.nested += other.nested
+        self.violations += other.violations
+        for mine, theirs in ((self.plans, other.plans), (self.calls, other.calls)):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
+
+    @property
+    def distinct(self) -> int:
+        """Crash states that differ in some byte or name."""
+        return len(self.keys)
+
+
+class Started:
+    """A store that was recovered, on its disk."""
+
+    def __init__(
+        self,
+        image: Image,
+        geometry: dict[str, int],
+        hook: Callable[[str, Path], object] | None = None,
+    ) -> None:
+        self.geometry = geometry
+        self.disk = disk = SimDisk(image)
+        disk.hook = hook
+        clock = FakeClock()
+        self.parts = Structures(small_settings(STORE, **geometry), disk)
+        removed = RemovedQueues(disk, STORE / "pocketmq", NO_POOL)
+        removed.load()
+        self.removed = removed.next_offsets()
+        self.parts.queues.removed = self.removed
+        for _ in self.parts.recover(clock.wall_ms()):
+            pass
+        self.topics = TopicTable(disk, STORE, clock, NO_POOL)
+        self.groups = GroupTable(disk, STORE, clock, NO_POOL)
+        self.offsets = ConsumerOffsets(disk, STORE, clock, NO_POOL, self.groups)
+        for table in (self.topics, self.groups, self.offsets):
+            table.load()
+        disk.hook = None
+
+    def check(self, promise: Promise) -> None:
+        """Raise Violation unless all that was promised holds."""
+        parts, image = self.parts, self.disk.image
+        if parts.recovery.damage is not None:
+            raise Violation(f"a power cut was taken for damage: {parts.recovery.damage}")
+        log = check_log(image, parts.log.appended, promise)
+        check_queues(image, log, self.removed)
+        check_index(image, log, self.geometry["index_slot_count"])
+        self._check_tables(promise)
+
+    def _check_tables(self, promise: Promise) -> None:
+        for key, values in promise.offsets.items():
+            found = self.offsets.find(*key)
+            if (-1 if found is None else found) not in values:
+                raise Violation(f"C-tables: offset {found} of {key}, not one of {values}")
+        for topic in promise.topics:
+            if self.topics.find(topic) is None:
+                raise Violation(f"C-tables: the topic {topic} is gone")
+        for queue, end in promise.removed.items():
+            if self.removed.get(queue, -1) < end:
+                raise Violation(f"C-tables: removed queue {queue} begins at {end} no more")
+
+
+def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | None:
+    """Start the store of a crash state and check it, with cuts on the way; returns what came out.
+
+    Effects  `tally` counts it; a violation is noted there, with the seed
+    """
+    rng = Random(cut.seed)
+    key = cut.image.key()
+    if key in tally.keys:
+        tally.states += 1
+        return None
+    tally.keys.add(key)
+    tally.states += 1
+    later: list[Cut] = []
+    count = 0
+    image = cut.image
+
+    def hook(call: str, path: Path) -> None:
+        nonlocal count
+        count += 1
+        if rng.randrange(count) == 0:  # Each call is the one with the same probability.
+            seed = rng.getrandbits(32)
+            later[:] = [Cut(image.cut(Random(seed), torn=cut.promise.torn), cut.promise, seed)]
+
+    try:
+        started = Started(
+            image, cut.promise.geometry, hook if nested and depth <= DEPTH_MAX else None
+        )
+        plan = started.parts.recovery.plan.label
+        tally.plans[plan] = tally.plans.get(plan, 0) + 1
+        started.check(cut.promise)
+        if rng.random() < 0.1:
+            check_second_start(started)
+    except (AssertionError, BrokerError, OSError, ValueError, KeyError, IndexError) as error:
+        what = f"{type(error).__name__}: {error}"
+        tally.violations.append(f"{what} [depth {depth}, at {cut.promise.call}, seed {cut.seed}]")
+        return None
+    for one in later:
+        tally.nested += 1
+        recover(one, tally, nested=True, depth=depth + 1)
+    return image
+
+
+def check_second_start(started: Started) -> None:
+    """A start after an unclean one changes nothing more.
+
+    After an orderly stop the list of views is used up by the first start: the second one looks at
+    them once more, and may build an index anew.
+    """
+    if not started.parts.was_aborted:
+        return
+    before = lasting(started.disk.image)
+    again = Started(started.disk.image.copy(), started.geometry)
+    after = lasting(again.disk.image)
+    if before != after:
+        names = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
+        raise Violation(f"no-op: a second start changes {', '.join(names)}")
+
+
+def figures(tally: Tally) -> dict[str, Any]:
+    """Return the numbers worth telling."""
+    return {
+        "crash states": tally.states,
+        "distinct": tally.distinct,
+        "in recovery": tally.nested,
+        "violations": len(tally.violations),
+        "plans": dict(sorted(tally.plans.items())),
+    }

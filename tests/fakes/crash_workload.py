@@ -1,0 +1,371 @@
+"""A store at work on a simulated disk, and the power cuts it could have met.
+
+    life = Life(seed=7)
+    cuts = life.run(ops=60, cut_share=0.1)     crash states of one life, with what was promised then
+    life = Life(seed=8, image=recovered)       a later life of the same store
+
+Everything is decided by the seed: time is virtual, what runs in threads elsewhere runs inline, a
+little later. What was promised at a moment is written down by the disk's hook, before each call.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from unittest.mock import patch
+
+from broker.model.message import PutAddress
+from broker.model.results import PutStatus
+from broker.store import dispatcher, expiry, running
+from broker.store.message_store import MessageStore
+from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
+from tests.fakes.clock import FakeClock
+from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import TORN, File, Folder, Image
+from tests.fakes.store_language import STORE_HOST, put_row, small_settings
+
+STORE: Final = Path("/store")
+LOG: Final = STORE / "commitlog"
+TOPICS: Final = ("orders", "bills", "mails")
+GEOMETRIES: Final = tuple(
+    {
+        "commit_log_file_size_bytes": log,
+        "consume_queue_file_size_bytes": queue,
+        "index_slot_count": slots,
+        "index_entry_count_max": entries,
+    }
+    for log, queue, slots, entries in (
+        (4096, 200, 8, 16),
+        (4096, 1200, 150, 90),
+        (8192, 600, 20, 40),
+    )
+)
+"""Files of one sector and of several."""
+GROUPS: Final = ("readers", "auditors")
+
+
+_TIMED: Final = (dispatcher, expiry, running)
+
+
+class _Sorted(set[Any]):
+    """A set that is walked in order: what is done must not depend on how texts are hashed."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__()))
+
+
+class _NoWait(selectors.SelectSelector):
+    """Instead of waiting, time goes on."""
+
+    loop: "SimLoop"
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise RuntimeError("everybody waits: a deadlock")
+        self.loop.now += max(timeout, 0)
+        return []
+
+
+class SimLoop(asyncio.SelectorEventLoop):
+    """An event loop with virtual time; jobs of executors run in a later turn."""
+
+    def __init__(self, clock: FakeClock, rng: Random) -> None:
+        self.now = 0.0
+        self._sim_clock = clock
+        self._start = (clock.wall, clock.monotonic)
+        self._rng = rng
+        selector = _NoWait()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        self._sim_clock.wall = self._start[0] + int(self.now * 1000)
+        self._sim_clock.monotonic = self._start[1] + int(self.now * 1000)
+        return self.now
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *arguments: Any
+    ) -> "asyncio.Future[Any]":
+        future = self.create_future()
+
+        def run() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*arguments)
+            except Exception as error:  # noqa: BLE001 - as an executor does
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if self._rng.random() < 0.5:
+            self.call_soon(run)
+        else:
+            self.call_later(self._rng.random() * 0.02, run)
+        return future
+
+
+def _pause(seconds: float) -> "asyncio.Future[None]":
+    """Let virtual time pass, which takes none."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    loop.call_later(seconds, future.set_result, None)
+    return future
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the store had promised at a moment.
+
+    flushed        log bytes below it have to stay: flushed, and in sync mode acknowledged or shown
+    appended       end of the log
+    log            bytes of each log file, by base, as they stood
+    expired        (log files removed for good, log files whose removal had begun), as bases
+    offsets        (group, topic, queue) -> offsets that may be found: last acknowledged and later
+    topics         topics whose creation was acknowledged
+    removed        queues removed for good: next offset by (topic, queue)
+    """
+
+    call: str
+    flushed: int
+    appended: int
+    log: dict[int, bytes]
+    dropped: tuple[int, int]
+    offsets: dict[tuple[str, str, int], list[int]]
+    topics: frozenset[str]
+    removed: dict[tuple[str, int], int]
+    is_sync: bool
+    geometry: dict[str, int]
+
+    @property
+    def torn(self) -> frozenset[str]:
+        """Where a sector may be torn: in records that have a checksum over all of them."""
+        return TORN if self.geometry["property_crc"] else frozenset()
+
+    @property
+    def file_size(self) -> int:
+        """Length of a log file."""
+        return self.geometry["commit_log_file_size_bytes"]
+
+
+@dataclass(slots=True)
+class Cut:
+    """One crash state, and what must hold in it."""
+
+    image: Image
+    promise: Promise
+    seed: int
+
+
+@dataclass(slots=True)
+class Life:
+    """One run of a store from its start to its stop."""
+
+    seed: int
+    image: Image = field(default_factory=Image)
+    start: Promise | None = None
+    rng: Random = field(init=False)
+    cuts: list[Cut] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
+    disk: SimDisk = field(init=False)
+    offsets: dict[tuple[str, str, int], list[tuple[int, int]]] = field(default_factory=dict)
+    topics: set[str] = field(default_factory=set)
+    removed: dict[tuple[str, int], int] = field(default_factory=dict)
+    store: MessageStore | None = None
+    dropped: list[int] = field(default_factory=lambda: [0, 0])
+    flushed: int = 0
+    appended: int = 0
+    acknowledged: int = 0
+    number: int = 0
+    is_sync: bool = True
+    is_expiring: bool = False
+    geometry: dict[str, int] = field(default_factory=dict)
+    share: float = 0.1
+    draws: int = 2
+
+    def __post_init__(self) -> None:
+        self.rng = Random(self.seed)
+        self.is_sync = self.rng.random() < 0.6
+        has_crc = self.rng.random() < 0.3
+        chosen = {**self.rng.choice(GEOMETRIES), "property_crc": has_crc}
+        self.geometry = self.start.geometry if self.start else chosen
+        self.disk = SimDisk(self.image, seed=self.seed)
+
+    def settings(self) -> StoreSettings:
+        """Settings of this life: small files, quick timers."""
+        rng = self.rng
+        return small_settings(
+            STORE,
+            flush=FLUSH_SYNC if self.is_sync else FLUSH_ASYNC,
+            **self.geometry,
+            flush_interval_ms=rng.choice((20, 100, 500)),
+            flush_least_pages=rng.choice((0, 1, 4)),
+            flush_thorough_interval_ms=rng.choice((50, 1000)),
+            view_flush_interval_ms=rng.choice((10, 100, 1000)),
+            view_flush_thorough_interval_ms=rng.choice((30, 200, 1000)),
+            view_flush_least_pages=rng.choice((0, 1, 2)),
+        )
+
+    # -- what is promised ----------------------------------------------------------------------
+    def promise(self, call: str = "") -> Promise:
+        """Return what the store has promised by now."""
+        if self.store is not None and hasattr(self.store, "_durability"):
+            log = self.store.structures.log
+            self.flushed, self.appended = log.flushed, log.appended
+            if self.is_sync:  # What was acknowledged or shown has to stay as well.
+                self.flushed = max(log.flushed, self.acknowledged, self.store.dispatched)
+        found = self.disk.image.find(LOG)
+        files = found.live if isinstance(found, Folder) else {}
+        return Promise(
+            call,
+            self.flushed,
+            self.appended,
+            {int(n): node.content for n, node in files.items() if isinstance(node, File)},
+            (self.dropped[0], self.dropped[1]),
+            {key: [v for _, v in values] for key, values in self.offsets.items()},
+            frozenset(self.topics),
+            dict(self.removed),
+            self.is_sync,
+            self.geometry,
+        )
+
+    def _on_call(self, call: str, path: Path) -> None:
+        self.calls[call] = self.calls.get(call, 0) + 1
+        if self.rng.random() >= self.share:
+            return
+        promise = self.promise(call)
+        for _ in range(self.draws):
+            seed = self.rng.getrandbits(32)
+            image = self.disk.image.cut(Random(seed), torn=promise.torn)
+            self.cuts.append(Cut(image, promise, seed))
+
+    # -- working -------------------------------------------------------------------------------
+    def run(self, ops: int, *, share: float = 0.1, draws: int = 2) -> list[Cut]:
+        """Live through some operations; returns the crash states met on the way."""
+        self.share, self.draws = share, draws
+        self.disk.hook = self._on_call
+        clock = FakeClock()
+        clock.advance(self.seed % 1000 * 60_000 if self.start is None else 10**9)
+        loop = SimLoop(clock, self.rng)
+        with ExitStack() as patches:
+            for module in _TIMED:  # How long a turn took must not depend on the machine.
+                patches.enter_context(patch.object(module, "perf_counter", loop.time))
+            try:
+                loop.run_until_complete(self._work(ops, clock))
+            finally:
+                self.disk.hook = None
+                loop.close()
+        return self.cuts
+
+    async def _open(self, clock: FakeClock) -> MessageStore:
+        store = MessageStore(self.settings(), clock, self.disk)
+        await store.open()
+        store.structures.queues.dirty = _Sorted(store.structures.queues.dirty)
+        self.store = store
+        return store
+
+    async def _work(self, ops: int, clock: FakeClock) -> None:
+        store = await self._open(clock)
+        tasks: dict[asyncio.Task[Any], None] = {}
+        for _ in range(ops):
+            if self.rng.random() < 0.02:
+                await self._settle(tasks)
+                await store.close()
+                store = await self._open(clock)
+            if self.rng.random() < 0.02:  # Nobody may send to it meanwhile.
+                await self._settle(tasks)
+                await self._remove_topic(store)
+            task = asyncio.create_task(self._one(store))
+            tasks[task] = None
+            task.add_done_callback(tasks.pop)
+            if len(tasks) > 4 or self.rng.random() < 0.3:
+                await self._settle(tasks)
+            elif self.rng.random() < 0.5:
+                await _pause(self.rng.choice((0.0, 0.0, 0.003, 0.02, 0.2, 1.1)))
+        await self._settle(tasks)
+        if self.rng.random() < 0.7:
+            await store.close()
+        else:
+            for running in asyncio.all_tasks() - {asyncio.current_task()}:
+                running.cancel()
+            await asyncio.sleep(0)
+        self.store = None
+
+    async def _settle(self, tasks: dict[asyncio.Task[Any], None]) -> None:
+        for task in [*tasks]:
+            await task
+
+    def _one(self, store: MessageStore) -> Coroutine[Any, Any, None]:
+        way = self.rng.random()
+        if way < 0.72:
+            return self._put(store)
+        if way < 0.84:
+            return self._commit_offset(store)
+        if way < 0.88:
+            return self._create_topic(store)
+        if way < 0.95:
+            return self._expire(store)
+        return self._flush(store)
+
+    async def _flush(self, store: MessageStore) -> None:
+        await store.flush()
+
+    async def _put(self, store: MessageStore) -> None:
+        rng = self.rng
+        count = rng.choice((1, 1, 1, 2, 4))
+        topic, queue_id = rng.choice(TOPICS), rng.choice((0, 0, 1))
+        rows = []
+        for _ in range(count):
+            self.number += 1
+            body = f"{self.seed}.{self.number}." + "x" * rng.choice((0, 5, 60, 300, 700))
+            key = rng.choice(("", "k1", "k1 k2", f"k{self.number}"))
+            rows.append(put_row(body, key=key, tag=rng.choice(("", "t"))))
+        result = await store.put_batch(PutAddress(topic, queue_id, STORE_HOST, 0), rows)
+        if self.is_sync and result.status is PutStatus.OK:
+            self.acknowledged = max(self.acknowledged, result.end)
+
+    async def _commit_offset(self, store: MessageStore) -> None:
+        rng = self.rng
+        key = (rng.choice(GROUPS), rng.choice(TOPICS), rng.choice((0, 1)))
+        self.number += 1
+        queue = store.structures.queues.find(*key[1:])
+        end = queue.first_at_or_behind(store.structures.log.flushed) if queue is not None else 0
+        mine = (self.number, rng.randint(0, end))
+        values = self.offsets.setdefault(key, [(0, -1)])
+        values.append(mine)
+        await store.offsets.commit(*key, mine[1])
+        values[:] = [one for one in values if one >= mine]
+
+    async def _create_topic(self, store: MessageStore) -> None:
+        name = f"made{self.rng.randrange(5)}"
+        await store.topics.create(name, queue_count=2)
+        self.topics.add(name)
+
+    async def _remove_topic(self, store: MessageStore) -> None:
+        topic = "mails"
+        ends = {k: v for k, v in store._writer.next_offsets.items() if k[0] == topic}
+        await store.remove_topic(topic)
+        self.removed.update(ends)
+
+    async def _expire(self, store: MessageStore) -> None:
+        if self.is_expiring:  # One at a time, as retention does it.
+            return
+        self.is_expiring = True
+        try:
+            await self._expire_one(store)
+        finally:
+            self.is_expiring = False
+
+    async def _expire_one(self, store: MessageStore) -> None:
+        oldest = store.expiry.oldest()
+        if oldest is not None:
+            end = oldest.base + oldest.size_bytes
+            self.dropped[1] = end
+            await store.expiry.drop(oldest)
+            self.dropped[0] = end
+        await store.expiry.trim_views()

@@ -1,0 +1,264 @@
+"""A disk in memory that can lose its power at any call, fail at any call, and be full.
+
+    disk = SimDisk()                              an empty one; the root directory is there
+    disk.hook = lambda call, path: …              called before every call of the disk
+    image = disk.image.cut(rng)                   what a power cut at this moment may leave
+    disk = SimDisk(image)                         the machine after it
+    disk.fail("sync", EIO, at=3, sticky=True)     the third sync from now on fails, and all later
+    disk.capacity_bytes = 1 << 20                 beyond it no blocks are given (ENOSPC)
+
+What a power cut keeps (the model of ALICE, OSDI 2014; the worst a file system is allowed to do)
+    data      any subset of the 512-byte sectors changed since the file's last sync, each in its
+              last version, in an earlier one seen at some call, or torn inside (half new, half old)
+    length    any length the file had since its last sync, blocks likewise; missing bytes are zeros
+    names     any subset of the creations, renames, exchanges and removals since a directory was
+              last synced; each is one step, a rename never loses both names. A synced file whose
+              name was not made durable by its directory's sync may be gone
+    locks, open files    nothing
+
+Failing calls
+    a failed sync writes a part of the sectors, and takes the rest for clean: later syncs succeed,
+    reads show the bytes, a power cut does not keep them (what Linux does)
+    other failed calls change nothing
+
+Stores through maps are seen at the next call of the disk. A store where the file has no block
+raises AssertionError there: on a full disk it would be SIGBUS. A read-only map is a copy of what
+stood there when it was made. A call takes no time and never blocks.
+Not here: page-in errors (tests/faults/test_page_in_error.py), disks that lie about a sync.
+"""
+
+import errno
+import mmap
+import os
+from pathlib import Path
+from typing import Final, cast
+
+from broker.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading
+from broker.model.errors import (
+    DiskFull,
+    FsyncFailed,
+    ReadFailed,
+    WriteFailed,
+)
+from tests.fakes.disk_image import BLOCK, File
+from tests.fakes.disk_sim_names import SimNames
+
+FIRST_DESCRIPTOR: Final = 1 << 24
+"""No real file has such a descriptor: what slips past this disk fails."""
+
+
+class _ReadOnlyBytes(bytes):
+    def close(self) -> None:
+        """Unmap, of which nothing depends here."""
+
+
+class SimDisk(SimNames):
+    """The file system of a machine without hardware."""
+
+    __slots__ = ()
+
+    # -- whole small files ---------------------------------------------------------------------
+    def read_file(self, path: Path) -> bytes:
+        with Reading(path):
+            self._begin("read", path)
+            return self._file(path).content
+
+    def _write_file(self, path: Path, content: bytes) -> None:
+        with FullDisk(path):
+            self._begin("create", path)
+            file = self._made(path, exclusive=False)
+            file.resize(0)
+        descriptor = self._opened(file, path)
+        try:
+            self._write(descriptor, content)
+            self.sync(descriptor)
+        finally:
+            self.close(descriptor)
+
+    def _write(self, descriptor: int, content: bytes) -> None:
+        file, path = self._open[descriptor]
+        try:
+            self._begin("write", path)
+            self._give_blocks(file, 0, len(content), path)
+        except OSError as error:
+            raise self._failed_write(path, error) from error
+        file.resize(len(content))
+        file.opened()[:] = content
+        file.look()
+
+    def _failed_write(self, path: Path, error: OSError) -> Exception:
+        if error.errno in FULL_DISK_ERRORS:
+            return DiskFull(path=str(path))
+        return self.lose(WriteFailed(why=f"{path}: {error.strerror}"))
+
+    # -- open files ----------------------------------------------------------------------------
+    def _opened(self, file: File, path: Path) -> int:
+        descriptor = FIRST_DESCRIPTOR + self.calls
+        while descriptor in self._open:
+            descriptor += 1
+        self._open[descriptor] = (file, path)
+        file.opens += 1
+        return descriptor
+
+    def _closed(self, descriptor: int) -> tuple[File, Path]:
+        file, path = self._open.pop(descriptor)
+        file.opens -= 1
+        if not file.opens:
+            file.look()
+            self.image.open_files.pop(id(file), None)
+        return file, path
+
+    def _made(self, path: Path, *, exclusive: bool) -> File:
+        folder = self._folder(path.parent)
+        found = folder.live.get(path.name)
+        if isinstance(found, File) and not exclusive:
+            return found
+        if found is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        file = File()
+        self.image.change((folder, path.name, file))
+        return file
+
+    def open(self, path: Path) -> int:
+        with Reading(path):
+            self._begin("open", path)
+            return self._opened(self._file(path), path)
+
+    def open_read_only(self, path: Path) -> int:
+        return self.open(path)
+
+    def make_sparse_file(self, path: Path, size_bytes: int) -> int:
+        descriptor = self.add_sparse_file(path, size_bytes)
+        try:
+            self.sync_directory(path.parent)
+        except BaseException:
+            self._forget(descriptor, path)
+            raise
+        return descriptor
+
+    def _add_file(self, path: Path, size_bytes: int) -> int:
+        with FullDisk(path):
+            self._begin("create", path)
+            file = self._made(path, exclusive=True)
+        descriptor = self._opened(file, path)
+        try:
+            with FullDisk(path):
+                self._begin("truncate", path)
+                file.resize(size_bytes)
+        except BaseException:
+            self._forget(descriptor, path)
+            raise
+        return descriptor
+
+    def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
+        self.unlink(draft)
+        descriptor = self.add_sparse_file(draft, 0)
+        try:
+            self.allocate(descriptor, 0, size_bytes, draft)
+            self.sync(descriptor)
+            self.rename(draft, path)
+            self.sync_directory(path.parent)
+        except BaseException:
+            self._forget(descriptor, draft)
+            raise
+        return descriptor
+
+    def _forget(self, descriptor: int, path: Path) -> None:
+        self._closed(descriptor)
+        if self.image.find(path) is not None:
+            self.image.change((self._folder(path.parent), path.name, None))
+
+    def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+        file = self._open[descriptor][0]
+        with FullDisk(path):
+            self._begin("allocate", path)
+            self._give_blocks(file, position, position + size_bytes, path)
+        if position + size_bytes > file.size:
+            file.resize(position + size_bytes)
+
+    def data_end(self, descriptor: int) -> int:
+        file, path = self._open[descriptor]
+        content = file.content
+        try:
+            self._begin("seek", path)
+        except OSError:
+            return len(content)
+        used = len(content.rstrip(b"\0"))
+        return min(-(-used // BLOCK) * BLOCK, len(content))
+
+    def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
+        file, path = self._open[descriptor]
+        with Reading(path):
+            self._begin("map", path)
+        if size_bytes > file.size:
+            raise ValueError("mmap length is greater than file size")
+        live = file.opened()
+        self.image.open_files[id(file)] = file
+        return cast(mmap.mmap, live)
+
+    def map_read_only(self, descriptor: int, size_bytes: int) -> mmap.mmap:
+        file, path = self._open[descriptor]
+        with Reading(path):
+            self._begin("map", path)
+        if size_bytes > file.size:
+            raise ValueError("mmap length is greater than file size")
+        return cast(mmap.mmap, _ReadOnlyBytes(file.content))
+
+    def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
+        self._begin("populate", Path("/"))
+
+    def lock(self, memory: mmap.mmap) -> bool:
+        return True
+
+    def unlock(self, memory: mmap.mmap) -> None:
+        return None
+
+    def touch(self, memory: mmap.mmap) -> None:
+        return None
+
+    # -- reading and writing -------------------------------------------------------------------
+    def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
+        file, path = self._open[descriptor]
+        try:
+            self._begin("read", path)
+        except OSError as error:
+            raise ReadFailed(path=str(path), why=str(error.strerror)) from error
+        content = file.durable if file.live is None else file.live
+        return bytes(content[position : position + size_bytes])
+
+    def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
+        content = self.read_at(descriptor, position, size_bytes)
+        return content if len(content) == size_bytes else None
+
+    def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
+        if self.failure is not None:
+            raise self.failure
+        file, path = self._open[descriptor]
+        end = position + len(content)
+        try:
+            self._begin("write", path)
+            self._give_blocks(file, position, end, path)
+        except OSError as error:
+            raise self._failed_write(path, error) from error
+        if end > file.size:
+            file.resize(end)
+        file.opened()[position:end] = content
+        file.look()
+
+    def sync(self, descriptor: int) -> None:
+        self._check()
+        file, path = self._open[descriptor]
+        try:
+            self._begin("sync", path)
+        except OSError as error:
+            file.lose(self._random)
+            raise self.lose(FsyncFailed(why=f"{path}: {error.strerror}")) from error
+        file.sync()
+
+    def close(self, descriptor: int) -> None:
+        file, path = self._closed(descriptor)
+        try:
+            self._begin("close", path)
+        except OSError as error:
+            file.lose(self._random)
+            raise self.lose(FsyncFailed(why=f"close: {error.strerror}")) from error

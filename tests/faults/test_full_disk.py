@@ -1,0 +1,304 @@
+"""D4: a disk that fills and has room again, by the store's own data and by a stranger's.
+
+While it is full sends are refused, everything else goes on: reads, consumer offsets, an orderly
+stop. No acknowledged message is lost, no page is written that has no block (a real disk answers
+that with SIGBUS), no half-made file stays, and sends resume by themselves.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.model.errors import DiskFull
+from broker.model.results import PullStatus
+from broker.rpc.client import BrokerClient
+from broker.rpc.client_values import ClientError, Outgoing, PullQuery
+from broker.store.message_store import MessageStore
+from tests.e2e.daemon import Daemon, is_busy
+from tests.fakes.clock import FakeClock
+from tests.fakes.failing_os import FailingOs
+from tests.fakes.store_language import TalkingStore, queue_bodies, small_settings, until
+
+CYCLES = 60
+"""Fillings of the small store; each meets the end of room at another call."""
+KIB = 1024
+RESUME_S = 5.0
+REFUSED_S = 1.5
+FILE_SIZE = 1024 * KIB
+SEED = 20261121
+SETTINGS = (
+    *("--set", f"mappedFileSizeCommitLog={FILE_SIZE}", "--set", "mappedFileSizeConsumeQueue=20000"),
+    *("--set", "maxHashSlotNum=5000", "--set", "maxIndexNum=20000"),
+    *("--set", "maxMessageSize=262144", "--set", "retention.mode=off"),
+)
+FILES = {
+    "commit_log_file_size_bytes": 32 * KIB,
+    "consume_queue_file_size_bytes": 4_000,
+    "index_entry_count_max": 200,
+}
+"""In proportion to each other about as by default: one page of a queue serves five log files."""
+STATE = 'state="disk_full"} 1.0'
+TMPFS_SIZE = "64m"
+
+
+# -- in this process -------------------------------------------------------------------------------
+@pytest.fixture
+def place() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(prefix="full-", dir=memory if memory.is_dir() else None))
+    logging.disable()
+    yield made
+    logging.disable(logging.NOTSET)
+    shutil.rmtree(made)
+
+
+class FilledStore:
+    """A store on a disk of some bytes, and what it acknowledged."""
+
+    def __init__(self, system: FailingOs, store: MessageStore, clock: FakeClock) -> None:
+        self.system, self.store, self.clock = system, store, clock
+        self.talking = TalkingStore(store, clock, Disk())
+        self.acknowledged: list[str] = []
+
+    async def fill(self, dice: random.Random) -> None:
+        """Send until the disk is full."""
+        while True:
+            body = f"{len(self.acknowledged)}." + "x" * dice.randrange(1_500)
+            try:
+                result = await self.talking.send("T", body, key=f"k{len(self.acknowledged)}")
+            except DiskFull:
+                return
+            assert result.queue_offset == len(self.acknowledged)
+            self.acknowledged.append(body)
+            if len(self.acknowledged) % 100 == 0:
+                assert self.system.room_bytes >= 0
+
+    async def resume(self) -> None:
+        """Return when a send succeeds; time passes a second at a time, as in the loops."""
+        for _ in range(int(RESUME_S)):
+            self.clock.advance(1_000)
+            self.store._allocation.step(self.clock.monotonic_ms())
+            await until(lambda: self.store._allocation._job is None)
+            await until(lambda: not self.store._dispatcher.is_blocked or not self.store.is_writable)
+            if self.store.is_writable:
+                await self.fill_one()
+                return
+        pytest.fail(f"still {self.store.state} with room for {self.system.room_bytes} bytes")
+
+    async def fill_one(self) -> None:
+        """Send one message that must be taken."""
+        await self.talking.send("T", "resumed", key="r")
+        self.acknowledged.append("resumed")
+
+    async def read(self) -> None:
+        """Read everything that is in the queue."""
+        found = queue_bodies(self.store, "T") if self.store.queue_range("T", 0)[1] else []
+        assert found == self.acknowledged[: len(found)]
+
+
+async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: int) -> int:
+    """Fill a store's disk and free it again and again; returns how many messages it took."""
+    dice, clock = random.Random(seed), FakeClock()
+    store = MessageStore(small_settings(directory, **FILES), clock, Disk())
+    await store.open()
+    filled = FilledStore(system, store, clock)
+    await filled.talking.stocked()
+    await store.offsets.commit("G", "T", 0, 0)
+    try:
+        for number in range(cycles):
+            system.stranger_bytes = 0
+            system.capacity_bytes = system.used_bytes + dice.randrange(12 * KIB, 160 * KIB)
+            system.stranger_bytes = dice.randrange(64 * KIB)
+            if number:
+                system.capacity_bytes += 96 * KIB
+                await filled.resume()
+            await filled.fill(dice)
+            assert not store.is_writable
+            assert store.state == "disk_full"
+            await filled.read()
+            await store.offsets.commit("G", "T", 0, number)
+            assert system.room_bytes >= 0
+    finally:
+        await store.close()
+    assert system.room_bytes >= 0
+    assert not store.failure.done()
+    await reopened(directory, filled.acknowledged, cycles - 1)
+    return len(filled.acknowledged)
+
+
+async def reopened(directory: Path, acknowledged: list[str], offset: int) -> None:
+    """Open the store again on the disk that is still full: all is there."""
+    store = MessageStore(small_settings(directory, **FILES), FakeClock(), Disk())
+    await store.open()
+    try:
+        await until(lambda: store.dispatched >= store.flushed)
+        assert queue_bodies(store, "T") == acknowledged
+        assert store.offsets.find("G", "T", 0) == offset
+    finally:
+        await store.close()
+
+
+def strays(directory: Path) -> list[str]:
+    """Return what no store should leave behind."""
+    found = [path for path in directory.rglob("*") if path.is_file()]
+    return [str(p) for p in found if p.suffix == ".draft" or p.stat().st_size == 0]
+
+
+@pytest.mark.knob("store.reserve_size_bytes")
+def test_a_small_disk_filled_again_and_again(place: Path) -> None:
+    system = FailingOs(place / "store")
+    print(f"repro: seed {SEED}")
+    with pytest.MonkeyPatch.context() as patch:
+        system.under_disk(patch)
+        count = asyncio.run(fill_and_free(system, place / "store", CYCLES, SEED))
+    assert count > CYCLES * 5
+    assert strays(place / "store") == []
+
+
+# -- the broker on a file system of its own --------------------------------------------------------
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory of 64 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("root: it mounts a file system of its own")
+    where = tmp_path / "small"
+    where.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_SIZE}", "tmpfs", str(where)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"mount: {done.stderr.strip()}")
+    yield where
+    subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+class Producer:
+    """Sends to a broker until it is refused."""
+
+    def __init__(self, broker: Daemon, client: BrokerClient) -> None:
+        self.broker, self.client = broker, client
+        self.acknowledged: dict[str, tuple[int, int]] = {}
+
+    async def send(self, size: int) -> bool:
+        """Send one message; False when it is refused for want of room."""
+        try:
+            receipts = await self.client.send([Outgoing("T", os.urandom(size), keys=["k"])])
+        except ClientError as error:
+            if error.reason not in ("DiskFull", "DiskAboveLimit"):
+                raise
+            return False
+        for receipt in receipts:
+            self.acknowledged[receipt.message_id] = (receipt.queue_id, receipt.queue_offset)
+        return True
+
+    async def fill(self, size: int) -> None:
+        """Send until nothing has been taken for longer than a retry takes."""
+        taken_at = monotonic()
+        while monotonic() - taken_at < REFUSED_S:
+            if await self.send(size):
+                taken_at = monotonic()
+            else:
+                await asyncio.sleep(0.1)
+
+    async def resume(self) -> float:
+        """Return after how many seconds a whole new file of messages has been taken."""
+        begun, count = monotonic(), 0
+        while count * 200_000 < 2 * FILE_SIZE:
+            assert monotonic() - begun < RESUME_S * (4 if is_busy() else 1), "it does not resume"
+            if await self.send(200_000):
+                count += 1
+            else:
+                await asyncio.sleep(0.1)
+        return monotonic() - begun
+
+    async def read(self) -> set[str]:
+        """Return the ids of all messages."""
+        found: set[str] = set()
+        for queue_id in {queue_id for queue_id, _ in self.acknowledged.values()}:
+            position = 0
+            while True:
+                answer = await self.client.pull(
+                    PullQuery("T", queue_id, position, max_messages=1_000, wait_ms=0)
+                )
+                found |= {message.unique_key for message in answer.messages}
+                if answer.status is not PullStatus.FOUND:
+                    break
+                position = answer.next_begin_offset
+        return found
+
+
+async def fill_with(broker: Daemon, where: Path) -> dict[str, tuple[int, int]]:
+    """Fill it by a stranger, free it, fill it by messages; returns what was acknowledged."""
+    async with BrokerClient(broker.endpoint) as client:
+        producer = Producer(broker, client)
+        assert await producer.send(10_000)
+        for _ in range(2):
+            stranger = where / "stranger"
+            take_all(stranger)
+            await producer.fill(20_000)
+            assert await producer.read() == set(producer.acknowledged)
+            assert broker.page("/readyz").status == 200
+            assert STATE in broker.page("/metrics").text
+            take_all(stranger)
+            assert not await producer.send(200_000)
+            stranger.unlink()
+            print(f"resumed after {await producer.resume():.1f} s")
+        await producer.fill(100_000)
+        assert await producer.read() == set(producer.acknowledged)
+        resize(where, "96m")
+        print(f"resumed after {await producer.resume():.1f} s")
+        take_all(where / "stranger")
+        await producer.fill(100_000)
+        return producer.acknowledged
+
+
+def resize(where: Path, size: str) -> None:
+    """Give a file system in memory another size."""
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(where)], check=True)
+
+
+def take_all(path: Path) -> None:
+    """Take every byte that is left of a file system."""
+    with path.open("ab", buffering=0) as file:
+        for size in (1 << 20, 1 << 12):
+            try:
+                while file.write(bytes(size)):
+                    pass
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+
+
+async def all_of(broker: Daemon, acknowledged: dict[str, tuple[int, int]]) -> set[str]:
+    async with BrokerClient(broker.endpoint) as client:
+        producer = Producer(broker, client)
+        producer.acknowledged = acknowledged
+        return await producer.read()
+
+
+def beside(where: Path, broker: Daemon) -> Daemon:
+    """Let a broker's log lie beside the file system that is to be filled."""
+    broker.log = where.with_name("broker.log")
+    return broker
+
+
+def test_a_small_file_system_filled_by_a_stranger(small: Path) -> None:
+    store = small / "store"
+    with beside(small, Daemon(store, *SETTINGS)) as broker:
+        broker.ask("topic", "create", "T", "--queues", "2")
+        acknowledged = asyncio.run(fill_with(broker, small))
+        assert broker.stop() == 0
+    assert len(acknowledged) > 300
+    assert strays(store) == []
+    with beside(small, Daemon(store, *SETTINGS)) as broker:
+        assert asyncio.run(all_of(broker, acknowledged)) == set(acknowledged)

@@ -1,0 +1,185 @@
+"""S4: numbers at their edges are refused or clamped, before anything is made of their size.
+
+Every number of every request of both services takes every edge value, alone and together with
+others, against the real services on a small store. Nothing but our own errors comes out, and
+memory stays as it was.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import CallClass, Method
+from broker.services.send import MESSAGES_MAX
+from tests.fakes.store_broker import StoreBroker, store_broker
+
+SEED: Final = int(os.environ.get("SEED", "1"))
+REQUESTS_MIN: Final = 20_000
+"""In CI; 1 M in the long tier."""
+RANDOM_COUNT: Final = 26_000
+GROWTH_MAX: Final = 64 * 1024 * 1024
+"""Bytes that memory may grow by: one list of 2**31 things would be hundreds of times as much."""
+EDGES_32: Final = (-(2**31), -1, 0, 1, 7, 1_023, 1_024, 1_025, 2**24, 2**31 - 2, 2**31 - 1)
+EDGES_64: Final = (*EDGES_32, -(2**63), 2**31, 2**53, 10**15, 2**62, 2**63 - 2, 2**63 - 1)
+EDGES_OF: Final = {
+    FieldDescriptor.TYPE_INT32: EDGES_32,
+    FieldDescriptor.TYPE_INT64: EDGES_64,
+    FieldDescriptor.TYPE_ENUM: EDGES_32,
+    FieldDescriptor.TYPE_BOOL: (False, True),
+}
+NEVER: Final = frozenset({"Admin/Drain"})
+"""Ends the broker."""
+
+
+def resident_bytes() -> int:
+    """Return what this process holds of memory now."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def numbers_of(descriptor: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the way to every number of a request."""
+    for field in descriptor.fields:
+        here = (*path, field.name)
+        if field.type in EDGES_OF:
+            yield here
+        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            yield from numbers_of(field.message_type, here)
+
+
+def edges_at(descriptor: Any, way: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the values a number is given."""
+    field = descriptor.fields_by_name[way[0]]
+    return edges_at(field.message_type, way[1:]) if len(way) > 1 else EDGES_OF[field.type]
+
+
+def put_number(message: Message, way: tuple[str, ...], number: int) -> None:
+    """Set a number of a request."""
+    name, *rest = way
+    field: Any = getattr(message, name)
+    is_repeated = message.DESCRIPTOR.fields_by_name[name].is_repeated
+    if rest:
+        inner = (field[0] if field else field.add()) if is_repeated else field
+        put_number(inner, tuple(rest), number)
+    elif is_repeated:
+        field.append(number)
+    else:
+        setattr(message, name, number)
+
+
+def good_request(method: Method) -> Any:
+    """Return a request that names what is there; polls wait for nothing."""
+    made: Any = method.request()
+    fields = made.DESCRIPTOR.fields_by_name
+    values = {"topic": "orders", "group": "g", "name": "orders", "key": "k", "id": "ID"}
+    for name, value in {**values, "source_group": "g", "target_group": "h"}.items():
+        if name in fields:
+            setattr(made, name, value)
+    if "messages" in fields:
+        made.messages.add(topic="orders", body=b"x")
+    return made
+
+
+async def stocked(broker: StoreBroker) -> None:
+    """Make what the requests name: a topic with some messages, and a group."""
+    await broker.talking.store.topics.create("orders", queue_count=2)
+    for group in ("g", "orders"):
+        await broker.talking.store.groups.ensure(group)
+    for number in range(20):
+        await broker.talking.send("orders", f"{number}", key="k", queue_id=number % 2)
+    await broker.talking.settled()
+
+
+async def answered(broker: StoreBroker, name: str, request: Message) -> str:
+    """Return how a call ended; whoever changed what the requests name puts it back."""
+    outcome = await broker.outcome(name, request.SerializeToString())
+    store = broker.talking.store
+    if outcome == "ok" and broker.methods[name].call_class is CallClass.ADMIN:
+        if store.topics.find("orders") is None:
+            await store.topics.create("orders", queue_count=2)
+        await store.topics.update("orders", read_queue_count=2, write_queue_count=2, permission=6)
+        for group in ("g", "orders"):
+            await store.groups.ensure(group)
+    return outcome
+
+
+async def test_no_number_does_any_harm(tmp_path: Path) -> None:
+    random = Random(SEED)
+    ended: Counter[str] = Counter()
+    async with store_broker(tmp_path / "s", commit_log_file_size_bytes=1 << 22) as broker:
+        await stocked(broker)
+        methods = {name: row for name, row in broker.methods.items() if name not in NEVER}
+        ways = {name: list(numbers_of(row.request.DESCRIPTOR)) for name, row in methods.items()}
+        begun = resident_bytes()
+        for name, row in methods.items():  # Each number alone, each edge.
+            for way in ways[name]:
+                for number in edges_at(row.request.DESCRIPTOR, way):
+                    request = good_request(row)
+                    put_number(request, way, number)
+                    ended[await answered(broker, name, request)] += 1
+        with_numbers = [name for name in methods if ways[name]]
+        for _ in range(RANDOM_COUNT):  # Some of them together.
+            name = random.choice(with_numbers)
+            request = good_request(methods[name])
+            for way in random.choices(ways[name], k=random.randrange(1, 4)):
+                edges = edges_at(methods[name].request.DESCRIPTOR, way)
+                put_number(request, way, random.choice(edges))
+            ended[await answered(broker, name, request)] += 1
+        growth = resident_bytes() - begun
+    print(f"{sum(ended.values())} requests, seed {SEED}, {growth >> 20} MiB more: {ended}")
+    assert sum(ended.values()) >= REQUESTS_MIN
+    assert ended["ok"] > 1_000, ended
+    assert ended["IllegalNumber"] > 1_000, ended
+    assert growth <= GROWTH_MAX, f"repro: SEED={SEED}"
+
+
+async def test_offsets_reach_from_zero_to_the_largest(tmp_path: Path) -> None:
+    async with store_broker(tmp_path / "s") as broker:
+        await stocked(broker)
+        for queue_offset, status in (
+            (0, pb.FOUND),
+            (10, pb.OFFSET_OVERFLOW_ONE),
+            (2**63 - 1, pb.OFFSET_OVERFLOW_BADLY),
+        ):
+            request = pb.PullMessageRequest(topic="orders", offset=queue_offset)
+            answer = await broker.answer("PullMessage", request)
+            assert answer.status in (status, pb.NO_NEW_MESSAGE), queue_offset
+            assert answer.next_begin_offset in (10, queue_offset)
+        most = pb.PullMessageRequest(topic="orders", max_messages=1_024, max_bytes=2**31 - 1)
+        assert len((await broker.answer("PullMessage", most)).messages) == 10
+
+
+async def test_times_far_off_are_stored_or_refused(tmp_path: Path) -> None:
+    async with store_broker(tmp_path / "s") as broker:
+        await broker.talking.store.topics.create("orders", queue_count=1)
+        for born_ms in EDGES_64:
+            sent = pb.Message(topic="orders", body=b"x", born_timestamp_ms=born_ms, flag=-1)
+            request = pb.SendMessageRequest(messages=[sent]).SerializeToString()
+            assert await broker.outcome("SendMessage", request) == (
+                "ok" if born_ms >= 0 else "IllegalNumber"
+            )
+        await broker.talking.settled()
+        request = pb.PullMessageRequest(topic="orders", max_messages=100).SerializeToString()
+        assert await broker.outcome("PullMessage", request) == "ok"
+    async with store_broker(tmp_path / "s") as broker:
+        assert len(await broker.talking.pulled("orders")) == sum(ms >= 0 for ms in EDGES_64)
+
+
+async def test_batches_of_nothing_cost_nothing(tmp_path: Path) -> None:
+    async with store_broker(tmp_path / "s") as broker:
+        await broker.talking.store.topics.create("orders", queue_count=1)
+        begun = resident_bytes()
+        for count in (1, MESSAGES_MAX, MESSAGES_MAX + 1, 100_000):
+            empties = pb.SendMessageRequest(messages=[pb.Message()] * count)
+            assert await broker.outcome("SendMessage", empties.SerializeToString()) != "ok"
+            bodiless = pb.SendMessageRequest(messages=[pb.Message(topic="orders")] * count)
+            assert await broker.outcome("SendMessage", bodiless.SerializeToString()) != "ok"
+        assert broker.talking.store.appended == 0
+        assert resident_bytes() - begun <= GROWTH_MAX

@@ -1,0 +1,108 @@
+"""C1: the asyncio core in many orders, with callers that give up at every await there is."""
+
+import ast
+import inspect
+import logging
+import os
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, Final
+
+import pytest
+
+from broker.services.pull import Pull
+from broker.services.send import Send
+from broker.store.allocation import Allocation
+from broker.store.commit import Commit
+from broker.store.consumer_offsets import ConsumerOffsets
+from broker.store.durability import Durability
+from broker.store.durable_table import DurableTable
+from broker.store.expiry import Expiry
+from broker.store.message_store import MessageStore
+from broker.store.reading import cold_pull
+from broker.store.removed_queues import RemovedQueues
+from tests.fakes.schedules import Tally, play
+
+SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))
+SCHEDULES: Final = 2_000
+"""About 19 ms each."""
+PIECES: Final = 4
+CANCELS_MIN: Final = 100
+
+CANCELLED_IN: Final[tuple[Any, ...]] = (
+    Send.send,
+    MessageStore.put_batch,
+    MessageStore.flush,
+    MessageStore.remove_topic,
+    Allocation.room,
+    Commit.drain,
+    Durability.drain,
+    DurableTable.saved,
+    ConsumerOffsets.commit,
+    ConsumerOffsets.set_many,
+    RemovedQueues.add,
+    Expiry.last_time,
+    Expiry.drop,
+    Expiry.drop_queues,
+    Expiry._remove,
+    Pull.wait,
+    Pull._arrival,
+    Pull.pull_cold,
+    cold_pull._read,
+)
+SELDOM: Final = {"put_batch", "drain", "wait", "_arrival", "remove_topic", "send"}
+"""Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
+that is reached already. Another await of theirs is cancelled often enough."""
+CANCELS_MIN_OF: Final = {
+    Expiry.last_time: 40,
+    Expiry.drop: 20,
+    Expiry._remove: 4,
+    Pull.pull_cold: 40,
+    cold_pull._read: 40,
+}
+"""What a store seldom has to wait for: a file that is old enough, records that are read in
+a thread. The long battery comes to a hundred after some 50,000 schedules."""
+
+
+@pytest.fixture(scope="module")
+def tally() -> Iterator[Tally]:
+    """All schedules, played once."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield Tally()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_nothing_is_lost_leaked_or_out_of_order(tally: Tally, piece: int) -> None:
+    for seed in range(SEED + piece, SEED + SCHEDULES, PIECES):
+        play(seed, tally)
+
+
+def test_as_much_was_tried_as_was_meant(tally: Tally) -> None:
+    assert tally.schedules == SCHEDULES, "the schedules before have failed"
+    assert tally.acknowledged > 8 * SCHEDULES
+    assert 0 < tally.kept < tally.given_up
+    for function in CANCELLED_IN:
+        counts = [tally.cancels_between(path, *lines) for path, lines in awaits(function)]
+        shown = f"{function.__qualname__}: {counts}"
+        assert counts, shown
+        least = CANCELS_MIN_OF.get(function, CANCELS_MIN)
+        assert max(counts) >= least, shown
+        if function.__name__ not in SELDOM:
+            assert min(counts) >= least, shown
+
+
+def awaits(function: FunctionType) -> list[tuple[str, tuple[int, int]]]:
+    """Return (file, (first line, last line)) of every await in a function."""
+    lines, begin = inspect.getsourcelines(function)
+    path = inspect.getsourcefile(function) or ""
+    shift = len(lines[0]) - len(lines[0].lstrip())
+    tree = ast.parse("".join(line[shift:] if line.strip() else line for line in lines))
+    return [
+        (path, (node.lineno + begin - 1, (node.end_lineno or node.lineno) + begin - 1))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Await)
+    ]

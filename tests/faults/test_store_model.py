@@ -1,0 +1,64 @@
+"""C2: random walks through the whole interface of a store, beside a model of it."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from broker.model.errors import DiskFull, RecordTooLarge
+from broker.model.message import PutAddress
+from broker.store.message_store import MessageStore
+from tests.fakes.disk import SimDisk
+from tests.fakes.loop import SeededLoop, run_seeded
+from tests.fakes.model_walk import shortest, walk
+from tests.fakes.store_language import STORE_HOST, put_row, small_settings
+
+SEED: Final = int(os.environ.get("POCKETMQ_SEED", "3000000"))
+WALKS: Final = 800
+"""About 50 ms each, with a start after every twelfth step; the long battery takes more."""
+PIECES: Final = 4
+STEPS: Final = 50
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_a_store_answers_what_its_model_answers(piece: int) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(SEED + piece, SEED + WALKS, PIECES):
+        try:
+            walk(seed, STEPS, counts)
+        except Exception as error:
+            error.add_note(f"the shortest walk of this seed that fails has {shortest(seed, STEPS)}")
+            raise
+    assert counts["walks"] == WALKS // PIECES
+    for step in ("kill", "cut", "restart", "remove", "expired files"):
+        assert counts[step] >= WALKS // PIECES * 3 // 4, f"{step}: {counts[step]}"
+
+
+def test_a_put_that_fails_takes_no_queue_offset() -> None:
+    async def story(loop: SeededLoop) -> None:
+        store = MessageStore(small_settings(Path("/store")), loop.clock, SimDisk())
+        await store.open()
+        address = PutAddress("orders", 0, STORE_HOST, 0)
+        assert (await store.put(address, put_row("a"))).queue_offset == 0
+        store.refuse(DiskFull(path="/store"))
+        with pytest.raises(DiskFull):
+            await store.put(address, put_row("b"))
+        store.refuse(None)
+        with pytest.raises(RecordTooLarge):
+            await store.put(address, put_row("c" * 5_000))
+        assert (await store.put(address, put_row("d"))).queue_offset == 1
+        await store.close()
+
+    run_seeded(1, story)
