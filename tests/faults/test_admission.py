@@ -1,0 +1,74 @@
+"""Every slot of one class of calls is taken: the others are served, and a refusal comes at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from statistics import median
+from time import perf_counter
+from typing import Final
+
+import grpc
+import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from broker.rpc.client import BrokerClient
+from broker.rpc.client_values import ClientError, Outgoing, PullQuery
+from broker.rpc.grpcio_server import GrpcioServer
+from broker.rpc.service import DEFAULT_LIMITS, CallClass
+from tests.e2e.daemon import LATE_FACTOR, is_busy
+from tests.fakes.memory_broker import MemoryBroker, running
+
+SLOTS: Final = 8
+REFUSALS: Final = 100
+REFUSED_S: Final = 0.005
+"""A refusal, there and back; as the median, since the cores are shared."""
+
+
+@asynccontextmanager
+async def full_of_polls() -> AsyncIterator[tuple[MemoryBroker, str]]:
+    """Serve a broker all of whose slots for polls are taken by parked ones."""
+    broker = MemoryBroker()
+    server = GrpcioServer(broker.services(), limits={**DEFAULT_LIMITS, CallClass.POLL: SLOTS})
+    async with running(server) as address, BrokerClient(address) as parked:
+        polls = [
+            asyncio.ensure_future(parked.pull(PullQuery("orders", 0, 0, wait_ms=20_000)))
+            for _ in range(SLOTS)
+        ]
+        while broker.pull.waiter_count < SLOTS:  # noqa: ASYNC110 - the server runs on this loop
+            await asyncio.sleep(0)
+        yield broker, address
+        broker.pull.drain()
+        await asyncio.gather(*polls, return_exceptions=True)
+
+
+async def test_a_poll_too_many_is_told_to_come_again_at_once() -> None:
+    async with full_of_polls() as (_, address), BrokerClient(address) as client:
+        seconds = []
+        for _ in range(REFUSALS):
+            begun = perf_counter()
+            with pytest.raises(ClientError) as caught:
+                await client.pull(PullQuery("orders", 0, 0, wait_ms=20_000))
+            seconds.append(perf_counter() - begun)
+            assert (caught.value.code, caught.value.reason) == (
+                "RESOURCE_EXHAUSTED", "TooManyRequests",
+            )  # fmt: skip
+            assert caught.value.retryable
+        assert median(seconds) <= REFUSED_S * (LATE_FACTOR if is_busy() else 1)
+
+
+async def test_sends_queries_and_health_are_served_meanwhile() -> None:
+    async with full_of_polls() as (broker, address), BrokerClient(address) as client:
+        for queue_id in (0, 1):
+            (receipt,) = await client.send([Outgoing("orders", b"x", queue_id=queue_id)])
+            assert receipt.queue_id == queue_id
+        assert (await client.query_offsets("orders", 1)).max_offset == 1
+        assert (await client.store_status()).state == "running"
+        async with grpc.aio.insecure_channel(address) as channel:
+            check = channel.unary_unary(
+                "/grpc.health.v1.Health/Check",
+                HealthCheckRequest.SerializeToString,
+                HealthCheckResponse.FromString,
+            )
+            answer: HealthCheckResponse = await check(HealthCheckRequest(), timeout=5)
+            assert answer.status is not None
+        assert broker.store.appended > 0
