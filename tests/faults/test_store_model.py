@@ -19,8 +19,8 @@ from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "3000000"))
 WALKS: Final = 1_000
-"""Half of the 2,000 wanted: about 50 ms each, with a start after every twelfth step. The long battery
-takes more."""
+"""Half of the 2,000 wanted: about 50 ms each, with a start after every twelfth step. The long
+battery takes more."""
 PIECES: Final = 4
 STEPS: Final = 50
 
