@@ -239,6 +239,7 @@ class ConsumeQueue(QueueUnits):
         """
         self.files.load(read_only=read_only)
         self._front = 0
+        self.forget_found()
         self._find_end(read_only, believed_upto)
         self.max_physical_offset = self._last_end()
         while not self.max_physical_offset and self.files.files and not read_only:
@@ -314,6 +315,7 @@ class ConsumeQueue(QueueUnits):
             last = self.files.files[-1].open()
             last.zero_from(last.wrote)
         self._front = min(self._front, self.max_offset)
+        self.forget_found()
         self._min_asked = _NOT_ASKED
         self.flushed = min(self.flushed, self.files.max_offset)
         self.max_physical_offset = self._last_end()

@@ -18,21 +18,24 @@ from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZ
 
 HOT_SIZE: Final = 64 * 1024
 """Bytes at the end of a queue that are in memory: they were written last."""
-TAIL_UNITS: Final = 64
+TAILS: Final = (64, 3_200)
 """Units at the end that a search looks at first: what is looked for is mostly new."""
 FILL_UNITS: Final = 4096
 """Pre-blank units written, or looked at, in one piece."""
+_NOTHING: Final = (-1, 0, 0, 0)
 
 
 class QueueUnits:
     """The units of a row of files."""
 
-    __slots__ = ("_front", "files")
+    __slots__ = ("_found", "_front", "files")
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
         self._front = 0
         """Units below this one are pre-blank, as far as known; where searches begin."""
+        self._found = _NOTHING
+        """What was searched last, first and last byte of the queue then, and what was found."""
 
     @property
     def max_offset(self) -> int:
@@ -85,12 +88,26 @@ class QueueUnits:
         """Return the queue offset of the first unit whose record is not before an offset.
 
         Pre-blank units count as before everything. Returns max_offset when there is none.
-        Cost     one look where it is among the last units, else some 20; once after a start all
+        Cost     a look or two where it is among the last units, else some 20; none when the same is
+                 asked again; once after a start all
                  pre-blank units at the front are read
         """
-        found = self._in_tail(physical_offset)
-        if found is not None:
-            return found
+        asked = (physical_offset, self.files.min_offset, self.files.max_offset)
+        if self._found[:3] != asked:
+            self._found = (*asked, self._first_at_or_behind(physical_offset))
+        return self._found[3]
+
+    def forget_found(self) -> None:
+        """Units have changed: what was searched last is to be searched again."""
+        self._found = _NOTHING
+
+    def _first_at_or_behind(self, physical_offset: int) -> int:
+        for count in TAILS:
+            found = self._in_tail(physical_offset, count)
+            if found is not None:
+                return found
+            if self.max_offset - count <= self._lowest:
+                break
         found = self._search(physical_offset, self.max_offset)
         while True:
             # Pre-blank units between messages may have led the search to their right.
@@ -111,10 +128,10 @@ class QueueUnits:
         found = self.first_at_or_behind(physical_offset)
         return found, self.unit(found)
 
-    def _in_tail(self, physical_offset: int) -> int | None:
+    def _in_tail(self, physical_offset: int, count: int) -> int | None:
         """Return the same where some of the last units lead below the offset, else None."""
-        begin = max(self.max_offset - TAIL_UNITS, self._lowest)
-        units = np.frombuffer(self.units(begin, TAIL_UNITS), dtype=UNIT_TYPE)
+        begin = max(self.max_offset - count, self._lowest)
+        units = np.frombuffer(self.units(begin, count), dtype=UNIT_TYPE)
         is_message = units["size"] != PRE_BLANK_SIZE
         is_behind = is_message & (units["physical_offset"] >= physical_offset)
         if not (is_message & ~is_behind).any():

@@ -174,13 +174,16 @@ def read_log(image: Image, said_end: int) -> Log:
     return Log(rows, min(files, default=0), said_end)
 
 
-def check_log(image: Image, said_end: int, promise: Promise) -> Log:
-    """C-log and C-lost."""
+def check_log(
+    image: Image, said_end: int, promise: Promise, removed: dict[tuple[str, int], int]
+) -> Log:
+    """C-log and C-lost; a removed queue begins again behind what it had, or had lost."""
     log = read_log(image, said_end)
     expected: dict[tuple[str, int], int] = {}
     for row in log.rows:
         key = (row.topic, row.queue_id)
-        if expected.get(key, row.queue_offset) != row.queue_offset:
+        is_anew = expected.get(key, 0) <= row.queue_offset <= removed.get(key, -1)
+        if expected.get(key, row.queue_offset) != row.queue_offset and not is_anew:
             raise Violation(f"C-log: {key} has {row.queue_offset}, expected {expected[key]}")
         expected[key] = row.queue_offset + 1
     latest = -(-promise.appended // promise.file_size) * promise.file_size

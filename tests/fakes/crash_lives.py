@@ -1,11 +1,21 @@
-"""Lives of a store one after the other, each going on from what a power cut left of one before."""
+"""Lives of a store one after the other, each going on from what a power cut left of one before.
+
+Every third line is lived with small limits: what is done differently for many queues, many dirty
+files and long logs is then done from the first record on.
+"""
 
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from random import Random
+from unittest.mock import patch
 
+from broker.log import consume_queue_table, queue_end
+from broker.store import view_flush
+from broker.store.recovering import log_columns, quick_dispatch, recovery
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import Cut, Life
 from tests.fakes.disk_image import Image
@@ -16,6 +26,28 @@ CUT_SHARE = 0.1
 SEED_STEP = 1_000_003
 LATER = 500_000
 """Between the seed of a life and that of the one that goes on from it."""
+SMALL_SHARE = 1 / 3
+SMALL_PIECE = 300
+SMALL_LIMITS = (
+    (consume_queue_table, "FILES_APART_MAX", 0),
+    (view_flush, "FILES_APART_MAX", 0),
+    (recovery, "QUICK_MIN", 0),
+    (log_columns, "PIECE_MIN", 0),
+    (quick_dispatch, "COLLECTED_MAX", 3),
+    (queue_end.written_end, "__defaults__", (20,)),
+)
+
+
+@contextmanager
+def small_limits() -> Iterator[None]:
+    """Let the store take its ways for much work where there is little."""
+    with ExitStack() as patches:
+        for where, name, value in SMALL_LIMITS:
+            patches.enter_context(patch.object(where, name, value))
+        for takes_pieces in (log_columns.LogColumns, quick_dispatch.QuickDispatch):
+            defaults = takes_pieces.__init__.__kwdefaults__
+            patches.enter_context(patch.dict(defaults, piece_size=SMALL_PIECE))
+        yield
 
 
 @dataclass(slots=True)
@@ -48,6 +80,13 @@ def live_on(
 
 def one_line(tally: Tally, seed: int, budget: Budgeted) -> None:
     """A life from an empty disk, and perhaps a second one from a crash state of the first."""
+    with ExitStack() as limits:
+        if Random(seed).random() < SMALL_SHARE:
+            limits.enter_context(small_limits())
+        _one_line(tally, seed, budget)
+
+
+def _one_line(tally: Tally, seed: int, budget: Budgeted) -> None:
     life = Life(seed)
     _end(life, tally, budget)
     if life.rng.random() < 0.5 and life.cuts:

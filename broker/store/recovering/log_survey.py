@@ -68,13 +68,13 @@ def survey_log(
     found = Survey(begin)
     while True:
         columns = LogColumns(log, disk, begin, crc=crc)
-        _note_last(found, columns, levels)
+        unwritten = _note_last(found, columns, levels, known.mark)
         scan = columns.scan
         found.end, found.scan_end = scan.position, scan.end
         found.reason, found.path = scan.reason, scan.path
         if known.upto is not None and scan.position >= known.upto:
-            if known.mark is not None:
-                _leave_out_unwritten(found, log, disk, levels, max(known.mark, begin))
+            if unwritten is not None:
+                _end_before(found, log, disk, levels, unwritten)
             return found
         holes = _holes_from(log, disk, scan.position, scan.reason, found.last_time)
         if not holes:
@@ -83,38 +83,71 @@ def survey_log(
         begin = holes[-1].end
 
 
-def _leave_out_unwritten(
-    found: Survey, log: CommitLog, disk: Disk, levels: DelayLevels, begin: int
-) -> None:
-    """Let the log end before a record, none known to be durable, that lacks its last pages.
+def _note_last(
+    found: Survey, columns: LogColumns, levels: DelayLevels, mark: int | None
+) -> int | None:
+    """Walk to the end of sound records, noting the last one.
 
-    The CRC of a record is that of its body; a page lost behind it leaves zeros in topic or
-    properties, where this broker writes none.
+    Returns  where the first record behind the mark starts that lacks its last pages, None without
+             one: no such record is known to be durable. Its CRC is that of its body; a page lost
+             behind it leaves zeros in topic or properties, where this broker writes none
     """
-    for physical_offset, file, position, _ in log.scan(begin, found.end):
-        _, _, topic_begin, topic_end, block_begin, block_end = split_record(file.view, position)
-        names = (file.view[topic_begin:topic_end], file.view[block_begin:block_end])
-        if any(0 in bytes(name) for name in names):
-            columns = LogColumns(log, disk, file.base, physical_offset)
-            _note_last(found, columns, levels)
-            found.end, found.scan_end = physical_offset, ScanEnd.TORN
-            found.reason, found.path = "zeros in its topic or properties", str(file.path)
-            return
-
-
-def _note_last(found: Survey, columns: LogColumns, levels: DelayLevels) -> None:
-    """Walk to the end of sound records, noting the last one."""
     last: Single | None = None
+    unwritten: int | None = None
     for step in columns:
         if isinstance(step, Piece):
             last = None
             found.last_record = int(step.heads.physical_offset[-1])
             found.last_time = int(step.heads.store_timestamp_ms[-1])
+            if unwritten is None and mark is not None and step.end > mark:
+                unwritten = _unwritten_in(step, mark)
         else:
             last = step
+            if unwritten is None and mark is not None and step[0] >= mark and _lacks_pages(step):
+                unwritten = step[0]
     if last is not None:
         found.last_record = last[0]
         found.last_time = dispatch_entry(last[1].view, last[2], levels)[3]
+    return unwritten
+
+
+def _unwritten_in(piece: Piece, mark: int) -> int | None:
+    """Return the first record of a piece, from the mark on, with zeros in topic or properties.
+
+    Cost     about 0.3 µs a record
+    """
+    heads, find = piece.heads, piece.buffer.find
+    first = int(heads.physical_offset.searchsorted(mark))
+    spans = zip(
+        heads.topic_begin[first:].tolist(),
+        (heads.topic_begin + heads.topic_size)[first:].tolist(),
+        heads.block_begin[first:].tolist(),
+        (heads.begin + heads.size)[first:].tolist(),
+        strict=True,
+    )
+    for number, (topic, topic_end, block, end) in enumerate(spans, first):
+        if find(0, topic, topic_end) >= 0 or find(0, block, end) >= 0:
+            return int(heads.physical_offset[number])
+    return None
+
+
+def _lacks_pages(record: Single) -> bool:
+    """Return whether a record has zeros in topic or properties."""
+    _, file, position, _ = record
+    _, _, topic_begin, topic_end, block_begin, block_end = split_record(file.view, position)
+    names = (file.view[topic_begin:topic_end], file.view[block_begin:block_end])
+    return any(0 in bytes(name) for name in names)
+
+
+def _end_before(
+    found: Survey, log: CommitLog, disk: Disk, levels: DelayLevels, physical_offset: int
+) -> None:
+    """Let the log end before a record that lacks its last pages."""
+    file = log.files.file_at(physical_offset)
+    assert file is not None
+    _note_last(found, LogColumns(log, disk, file.base, physical_offset), levels, None)
+    found.end, found.scan_end = physical_offset, ScanEnd.TORN
+    found.reason, found.path = "zeros in its topic or properties", str(file.path)
 
 
 def _holes_from(

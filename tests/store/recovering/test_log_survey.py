@@ -10,6 +10,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.results import ScanEnd
 from broker.rebuild.holes import ORDERLY_END, Hole
+from broker.store.recovering.log_columns import LogColumns
 from broker.store.recovering.log_survey import Known, Survey, stretches, survey_log
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
@@ -143,3 +144,20 @@ def test_stretches_are_what_lies_between_holes() -> None:
     assert list(stretches(holes, 30, 55)) == [(30, 50)]
     assert list(stretches(holes, 60, 60)) == []
     assert list(stretches([], 5, 9)) == [(5, 9)]
+
+
+@pytest.mark.parametrize("piece_size", [300, 1 << 20], ids=["by column", "one by one"])
+def test_a_record_behind_the_mark_that_lacks_its_last_pages_ends_the_log(
+    tmp_path: Path, piece_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = LogColumns.__init__.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "piece_size", piece_size)
+    log = a_log(tmp_path)
+    log.damage(log.places[7] - 3, bytes(3))
+    log.damage(log.places[15] - 3, bytes(3))
+    found = survey(log, Known(log.places[2]))
+    assert (found.end, found.scan_end) == (log.places[6], ScanEnd.TORN)
+    assert (found.last_record, found.last_time) == (log.places[5], 1_005)
+    assert found.reason == "zeros in its topic or properties"
+    behind_the_first = survey(log, Known(log.places[7]))
+    assert (behind_the_first.end, behind_the_first.last_time) == (log.places[14], 1_013)
