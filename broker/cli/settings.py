@@ -93,7 +93,19 @@ def sizes_of(
         settled.delay_levels,
         settled.property_crc,
         _removed_queues(disk, directory),
+        _property_crc_from(manifest, is_set=settled.property_crc),
     )
+
+
+def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:
+    """Return from where on records must carry a property CRC, None where nobody says."""
+    from broker.model.offsets import OFFSET_MAX
+
+    if manifest is not None and manifest.property_crc_from is not None:
+        return manifest.property_crc_from
+    if is_set:
+        return 0
+    return None if manifest is None else OFFSET_MAX
 
 
 def _removed_queues(disk: "Disk", directory: Path) -> str:

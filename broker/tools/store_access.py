@@ -25,6 +25,8 @@ class Sizes(NamedTuple):
     time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
     delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
     property_crc   records end with a CRC over all of them
+    property_crc_from   physical offset from which on they do, OFFSET_MAX: nowhere yet; None where
+                   the store does not say: the first records tell
     removed        where queues of removed topics go on, "" without any (`QueueTable`)
     """
 
@@ -36,6 +38,7 @@ class Sizes(NamedTuple):
     delay_levels: str = ""
     property_crc: bool = False
     removed: str = ""
+    property_crc_from: int | None = None
 
 
 def view_settings(sizes: Sizes, *, check_crc: bool) -> ViewSettings:

@@ -83,7 +83,7 @@ def test_what_is_set_counts_most(golden: GoldenStores, tmp_path: Path) -> None:
         sizes = sizes_of(Disk(), store, given, with_index=True)
         assert sizes.commit_log_file_bytes == 4_096
         assert sizes.geometry == (3, 5)
-        assert sizes[3:] == (STYLE_5_3, "Europe/Berlin", "1s 2s", True, "")
+        assert sizes[3:] == (STYLE_5_3, "Europe/Berlin", "1s 2s", True, "", 0)
 
 
 def test_one_number_of_the_geometry_is_enough(golden: GoldenStores) -> None:

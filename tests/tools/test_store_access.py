@@ -53,4 +53,4 @@ def test_a_live_store_is_refused_unless_it_is_only_read(tmp_path: Path) -> None:
 
 def test_what_nobody_says_of_a_store_is_what_a_new_one_has() -> None:
     sizes = Sizes(1 << 20, 6_000, IndexGeometry(8, 16))
-    assert sizes[3:] == (STYLE_5_5, "", "", False, "")
+    assert sizes[3:] == (STYLE_5_5, "", "", False, "", None)

@@ -1,7 +1,7 @@
 """Records against themselves: what soundness (size, magic, CRC, own offset) does not tell.
 
 Looked at: times that cannot be, ids below zero, names that are no topics, and records without a
-property CRC in a log whose writer appends one.
+property CRC where the log's writer appended one.
 """
 
 from typing import Final
@@ -18,6 +18,7 @@ from broker.format.names import offset_file_name
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.errors import IllegalTopic
 from broker.model.message import FLAG_COMPRESSED
+from broker.model.offsets import OFFSET_MAX
 from broker.model.topic_names import check_topic
 from broker.rebuild.reader import Chunk
 from broker.tools.verify.collector import Collector
@@ -36,19 +37,19 @@ class RecordCheck:
     """Looks at every chunk of sound records."""
 
     __slots__ = (
-        "_checked_topics", "_collector", "_deep", "_directory", "_file_size", "_is_marked",
+        "_checked_topics", "_collector", "_deep", "_directory", "_file_size", "_marked_from",
         "_now_ms", "_queues", "count",
     )  # fmt: skip
 
     def __init__(
         self, collector: Collector, queues: QueueTable, directory: str, file_size: int, *,
-        property_crc: bool, now_ms: int, deep: bool = False,
+        marked_from: int | None, now_ms: int, deep: bool = False,
     ) -> None:  # fmt: skip
         self._collector = collector
         self._queues = queues
         self._directory = directory
         self._file_size = file_size
-        self._is_marked: bool | None = True if property_crc else None
+        self._marked_from = marked_from
         self._now_ms = now_ms
         self._deep = deep
         self._checked_topics = 0
@@ -83,10 +84,10 @@ class RecordCheck:
     def _look_at_marks(self, chunk: Chunk, heads: Heads) -> None:
         begins = heads.block_begin + heads.block_size - PROPERTY_CRC_SIZE
         marked = is_marked(chunk.buffer, begins) & (heads.block_size >= PROPERTY_CRC_SIZE)
-        if self._is_marked is None:
-            self._is_marked = bool(np.mean(marked) >= MARKED_SHARE)
-        if self._is_marked:
-            self._tell(heads, "property_crc", ~marked, heads.block_size, "a record with its CRC")
+        if self._marked_from is None:
+            self._marked_from = 0 if np.mean(marked) >= MARKED_SHARE else OFFSET_MAX
+        lacks = ~marked & (heads.physical_offset >= self._marked_from)
+        self._tell(heads, "property_crc", lacks, heads.block_size, "a record with its CRC")
 
     def _look_at_topics(self, decoded: Decoded) -> None:
         for number in range(self._checked_topics, len(self._queues.keys)):

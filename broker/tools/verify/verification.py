@@ -133,7 +133,8 @@ class _Walk:
         )
         records = RecordCheck(
             collector, self._queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_bytes,
-            property_crc=sizes.property_crc, now_ms=self._options.now_ms, deep=self._options.deep,
+            marked_from=sizes.property_crc_from, now_ms=self._options.now_ms,
+            deep=self._options.deep,
         )  # fmt: skip
         units = UnitWriter(compared, self._queues.keys)
         take_entries = (lambda rows: None) if self._options.log_only else index.take

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
+from broker.model.offsets import OFFSET_MAX
 from broker.tools.store_access import Sizes
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
@@ -59,7 +60,11 @@ def test_a_record_without_the_crc_all_others_have(golden: GoldenStores, tmp_path
     end = record + int.from_bytes(path.read_bytes()[record : record + 4])
     with store.changed(path, end - 20, b"__XRC32#"):
         assert store.kinds() == {"property_crc"}
-    store.sizes = store.sizes._replace(property_crc=True)
+        place = int(path.name) + record
+        for begin, kinds in ((place, {"property_crc"}), (place + 1, set()), (OFFSET_MAX, set())):
+            store.sizes = store.sizes._replace(property_crc_from=begin)
+            assert store.kinds() == kinds
+    store.sizes = store.sizes._replace(property_crc=True, property_crc_from=0)
     assert store.kinds() == set()
     assert replace(SMALL, property_crc=True).property_crc
 
