@@ -261,6 +261,15 @@ class ConsumeQueueTable:
             if queue.extension is not None:
                 self._unlink_files(queue.extension.files.directory)
 
+    def finish_removals(self) -> None:
+        """Remove queues of nothing but messages that a removed topic had: a crash came between."""
+        gone = {key for key, begin in self.removed.items() if self._is_below(key, begin)}
+        self.remove(gone)
+
+    def _is_below(self, key: QueueKey, queue_offset: int) -> bool:
+        queue = self.queues.get(key)
+        return queue is not None and queue.max_offset <= queue_offset
+
     def _unlink_files(self, directory: Path) -> None:
         """Remove what is left of a queue: files behind a gap were never loaded."""
         for name in self._disk.names(directory):

@@ -191,8 +191,10 @@ class MessageStore(Running):
             property_crc=settings.property_crc,
             busy_timeout_ms=settings.busy_timeout_ms,
         )
-        self._writer.next_offsets.update(self._removed.next_offsets())
-        self._writer.next_offsets.update((k, q.max_offset) for k, q in queues.queues.items())
+        next_offsets = self._writer.next_offsets
+        next_offsets.update(self._removed.next_offsets())
+        for key, queue in queues.queues.items():
+            next_offsets[key] = max(queue.max_offset, next_offsets.get(key, 0))
         self.stats = [
             *store_gauges(self),
             *parts.recovery.numbers.stats,

@@ -158,6 +158,7 @@ class Structures:
         self._settle_style()
         values = self.checkpoint.values
         from_min = self._drop_incomplete(checkpoint_bytes)
+        self.queues.finish_removals()
         is_foreign = mark is None
         yield from self.recovery.steps(
             Beliefs(

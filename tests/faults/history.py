@@ -138,12 +138,16 @@ class History:
                 lane.states[number] = UNKNOWN
         self._event_of(lane, "invoke", seq, count, queue=queue)
 
-    def ok(self, lane: Lane, seq: int, count: int, queue: Queue, at: int, physical: int) -> None:
-        """Tell that a batch was acknowledged: `at` is the queue offset of its first message."""
-        self._event_of(lane, "ok", seq, count, queue=queue, offset=at)
+    def ok(self, lane: Lane, seq: int, places: Sequence[int], queue: Queue, at: int) -> None:
+        """Tell that a batch was acknowledged.
+
+        places   physical offset of each message; a lost power line may take only the last ones
+        at       queue offset of the first one
+        """
+        self._event_of(lane, "ok", seq, len(places), queue=queue, offset=at)
         now = monotonic()
         acknowledged = self._acknowledged.setdefault(queue, {})
-        for index in range(count):
+        for index, physical in enumerate(places):
             self.figures["acknowledged"] += 1
             lane.states[seq + index] = OK
             code = (lane.number, seq + index)

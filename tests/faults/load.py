@@ -165,8 +165,8 @@ class Load:
             if any(receipt.status is not PutStatus.OK for receipt in receipts):
                 self.history.info(lane, seq, count, str(first.status))
                 continue
-            place = (queue, first.queue_offset, first.physical_offset)
-            self.history.ok(lane, seq, count, *place)
+            places = [receipt.physical_offset for receipt in receipts]
+            self.history.ok(lane, seq, places, queue, first.queue_offset)
             acknowledged(count)
 
     def _missed(self, lane: Lane, batch: tuple[int, int, Queue], error: ClientError) -> None:

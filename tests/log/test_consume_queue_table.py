@@ -248,6 +248,16 @@ def test_a_removed_queue_leaves_no_file_and_the_others_alone(queues: Queues) -> 
     assert not any(name.startswith("T/0/") for name in files_below(queues.directory))
 
 
+@pytest.mark.parametrize(("next_offset", "is_left"), [(9, True), (10, False), (12, False)])
+def test_a_removal_that_a_crash_interrupted_is_finished(
+    queues: Queues, next_offset: int, is_left: bool
+) -> None:
+    queues.apply(*(entry(100 * number, queue_offset=number) for number in range(10)))
+    queues.table.removed = {("T", 0): next_offset, ("unknown", 1): 5}
+    queues.table.finish_removals()
+    assert bool(queues.places) == bool(files_below(queues.directory)) == is_left
+
+
 # -- cutting, syncing ------------------------------------------------------------------------------
 
 

@@ -2,6 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
+from broker.cli.settings import sizes_of
+from broker.files.disk import Disk
+from broker.store.expiry import Expiry
+from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
 
 
@@ -70,3 +76,27 @@ async def test_an_operator_can_ask_for_a_flush(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s", flush="async") as store:
         await store.send("orders", "a")
         assert await store.store.flush() == store.store.appended
+
+
+async def test_killed_before_its_files_are_gone_a_removal_is_finished_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "image"
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "a", "b")
+    async with store_at(tmp_path / "s") as store:
+
+        async def killed(expiry: Expiry, topic: str) -> None:
+            store.killed(image)
+
+        monkeypatch.setattr(Expiry, "drop_queues", killed)
+        await store.send("orders", "c")
+        await store.send("others", "x")
+        await store.store.remove_topic("orders")
+    async with store_at(image) as store:
+        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert await store.pulled("others") == ["x"]
+        assert (await store.send("orders", "e")).queue_offset == 3
+        assert await store.pulled("orders") == ["e"]
+    sizes = sizes_of(Disk(), image, [], with_index=True)
+    assert verify(Disk(), image, sizes, VerifyOptions(now_ms=store.clock.wall_ms())).counts == {}
