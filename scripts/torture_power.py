@@ -115,8 +115,13 @@ class Machine:
 
     def unmount(self) -> None:
         """Let the file system and its loop device go."""
-        if os.path.ismount(self.root):
+        if self._is_mounted():
             run("umount", str(self.root))
+
+    def _is_mounted(self) -> bool:
+        """Ask the kernel: a file system that was shut down says of its own root only EIO."""
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        return any(line.split()[1] == str(self.root) for line in mounts)
 
     def __enter__(self) -> "Machine":
         self.mount()
