@@ -164,13 +164,15 @@ async def _open_unless_stopped(store: MessageStore, stop: asyncio.Future[str]) -
              will be, and walking over ten thousand queues stops everybody for a while
     """
     gc.disable()
-    opening = asyncio.create_task(store.open())
-    await asyncio.wait((opening, stop), return_when=asyncio.FIRST_COMPLETED)
-    with suppress(asyncio.CancelledError):
-        opening.cancel()  # Does nothing to one that is done.
-        await opening
-    gc.freeze()
-    gc.enable()
+    try:
+        opening = asyncio.create_task(store.open())
+        await asyncio.wait((opening, stop), return_when=asyncio.FIRST_COMPLETED)
+        with suppress(asyncio.CancelledError):
+            opening.cancel()  # Does nothing to one that is done.
+            await opening
+        gc.freeze()
+    finally:
+        gc.enable()
     return not opening.cancelled()
 
 
