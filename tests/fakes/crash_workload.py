@@ -174,6 +174,8 @@ class Life:
     calls: dict[str, int] = field(default_factory=dict)
     disk: SimDisk = field(init=False)
     offsets: dict[tuple[str, str, int], list[tuple[int, int]]] = field(default_factory=dict)
+    committed: dict[int, int] = field(default_factory=lambda: {0: 0})
+    """When a commit of an offset was over, by when it began; `number` is the clock."""
     topics: set[str] = field(default_factory=set)
     removed: dict[tuple[str, int], int] = field(default_factory=dict)
     store: MessageStore | None = None
@@ -339,7 +341,10 @@ class Life:
         values = self.offsets.setdefault(key, [(0, -1)])
         values.append(mine)
         await store.offsets.commit(*key, mine[1])
-        values[:] = [one for one in values if one >= mine]
+        self.number += 1
+        self.committed[mine[0]] = self.number
+        # Of commits that were under way at once, any may be the last.
+        values[:] = [one for one in values if self.committed.get(one[0], self.number) >= mine[0]]
 
     async def _create_topic(self, store: MessageStore) -> None:
         name = f"made{self.rng.randrange(5)}"
