@@ -44,10 +44,10 @@ class Work:
 
     def __init__(self, directory: Path, system: FailingOs, **settings: Any) -> None:
         self.directory, self.system, self.settings = directory, system, settings
+        self.disk = Disk()
         self.acknowledged: dict[tuple[str, int], str] = {}
         self.late: list[str] = []
-        """Acknowledged though asked for after a failed sync."""
-        self.lost_before = 0
+        """Acknowledged though asked for after a failed sync was met, by whatever thread."""
         self.offset = 0
         self.errors: list[BaseException] = []
         self.escaped: list[dict[str, Any]] = []
@@ -62,8 +62,10 @@ class Work:
         gc.collect(0)
 
     async def _live(self, life: int) -> None:
-        self.lost_before = self.system.lost_count
-        store = MessageStore(small_settings(self.directory, **self.settings), FakeClock(), Disk())
+        self.disk = Disk()
+        store = MessageStore(
+            small_settings(self.directory, **self.settings), FakeClock(), self.disk
+        )
         try:
             await store.open()
         except BrokerError as error:
@@ -79,7 +81,7 @@ class Work:
             self.has_failed |= store.failure.done()
 
     async def _use(self, store: MessageStore, life: int) -> None:
-        talking = TalkingStore(store, store.clock, Disk())  # type: ignore[arg-type]
+        talking = TalkingStore(store, store.clock, self.disk)  # type: ignore[arg-type]
         await self._try(store.topics.create("T", queue_count=1))
         for number in range(3):
             await self._put(talking, "T", f"{life}.{number}")
@@ -95,7 +97,7 @@ class Work:
             self.offset = offset
 
     async def _put(self, store: TalkingStore, topic: str, body: str) -> None:
-        is_late = self.system.lost_count > self.lost_before
+        is_late = self.disk.failure is not None
         try:
             result = await store.send(topic, body, key=body[-5:])
         except BrokerError as error:
