@@ -29,7 +29,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
             for found in pool.map(_lap, seeds, [seconds] * budget.workers):
                 total.add(found)
             if total.violations:
-                raise AssertionError("\n".join(total.violations[:10]))
+                raise AssertionError("\n".join([str(figures(total)), *total.violations[:10]]))
             budget.progress(f"{total.states} crash states, {total.distinct} distinct")
             lap += 1
     rate = round(total.states / max(budget.spent, 1e-9))
