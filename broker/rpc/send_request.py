@@ -18,13 +18,15 @@ UNWALKED_MAX: Final = 512
 """Bytes of a message that is not looked into: 1,024 of them cannot hold what would hurt."""
 _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_ONE_BYTE_TAG: Final = 0x87
+"""The wire type of a tag, and the bit that says that more of the tag follows."""
 
 
 def parse_send_request(raw: bytes) -> pb.SendMessageRequest:
     """Return the request that bytes stand for.
 
     Errors   TooManyMessages, MalformedRequest; DecodeError
-    Cost     of requests above 64 KiB about 1 µs a message more than parsing
+    Cost     of requests above 64 KiB about 2 µs a message more than parsing
     """
     if len(raw) > SMALL_REQUEST_MAX:
         _check_counts(raw)
@@ -52,8 +54,17 @@ def _fields_between(raw: bytes, position: int, end: int) -> int:
     """Return how many fields lie there, one more than the limit for more than that."""
     count = 0
     while position < end and count <= FIELDS_MAX:
-        _, _, position = _next_field(raw, position)
         count += 1
+        if raw[position] & _ONE_BYTE_TAG == _BYTES and position + 2 < end:
+            size = raw[position + 1]  # As nearly always: a length of one byte, or of two.
+            if size < 0x80:
+                position += 2 + size
+                continue
+            upper = raw[position + 2]
+            if upper < 0x80:
+                position += 3 + (size & 0x7F) + (upper << 7)
+                continue
+        _, _, position = _next_field(raw, position)
     return count
 
 
@@ -62,7 +73,11 @@ def _next_field(raw: bytes, position: int) -> tuple[int, int, int]:
 
     What is no field at all leads behind the end: parsing tells what is wrong with it.
     """
-    tag, position = _varint(raw, position)
+    tag = raw[position]
+    if tag < 0x80:
+        position += 1
+    else:
+        tag, position = _varint(raw, position)
     wire_type = tag & 7
     if wire_type == _BYTES:
         size, position = _varint(raw, position)
