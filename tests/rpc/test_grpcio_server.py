@@ -332,6 +332,20 @@ async def test_stopping_waits_for_nobody_when_all_is_drained() -> None:
         assert (await poll).status == pb.NO_NEW_MESSAGE
 
 
+async def test_stopping_does_not_wait_for_a_call_that_no_handler_has() -> None:
+    broker = MemoryBroker()
+    server = GrpcioServer(broker.services())
+    async with running(server) as address, connected(address) as channel:
+        unfinished = channel.stream_unary("/pocketmq.v1.Broker/PullMessage")()
+        await unfinished.wait_for_connection()
+        desk = Desk(broker, server, channel)
+        await desk.ask("QueryOffsets", pb.QueryOffsetsRequest(topic="orders"))  # comes behind it
+        server.drain()
+        async with asyncio.timeout(20):
+            await server.stop(600)
+        assert await unfinished.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+
+
 # --- the server itself ---
 
 
