@@ -270,6 +270,16 @@ class Disk(DiskNames):
         except OSError as error:
             raise ReadFailed(path=path_of(descriptor), why=str(error.strerror)) from error
 
+    def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
+        """Fill a buffer with bytes of a file; returns how many there were.
+
+        Errors   ReadFailed
+        """
+        try:
+            return os.preadv(descriptor, [buffer], position)
+        except OSError as error:
+            raise ReadFailed(path=path_of(descriptor), why=str(error.strerror)) from error
+
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         """Return the same bytes when all of them are in memory, None when the disk were needed.
 

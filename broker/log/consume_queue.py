@@ -240,8 +240,7 @@ class ConsumeQueue(QueueUnits):
         self.files.load(read_only=read_only)
         self._front = 0
         self.forget_found()
-        self._find_end(read_only, believed_upto)
-        self.max_physical_offset = self._last_end()
+        self._note_ends(self._find_end(read_only, believed_upto))
         while not self.max_physical_offset and self.files.files and not read_only:
             self._drop_last(read_only)
         self.flushed = self.files.max_offset
@@ -256,12 +255,14 @@ class ConsumeQueue(QueueUnits):
         last = self.message_unit_before(self.max_offset)[1]
         self.extension.cut(last[2] if last is not None and is_address(last[2]) else None)
 
-    def _find_end(self, read_only: bool, believed_upto: int) -> None:
+    def _find_end(self, read_only: bool, believed_upto: int) -> bytes:
+        """Leave out what is behind the last unit; returns units that were read before that end."""
         files = self.files.files
+        units = b""
         number = first_doubtful(files, believed_upto, read_only=read_only)
         while number < len(files):
             file = files[number].open(read_only=read_only)
-            file.wrote, has_more = written_end(file, believed_upto)
+            file.wrote, has_more, units = written_end(file, believed_upto)
             if has_more and not read_only:
                 file.zero_from(file.wrote)
                 file.sync()
@@ -272,6 +273,21 @@ class ConsumeQueue(QueueUnits):
             while len(files) > kept:
                 self._drop_last(read_only)
             number = kept if file.wrote else max(number - 1, 0)
+        return units
+
+    def _note_ends(self, units: bytes) -> None:
+        """Know where the last record ends, and where the first lies if its unit was read too."""
+        self._min_asked = _NOT_ASKED
+        last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
+        if last is None or last[1] == PRE_BLANK_SIZE:
+            self.max_physical_offset = self._last_end()
+            return
+        self.max_physical_offset = last[0] + last[1]
+        first = UNIT.unpack_from(units)
+        if len(units) == self.files.max_offset - self.files.min_offset:
+            if first[1] != PRE_BLANK_SIZE:
+                self.min_offset = self.files.min_offset // UNIT_SIZE
+                self._min_asked, self._min_place = 0, first[0]
 
     def _drop_last(self, read_only: bool) -> None:
         file = self.files.files.pop()

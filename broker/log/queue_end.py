@@ -10,7 +10,7 @@ Source: ConsumeQueue.recover, which looks at all units of the last three files.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.files.mapped_file import MappedFile
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
@@ -20,6 +20,20 @@ FILES_READ: Final = 3
 READ_SIZE: Final = 3_200 * UNIT_SIZE
 """Bytes read at first from the end of the data: nearly 64 KiB, all there is in most queues."""
 _GROWTH: Final = 4
+
+
+class Written(NamedTuple):
+    """What of a file holds units.
+
+    end        byte behind the last unit before the first lost one
+    has_more   whether anything but zeros lies behind: units that must not come back when the lost
+               one before them is written again
+    units      units that were read, those that end there
+    """
+
+    end: int
+    has_more: bool
+    units: bytes
 
 
 def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only: bool) -> int:
@@ -34,13 +48,9 @@ def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only
     return max(number, 0)
 
 
-def written_end(
-    file: MappedFile, believed_upto: int, read_size: int = READ_SIZE
-) -> tuple[int, bool]:
-    """Return the byte of an open file behind its last unit before the first lost one.
+def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE) -> Written:
+    """Return where the units of an open file end.
 
-    Returns  with it whether anything but zeros lies behind: units that must not come back when the
-             lost one before them is written again
     Shape    read_size is of whole units
     Cost     one read where doubtful units are few, some 15 µs with all that is around it
     """
@@ -50,7 +60,7 @@ def written_end(
         units = file.read(begin, end - begin)
         if not begin or vouches(units, believed_upto):
             kept = valid_unit_count(units) * UNIT_SIZE
-            return begin + kept, units[kept:] != bytes(len(units) - kept)
+            return Written(begin + kept, units[kept:] != bytes(len(units) - kept), units[:kept])
         read_size *= _GROWTH
 
 

@@ -226,6 +226,11 @@ class SimDisk(SimNames):
         content = file.durable if file.live is None else file.live
         return bytes(content[position : position + size_bytes])
 
+    def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
+        content = self.read_at(descriptor, position, len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         content = self.read_at(descriptor, position, size_bytes)
         return content if len(content) == size_bytes else None

@@ -48,7 +48,7 @@ class OneFile(MappedFile):
 @pytest.mark.parametrize("believed", [0, 1_000, FAR])
 @pytest.mark.parametrize("count", [0, 1, 5, UNITS])
 def test_units_end_behind_the_last_one(count: int, believed: int) -> None:
-    found = written_end(OneFile(units_of(count)), believed, UNIT_SIZE)
+    found = written_end(OneFile(units_of(count)), believed, UNIT_SIZE)[:2]
     assert found == (count * UNIT_SIZE, False)
 
 
@@ -59,13 +59,15 @@ def test_a_lost_unit_ends_what_is_doubtful(lost: int, believed: int) -> None:
     if believed <= 100 * lost:
         units[lost] = LOST
     expected = lost if believed <= 100 * lost else 12
-    end, has_more = written_end(OneFile(units), believed, 2 * UNIT_SIZE)
+    end, has_more, read = written_end(OneFile(units), believed, 2 * UNIT_SIZE)
+    assert b"".join(units[:expected]).endswith(read)
     assert (end, has_more) == (expected * UNIT_SIZE, expected < 11)
 
 
 def test_durable_units_are_not_read() -> None:
     file = OneFile(units_of(UNITS))
-    assert written_end(file, 3_500, 8 * UNIT_SIZE) == (SIZE, False)
+    units = b"".join(units_of(UNITS)[-8:])
+    assert written_end(file, 3_500, 8 * UNIT_SIZE) == (SIZE, False, units)
     assert file.read_ranges == [(32 * UNIT_SIZE, 8 * UNIT_SIZE)]
 
 
@@ -73,19 +75,22 @@ def test_a_small_queue_is_read_whole_whatever_is_believed() -> None:
     units = units_of(UNITS)
     units[3] = LOST
     assert READ_SIZE >= SIZE
-    assert written_end(OneFile(units), FAR) == (3 * UNIT_SIZE, True)
+    kept = b"".join(units[:3])
+    assert written_end(OneFile(units), FAR) == (3 * UNIT_SIZE, True, kept)
 
 
 def test_where_nothing_is_believed_all_is_read() -> None:
     units = units_of(UNITS)
     units[3] = LOST
-    assert written_end(OneFile(units), 0, UNIT_SIZE) == (3 * UNIT_SIZE, True)
+    kept = b"".join(units[:3])
+    assert written_end(OneFile(units), 0, UNIT_SIZE) == (3 * UNIT_SIZE, True, kept)
 
 
 def test_pre_blank_units_vouch_for_nothing() -> None:
     # A repair's gap may have been filled behind a page that was then lost.
     units = [*units_of(4), LOST, *[PRE_BLANK] * 20, UNIT.pack(9_000, 100, 0)]
-    assert written_end(OneFile(units), 400, 4 * UNIT_SIZE) == (4 * UNIT_SIZE, True)
+    kept = b"".join(units[:4])
+    assert written_end(OneFile(units), 400, 4 * UNIT_SIZE) == (4 * UNIT_SIZE, True, kept)
     assert not vouches(PRE_BLANK, FAR)
     assert not vouches(LOST, FAR)
 
@@ -103,7 +108,8 @@ def test_it_ends_with_the_first_lost_unit(
         units[number] = LOST if is_lost else units[number]
     kept = durable + [*doubtful, True].index(True)
     found = written_end(OneFile(units), 100 * durable, read_units * UNIT_SIZE)
-    assert found == (kept * UNIT_SIZE, any(b"".join(units[kept:])))
+    assert found[:2] == (kept * UNIT_SIZE, any(b"".join(units[kept:])))
+    assert b"".join(units[:kept]).endswith(found.units)
 
 
 # -- which file ------------------------------------------------------------------------------------

@@ -79,11 +79,11 @@ class LogColumns:
         while upper - begin >= min(PIECE_MIN, self._piece_size):
             position = begin - file.base
             size = min(self._piece_size, file.size - position)
-            content = self._disk.read_at(file.descriptor, position, size)
             if len(self._buffer) < FRONT + size + BEHIND:
                 self._buffer = bytearray(FRONT + size + BEHIND)
-            self._buffer[FRONT : FRONT + len(content)] = content
-            heads = self._sound(FRONT + len(content), begin, upper)
+            room = memoryview(self._buffer)[FRONT : FRONT + size]
+            count = self._disk.read_into(file.descriptor, position, room)
+            heads = self._sound(FRONT + count, begin, upper)
             if not len(heads):
                 return
             following = int(heads.physical_offset[-1] + heads.size[-1])

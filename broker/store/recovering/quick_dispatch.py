@@ -42,7 +42,9 @@ class Lacking:
 class QuickDispatch:
     """One run over a stretch of the log without damage."""
 
-    __slots__ = ("_collected", "_columns", "_levels", "_numbers", "_views")
+    __slots__ = (
+        "_collected", "_columns", "_gap_queues", "_levels", "_looked_at", "_numbers", "_views"
+    )  # fmt: skip
 
     def __init__(
         self, log: CommitLog, disk: Disk, views: Lacking, levels: DelayLevels, begin: int, end: int,
@@ -52,6 +54,9 @@ class QuickDispatch:
         self._views = views
         self._levels = levels
         self._numbers = QueueTable()
+        self._gap_queues: list[int] = []
+        """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
+        self._looked_at = 0
         self._collected: list[tuple[Numbers, Numbers, Units]] = []
 
     def steps(self) -> Iterator[int]:
@@ -94,9 +99,12 @@ class QuickDispatch:
         return int(chosen.sum())
 
     def _note_gaps(self, decoded: Decoded) -> None:
-        numbers = [n for n, key in enumerate(self._numbers.keys) if key[0] == QUARANTINE_TOPIC]
-        if numbers:
-            found = decoded.heads.take(np.isin(decoded.queue, numbers) & ~decoded.is_queued)
+        keys, seen = self._numbers.keys, self._looked_at
+        self._gap_queues += [n for n in range(seen, len(keys)) if keys[n][0] == QUARANTINE_TOPIC]
+        self._looked_at = len(keys)
+        if self._gap_queues:
+            is_gap = np.isin(decoded.queue, self._gap_queues) & ~decoded.is_queued
+            found = decoded.heads.take(is_gap)
             ends = found.physical_offset + found.size
             gaps = zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
             self._views.queues.note_gaps(gaps)

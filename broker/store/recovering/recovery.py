@@ -52,7 +52,7 @@ QUICK_MIN: Final = 1024 * 1024
 """Bytes of log from which on dispatch by column is quicker."""
 BATCH: Final = 2_048
 """Records dispatched between two looks at the clock."""
-WALK_BACK: Final = 64 * 1024 * 1024
+WALK_BACK: Final = 16 * 1024 * 1024
 """A walk begins with the file it has to begin in, where that costs no more than so many bytes:
 what lies before is looked at for damage again."""
 
