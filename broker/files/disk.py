@@ -99,14 +99,17 @@ class Disk(DiskNames):
         self._with_room(lambda: self._write_file(path, content))
 
     def _write_file(self, path: Path, content: bytes) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         with FullDisk(path):
-            descriptor = os.open(path, flags, FILE_MODE)
+            descriptor = self._open_anew(path)
         try:
             self._write(descriptor, content)
             self.sync(descriptor)
         finally:
             self.close(descriptor)
+
+    def _open_anew(self, path: Path) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        return os.open(path, flags, FILE_MODE)
 
     def _write(self, descriptor: int, content: bytes) -> None:
         try:
@@ -117,12 +120,18 @@ class Disk(DiskNames):
             raise self._write_error(descriptor, error) from error
 
     def _write_error(self, descriptor: int, error: OSError) -> Exception:
-        path = path_of(descriptor)
+        path = self._path_of(descriptor)
         if error.errno in FULL_DISK_ERRORS:
             return DiskFull(path=path)
         return self.lose(WriteFailed(why=f"{path}: {error.strerror}"))
 
     # -- open files ----------------------------------------------------------------------------
+    def _path_of(self, descriptor: int) -> str:
+        return path_of(descriptor)
+
+    def _forget(self, descriptor: int, path: Path) -> None:
+        forget(descriptor, path)
+
     def open(self, path: Path) -> int:
         """Return a descriptor for reading and writing.
 
@@ -148,7 +157,7 @@ class Disk(DiskNames):
         try:
             self.sync_directory(path.parent)
         except BaseException:
-            forget(descriptor, path)
+            self._forget(descriptor, path)
             raise
         return descriptor
 
@@ -168,7 +177,7 @@ class Disk(DiskNames):
             with FullDisk(path):
                 os.ftruncate(descriptor, size_bytes)
         except BaseException:
-            forget(descriptor, path)
+            self._forget(descriptor, path)
             raise
         return descriptor
 
@@ -186,7 +195,7 @@ class Disk(DiskNames):
             self.rename(draft, path)
             self.sync_directory(path.parent)
         except BaseException:
-            forget(descriptor, draft)
+            self._forget(descriptor, draft)
             raise
         return descriptor
 
@@ -210,7 +219,7 @@ class Disk(DiskNames):
         try:
             end = os.fstat(descriptor).st_size
         except OSError as error:
-            raise ReadFailed(path=path_of(descriptor), why=str(error.strerror)) from error
+            raise ReadFailed(path=self._path_of(descriptor), why=str(error.strerror)) from error
         position = 0
         try:
             while position < end:
@@ -222,12 +231,12 @@ class Disk(DiskNames):
 
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         """Return a shared map of the whole file."""
-        with Reading(Path(path_of(descriptor))):
+        with Reading(Path(self._path_of(descriptor))):
             return mmap.mmap(descriptor, size_bytes)
 
     def map_read_only(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         """Return a map that cannot be written through."""
-        with Reading(Path(path_of(descriptor))):
+        with Reading(Path(self._path_of(descriptor))):
             return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_READ)
 
     def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
@@ -268,7 +277,7 @@ class Disk(DiskNames):
         try:
             return os.pread(descriptor, size_bytes, position)
         except OSError as error:
-            raise ReadFailed(path=path_of(descriptor), why=str(error.strerror)) from error
+            raise ReadFailed(path=self._path_of(descriptor), why=str(error.strerror)) from error
 
     def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
         """Fill a buffer with bytes of a file; returns how many there were.
@@ -278,7 +287,7 @@ class Disk(DiskNames):
         try:
             return os.preadv(descriptor, [buffer], position)
         except OSError as error:
-            raise ReadFailed(path=path_of(descriptor), why=str(error.strerror)) from error
+            raise ReadFailed(path=self._path_of(descriptor), why=str(error.strerror)) from error
 
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         """Return the same bytes when all of them are in memory, None when the disk were needed.
@@ -321,7 +330,10 @@ class Disk(DiskNames):
         """
         self._check()
         try:
-            os.fdatasync(descriptor)
+            self._sync(descriptor)
         except OSError as error:
-            why = f"{path_of(descriptor)}: {error.strerror}"
+            why = f"{self._path_of(descriptor)}: {error.strerror}"
             raise self.lose(FsyncFailed(why=why)) from error
+
+    def _sync(self, descriptor: int) -> None:
+        os.fdatasync(descriptor)

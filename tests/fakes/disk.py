@@ -33,12 +33,10 @@ import os
 from pathlib import Path
 from typing import Final, cast
 
-from broker.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading
+from broker.files.disk_errors import FullDisk, Reading
 from broker.model.errors import (
-    DiskFull,
     FsyncFailed,
     ReadFailed,
-    WriteFailed,
 )
 from tests.fakes.disk_image import BLOCK, File
 from tests.fakes.disk_sim_names import SimNames
@@ -63,17 +61,11 @@ class SimDisk(SimNames):
             self._begin("read", path)
             return self._file(path).content
 
-    def _write_file(self, path: Path, content: bytes) -> None:
-        with FullDisk(path):
-            self._begin("create", path)
-            file = self._made(path, exclusive=False)
-            file.resize(0)
-        descriptor = self._opened(file, path)
-        try:
-            self._write(descriptor, content)
-            self.sync(descriptor)
-        finally:
-            self.close(descriptor)
+    def _open_anew(self, path: Path) -> int:
+        self._begin("create", path)
+        file = self._made(path, exclusive=False)
+        file.resize(0)
+        return self._opened(file, path)
 
     def _write(self, descriptor: int, content: bytes) -> None:
         file, path = self._open[descriptor]
@@ -81,17 +73,15 @@ class SimDisk(SimNames):
             self._begin("write", path)
             self._give_blocks(file, 0, len(content), path)
         except OSError as error:
-            raise self._failed_write(path, error) from error
+            raise self._write_error(descriptor, error) from error
         file.resize(len(content))
         file.opened()[:] = content
         file.look()
 
-    def _failed_write(self, path: Path, error: OSError) -> Exception:
-        if error.errno in FULL_DISK_ERRORS:
-            return DiskFull(path=str(path))
-        return self.lose(WriteFailed(why=f"{path}: {error.strerror}"))
-
     # -- open files ----------------------------------------------------------------------------
+    def _path_of(self, descriptor: int) -> str:
+        return str(self._open[descriptor][1])
+
     def _opened(self, file: File, path: Path) -> int:
         descriptor = FIRST_DESCRIPTOR + self.calls
         while descriptor in self._open:
@@ -127,15 +117,6 @@ class SimDisk(SimNames):
     def open_read_only(self, path: Path) -> int:
         return self.open(path)
 
-    def make_sparse_file(self, path: Path, size_bytes: int) -> int:
-        descriptor = self.add_sparse_file(path, size_bytes)
-        try:
-            self.sync_directory(path.parent)
-        except BaseException:
-            self._forget(descriptor, path)
-            raise
-        return descriptor
-
     def _add_file(self, path: Path, size_bytes: int) -> int:
         with FullDisk(path):
             self._begin("create", path)
@@ -147,19 +128,6 @@ class SimDisk(SimNames):
                 file.resize(size_bytes)
         except BaseException:
             self._forget(descriptor, path)
-            raise
-        return descriptor
-
-    def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
-        self.unlink(draft)
-        descriptor = self.add_sparse_file(draft, 0)
-        try:
-            self.allocate(descriptor, 0, size_bytes, draft)
-            self.sync(descriptor)
-            self.rename(draft, path)
-            self.sync_directory(path.parent)
-        except BaseException:
-            self._forget(descriptor, draft)
             raise
         return descriptor
 
@@ -236,28 +204,26 @@ class SimDisk(SimNames):
         return content if len(content) == size_bytes else None
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
-        if self.failure is not None:
-            raise self.failure
+        self._check()
         file, path = self._open[descriptor]
         end = position + len(content)
         try:
             self._begin("write", path)
             self._give_blocks(file, position, end, path)
         except OSError as error:
-            raise self._failed_write(path, error) from error
+            raise self._write_error(descriptor, error) from error
         if end > file.size:
             file.resize(end)
         file.opened()[position:end] = content
         file.look()
 
-    def sync(self, descriptor: int) -> None:
-        self._check()
+    def _sync(self, descriptor: int) -> None:
         file, path = self._open[descriptor]
         try:
             self._begin("sync", path)
-        except OSError as error:
+        except OSError:
             file.lose(self._random)
-            raise self.lose(FsyncFailed(why=f"{path}: {error.strerror}")) from error
+            raise
         file.sync()
 
     def close(self, descriptor: int) -> None:

@@ -169,21 +169,7 @@ class SimNames(Disk):
             self._begin("stat", path)
             return self._file(path).size
 
-    def make_directory(self, directory: Path) -> None:
-        if self.is_directory(directory):
-            return
-        self.make_directory(directory.parent)
-        self._make_folder(directory)
-        self.sync_directory(directory.parent)
-
-    def add_directory(self, directory: Path) -> list[Path]:
-        if self.is_directory(directory):
-            return []
-        above = self.add_directory(directory.parent)
-        self._make_folder(directory)
-        return [*above, directory.parent]
-
-    def _make_folder(self, directory: Path) -> None:
+    def _make(self, directory: Path) -> None:
         self._check()
         with FullDisk(directory):
             self._begin("mkdir", directory)
@@ -214,8 +200,7 @@ class SimNames(Disk):
             raise self.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
         self.image.sync_all()
 
-    def rename(self, source: Path, target: Path) -> None:
-        self._check()
+    def _replace(self, source: Path, target: Path) -> None:
         with FullDisk(target):
             self._begin("rename", target)
             above, below = self._folder(source.parent), self._folder(target.parent)
