@@ -185,14 +185,14 @@ class GrpcioServer:
         A call that is in no handler any more, or not yet, is waited for IDLE_S at most: once in
         some hundred stops under load gRPC keeps one that it gives to nobody.
         """
-        stopping = asyncio.create_task(self._server.stop(grace_s))
-        idle_s = 0.0
-        while not stopping.done() and idle_s < IDLE_S:
-            await asyncio.wait((stopping,), timeout=LOOK_S)
-            idle_s = 0.0 if self._admission.inflight_count() else idle_s + LOOK_S
-        if not stopping.done():
-            await self._server.stop(None)
-        await stopping
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._server.stop(grace_s))
+            idle_s = 0.0
+            while not stopping.done() and idle_s < IDLE_S:
+                await asyncio.wait((stopping,), timeout=LOOK_S)
+                idle_s = 0.0 if self._admission.inflight_count() else idle_s + LOOK_S
+            if not stopping.done():
+                await self._server.stop(None)
 
     def _generic_handler(self, service: Service) -> grpc.GenericRpcHandler:
         rows = {}
