@@ -8,7 +8,13 @@ import click
 
 from broker.cli.connection import Connection, endpoint_option
 from broker.cli.documents import message_document
-from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, EXIT_REFUSED, Failure
+from broker.cli.failures import (
+    EXIT_DAMAGED,
+    EXIT_NOT_FOUND,
+    EXIT_REFUSED,
+    LOOK_AT_STORE,
+    Failure,
+)
 from broker.cli.output import Rows, column, moment, output_option, talk
 from broker.cli.times import DURATION
 from broker.model.message import StoredMessage
@@ -153,7 +159,7 @@ class Damaged:
         """Return what ends a command that passed some over."""
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
-        return Failure(text, EXIT_DAMAGED, "look at its store: pocketmq store verify ./store")
+        return Failure(text, EXIT_DAMAGED, LOOK_AT_STORE)
 
 
 def pages(

@@ -34,6 +34,9 @@ EXIT_UNREACHABLE: Final = 5
 EXIT_TIMEOUT: Final = 6
 EXIT_DAMAGED: Final = 10
 
+LOOK_AT_STORE: Final = "look at its store: pocketmq store verify ./store"
+"""What to do about a broker that met damage."""
+
 FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"})
 """gRPC statuses of an error that is neither the request's nor the moment's."""
 

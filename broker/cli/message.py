@@ -8,7 +8,7 @@ import click
 from broker.cli.connection import Connection, endpoint_option
 from broker.cli.consume import MESSAGE_COLUMNS, is_operators, pages
 from broker.cli.documents import message_document
-from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
+from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, LOOK_AT_STORE, Failure
 from broker.cli.output import Rows, column, output_option, print_document, talk
 from broker.cli.times import MOMENT
 from broker.model.message import StoredMessage
@@ -157,9 +157,7 @@ def by_key(
                 return
             if not page.next_cursor:
                 text = "the index or the log is damaged: messages with this key may be missing"
-                raise Failure(
-                    text, EXIT_DAMAGED, "look at its store: pocketmq store verify ./store"
-                )
+                raise Failure(text, EXIT_DAMAGED, LOOK_AT_STORE)
             left = None if left is None else left - len(page.messages)
             token = page.next_cursor
     talk(f"there may be more than {count_max}; see them with --all")
