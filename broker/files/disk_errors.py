@@ -31,8 +31,8 @@ def forget(descriptor: int, path: Path) -> None:
         os.unlink(path)
 
 
-class Reading:
-    """Turns a failure to look at a file into ReadFailed; that nothing is there passes as it is."""
+class _AtPath:
+    """What is done in a `with`, at a path that its errors name."""
 
     __slots__ = ("_path",)
 
@@ -41,6 +41,12 @@ class Reading:
 
     def __enter__(self) -> None:
         return None
+
+
+class Reading(_AtPath):
+    """Turns a failure to look at a file into ReadFailed; that nothing is there passes as it is."""
+
+    __slots__ = ()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, OSError) or isinstance(error, ReadFailed):
@@ -49,16 +55,10 @@ class Reading:
             raise ReadFailed(path=str(self._path), why=str(error.strerror)) from error
 
 
-class FullDisk:
+class FullDisk(_AtPath):
     """Turns "no space" into DiskFull and any other failure into AllocationFailed."""
 
-    __slots__ = ("_path",)
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
+    __slots__ = ()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, OSError) or isinstance(error, FileExistsError):
