@@ -183,8 +183,7 @@ class Allocation:
         elif isinstance(error, DiskFull):
             self._note_full(error)
         else:
-            why = str(error)
-            self._fail(error if isinstance(error, StoreFailed) else StoreFailed(why=why))
+            self._fail(StoreFailed.by(error))
 
     def _note_full(self, error: DiskFull) -> None:
         if self.full is None:

@@ -140,7 +140,7 @@ class Durability:
         self.flushed.advance(target)
 
     def _end(self, error: BaseException) -> None:
-        failure = error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
+        failure = StoreFailed.by(error)
         self.stop(failure)
         self._fail(failure)
 

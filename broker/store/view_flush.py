@@ -175,15 +175,12 @@ class ViewFlush:
         if file:
             self.flush_seconds[file].observe(perf_counter() - begun)
         if error is not None:
-            why = str(error)
-            self._fail(error if isinstance(error, StoreFailed) else StoreFailed(why=why))
+            self._fail(StoreFailed.by(error))
             return
         try:
             then()
         except BrokerError as failure:  # The mark is allocated: it is no full disk.
-            self._fail(
-                failure if isinstance(failure, StoreFailed) else StoreFailed(why=str(failure))
-            )
+            self._fail(StoreFailed.by(failure))
 
     def _save(self, point: DispatchPoint, physic_time: int) -> None:
         """Write the checkpoint, off the event loop: views are durable up to a point.

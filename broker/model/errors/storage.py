@@ -283,6 +283,11 @@ class StoreFailed(StorageError):
     message: ClassVar[str] = "the store has stopped: {why}"
     why: str
 
+    @staticmethod
+    def by(error: BaseException) -> "StoreFailed":
+        """Return what an error that ends the store is to it: itself, or its reason."""
+        return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
+
 
 @dataclass(eq=False)
 class FsyncFailed(StoreFailed):

@@ -141,3 +141,10 @@ def test_a_crowd_is_told_to_slow_down() -> None:
 def test_what_ends_the_process_is_never_retried(kind: type[StoreFailed]) -> None:
     assert issubclass(kind, StorageError)
     assert not kind.retryable
+
+
+def test_what_ends_the_store_is_told_as_it_is() -> None:
+    lost = errors.FsyncFailed(why="EIO")
+    assert StoreFailed.by(lost) is lost
+    other = StoreFailed.by(KeyError("orders"))
+    assert (type(other), other.why) == (StoreFailed, "'orders'")
