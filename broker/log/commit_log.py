@@ -339,6 +339,13 @@ class CommitLog:
         self.appended = self._committed = end
         self.flushed = end
 
+    def place_of(self, physical_offset: int) -> tuple[str, int]:
+        """Return (path, position in it) of a byte for an error; the directory where none has it."""
+        file = self.files.file_at(physical_offset) if physical_offset >= 0 else None
+        if file is None:
+            return str(self.files.directory), 0
+        return str(file.path), physical_offset - file.base
+
     def serve_upto(self, end: int) -> None:
         """Let records below an offset be read, and nothing be appended: files stay as they are."""
         self.appended = self.flushed = self._committed = end

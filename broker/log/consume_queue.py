@@ -12,9 +12,7 @@ Source: ConsumeQueue.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-from numpy.typing import NDArray
+from typing import Final
 
 from broker.files.closing import close_all
 from broker.files.disk import Disk
@@ -31,12 +29,10 @@ from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
 from broker.log.queue_end import first_doubtful, written_end
 from broker.log.queue_extension import QueueExtension
-from broker.log.queue_units import FILL_UNITS, QueueUnits
+from broker.log.queue_units import FILL_UNITS, QueueUnits, Units
 from broker.model.errors import DiskFull
 from broker.model.message import DispatchEntry
 
-Units = NDArray[Any]
-"""Elements are as on disk (UNIT_TYPE)."""
 Gaps = Iterable[tuple[int, int]]
 """Where records were taken out of the log, as [begin, end); iterated more than once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"

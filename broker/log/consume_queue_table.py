@@ -11,18 +11,19 @@ Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
+from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import UNIT_TYPE, round_file_size
 from broker.format.names import offset_from_file_name, queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_extension import QueueExtension
+from broker.log.queue_units import Units
 from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
 from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE, DispatchEntry
 from broker.model.offsets import QueueKey
@@ -30,8 +31,6 @@ from broker.model.stats import Gauge
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.model.topic_names import check_topic
 
-Numbers = NDArray[np.int64]
-Units = NDArray[Any]
 FILES_APART_MAX: Final = 64
 """Dirty files beyond which the whole file system is synced by one call."""
 UNIT_NAMES: Final = UNIT_TYPE.names or ()

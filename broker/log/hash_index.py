@@ -17,6 +17,7 @@ import numpy as np
 
 from broker.files.closing import close_all
 from broker.files.disk import Disk
+from broker.format.columns.heads import Numbers
 from broker.format.index_layout import (
     IndexGeometry,
     entry_keys,
@@ -26,7 +27,7 @@ from broker.format.index_layout import (
 from broker.format.java_hash import WRAP, java_hash
 from broker.format.java_hash_batch import java_hashes
 from broker.format.names import is_index_file_name, next_index_file_name
-from broker.log.index_file import IndexFile, Numbers
+from broker.log.index_file import IndexFile
 from broker.model.errors import WrongFileSize
 from broker.model.message import TRANSACTION_ROLLBACK, DispatchEntry
 from broker.model.stats import Counter, Gauge

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.buffers import is_zero
+from broker.format.columns.heads import Numbers
 from broker.format.index_chain import (
     ENTRY_TYPE,
     LINKED_MAX,
@@ -43,8 +44,6 @@ BROKEN: Final = -1
 """In place of a physical offset: the chain is damaged here."""
 _SMALL: Final = 40
 """Below this many entries plain Python is quicker than numpy."""
-
-Numbers = NDArray[np.int64]
 
 
 class IndexFile:

@@ -8,14 +8,17 @@ Source: ConsumeQueue.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.files.mapped_file import MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZE, UNIT_TYPE
 
+Units = NDArray[Any]
+"""Elements are as on disk (UNIT_TYPE)."""
 HOT_SIZE: Final = 64 * 1024
 """Bytes at the end of a queue that are in memory: they were written last."""
 TAILS: Final = (64, 3_200)

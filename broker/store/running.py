@@ -8,6 +8,7 @@ A loop that ends with an error ends the store.
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Final
@@ -36,7 +37,7 @@ DISPATCH_TURN_SECONDS: Final = 0.005
 logger = logging.getLogger(__name__)
 
 
-class Running(Reads):
+class Running(Reads, ABC):
     """The moving half of a store; `MessageStore.open` sets the parts."""
 
     __slots__ = (
@@ -59,8 +60,9 @@ class Running(Reads):
         self._point = DispatchPoint()
         self._tasks: list[asyncio.Task[None]] = []
 
+    @abstractmethod
     def _fail(self, error: StoreFailed) -> None:
-        raise NotImplementedError
+        """Stop everything."""
 
     def _run(self, *loops: Coroutine[None, None, None]) -> None:
         for loop in loops:

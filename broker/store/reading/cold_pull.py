@@ -20,10 +20,9 @@ from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from broker.format.record import RECORD_SIZE_MIN
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption, MessageDamaged
 from broker.model.results import PullResult, PullStatus
-from broker.store.reading.mending import Damage, Mending
+from broker.store.reading.mending import Damage, Mending, units_of
 from broker.store.reading.reader import (
     expired,
     is_gone,
@@ -79,7 +78,7 @@ async def pull(
     status = status_at(queue, queue_offset)
     if status.status is not PullStatus.FOUND or queue is None:
         return status
-    units = await _units(pool, queue, queue_offset, scan_count_of(max_messages, accept))
+    units = await units_of(pool, queue, queue_offset, scan_count_of(max_messages, accept))
     if accept is not None:
         accept = plain_accept(queue, accept)
     wanted = choose(
@@ -118,15 +117,6 @@ def _gone_since(
     if not queue.files.files:
         return status_at(None, status.next_begin_offset)
     return expired(log, queue, status) if is_gone(log, queue, queue_offset) else None
-
-
-async def _units(pool: Executor, queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return queue.resident_units(queue_offset, count)
-        except ColdRead as cold:
-            await loop.run_in_executor(pool, cold.fetch)
 
 
 def choose(
@@ -239,12 +229,11 @@ def _read_alone(file: MappedFile, place: Place) -> tuple[bytes, str]:
 
 def damage_error(log: CommitLog, damage: Damage) -> MessageDamaged:
     """Return the error for a record of a queue that is not what was stored."""
-    place = damage.physical_offset
-    file = log.files.file_at(place) if place >= 0 else None
+    path, position = log.place_of(damage.physical_offset)
     return MessageDamaged(
-        path=str(file.path if file is not None else log.files.directory),
-        file_position=place - file.base if file is not None else 0,
-        physical_offset=place,
+        path=path,
+        file_position=position,
+        physical_offset=damage.physical_offset,
         why=damage.why,
         queue_offset=damage.queue_offset,
         next_begin_offset=damage.queue_offset + 1,

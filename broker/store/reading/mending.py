@@ -65,6 +65,16 @@ class LogFile(NamedTuple):
     path: Path
 
 
+async def units_of(pool: Executor, queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
+    """Return what `ConsumeQueue.resident_units` does, once the units are in memory."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return queue.resident_units(queue_offset, count)
+        except ColdRead as cold:
+            await loop.run_in_executor(pool, cold.fetch)
+
+
 class Mending:
     """Searches for records, one at a time; what was found and what not is remembered."""
 
@@ -95,18 +105,14 @@ class Mending:
         if key in self._unfound:
             return self._unfound[key]
         async with self._lock:
-            loop = asyncio.get_running_loop()
             first = max(damage.queue_offset - WINDOW, queue.files.min_offset // UNIT_SIZE)
-            while True:
-                try:
-                    units = queue.resident_units(first, damage.queue_offset - first + WINDOW)
-                    break
-                except ColdRead as cold:
-                    await loop.run_in_executor(self._pool, cold.fetch)
+            count = damage.queue_offset - first + WINDOW
+            units = await units_of(self._pool, queue, first, count)
             files = [LogFile(file.base, file.path) for file in log.files.files]
             search = Search(
                 self._disk, files, log.file_size_bytes, log.appended, asked_of(log, queue)
             )
+            loop = asyncio.get_running_loop()
             job = loop.run_in_executor(self._pool, search.run, units, first, damage)
             found = await asyncio.shield(job)
         if isinstance(found, Damage):

@@ -276,9 +276,7 @@ def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
 
 
 def _damaged(log: CommitLog, physical_offset: int, why: str) -> Corruption:
-    file = log.files.file_at(physical_offset)
-    path = str(file.path if file is not None else log.files.directory)
-    position = physical_offset - file.base if file is not None else 0
+    path, position = log.place_of(physical_offset)
     return Corruption(path=path, file_position=position, physical_offset=physical_offset, why=why)
 
 

@@ -19,8 +19,9 @@ from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
 from broker.format.record_scan import dispatch_entry
 from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable, Units
+from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
+from broker.log.queue_units import Units
 from broker.model.delay_levels import DelayLevels
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.store.recovering.log_columns import PIECE_SIZE, LogColumns, Piece
