@@ -1,11 +1,13 @@
-"""D7: power cuts inside the saving of small files, and damaged small files.
+"""D7: power cuts inside the saving of small files and the making of log files; damaged small files.
 
 Newest or previous complete version, never none; a damaged file gives way to its `.bak`; two damaged
 ones are an error that names the file. Each save is cut before every call of the disk, with so many
 draws that every subset of the few pending names and sectors is met.
 """
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -13,15 +15,21 @@ import pytest
 
 from broker.files.table_file import TableFile
 from broker.format.checkpoint_layout import CheckpointValues
+from broker.format.names import offset_file_name
 from broker.log.checkpoint import Checkpoint
+from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import StorageError
+from broker.store.removed_queues import RemovedQueues
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.quick_disk import PowerCut, QuickDisk
+from tests.fakes.records import record
 
 DRAWS = 64
 HOME = Path("/store/config")
+LOG = Path("/store/commitlog")
+LOG_FILE_SIZE = 4_096
 TABLES = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "store.json")
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
@@ -160,3 +168,59 @@ def test_there_is_always_a_mark_for_the_checkpoint_on_disk() -> None:
         again = FlushedMark(SimDisk(image), HOME)
         again.open()
         assert again.valid_upto(new) == 150
+
+
+def test_removed_queues_are_known_as_before_or_as_now() -> None:
+    disk = SimDisk()
+    with ThreadPoolExecutor(1) as pool:
+        removed = RemovedQueues(disk, HOME, pool)
+        asyncio.run(removed.add("orders", {0: 7, 1: 3}))
+        images = states(lambda on: asyncio.run(removed.add("events", {0: 9})), disk)
+        met = []
+        for image in images:
+            again = RemovedQueues(SimDisk(image), HOME, pool)
+            again.load()
+            met.append(again.next_offsets())
+    before = {("orders", 0): 7, ("orders", 1): 3}
+    after = {**before, ("events", 0): 9}
+    assert [found for found in met if found not in (before, after)] == []
+    assert before in met
+    assert met[-DRAWS:] == [after] * DRAWS
+
+
+def log_on(disk: SimDisk) -> CommitLog:
+    """The log of a disk, as it lies there."""
+    log = CommitLog(disk, LOG, LOG_FILE_SIZE)
+    log.load()
+    return log
+
+
+def test_the_next_log_file_is_there_whole_or_not_at_all() -> None:
+    disk = SimDisk()
+    disk.make_directory(HOME)
+    log = log_on(disk)
+    first, second = record(0, size=3_000), record(LOG_FILE_SIZE, size=2_000)
+
+    def append(content: bytes) -> None:
+        if not log.has_room(len(content)):
+            base = log.spare_base
+            assert base is not None
+            log.offer_spare(log.make_spare(HOME, base))
+        log.write(log.place(len(content)), content)
+
+    append(first)
+    log.files.files[0].sync()
+    images = states(lambda on: append(second), disk)
+    assert len(images) >= 8 * DRAWS
+    met = set()
+    for image in images:
+        again = log_on(SimDisk(image))
+        names = [file.path.name for file in again.files.files]
+        assert names in ([offset_file_name(0)], [offset_file_name(0), offset_file_name(4_096)])
+        assert again.read(0, len(first)) == first
+        places = [place for place, _, _, _ in again.scan(0)]
+        assert places in ([0], [0, LOG_FILE_SIZE])
+        met.add((len(names), len(places)))
+        again.close()
+    assert met >= {(1, 1), (2, 1), (2, 2)}
+    log.close()
