@@ -125,6 +125,9 @@ class Disk(DiskNames):
             return DiskFull(path=path)
         return self.lose(WriteFailed(why=f"{path}: {error.strerror}"))
 
+    def _read_error(self, descriptor: int, error: OSError) -> ReadFailed:
+        return ReadFailed(path=self._path_of(descriptor), why=str(error.strerror))
+
     # -- open files ----------------------------------------------------------------------------
     def _path_of(self, descriptor: int) -> str:
         return path_of(descriptor)
@@ -219,7 +222,7 @@ class Disk(DiskNames):
         try:
             end = os.fstat(descriptor).st_size
         except OSError as error:
-            raise ReadFailed(path=self._path_of(descriptor), why=str(error.strerror)) from error
+            raise self._read_error(descriptor, error) from error
         position = 0
         try:
             while position < end:
@@ -277,7 +280,7 @@ class Disk(DiskNames):
         try:
             return os.pread(descriptor, size_bytes, position)
         except OSError as error:
-            raise ReadFailed(path=self._path_of(descriptor), why=str(error.strerror)) from error
+            raise self._read_error(descriptor, error) from error
 
     def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
         """Fill a buffer with bytes of a file; returns how many there were.
@@ -287,7 +290,7 @@ class Disk(DiskNames):
         try:
             return os.preadv(descriptor, [buffer], position)
         except OSError as error:
-            raise ReadFailed(path=self._path_of(descriptor), why=str(error.strerror)) from error
+            raise self._read_error(descriptor, error) from error
 
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         """Return the same bytes when all of them are in memory, None when the disk were needed.

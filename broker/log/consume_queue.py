@@ -280,10 +280,10 @@ class ConsumeQueue(QueueUnits):
             return
         self.max_physical_offset = last[0] + last[1]
         first = UNIT.unpack_from(units)
-        if len(units) == self.files.max_offset - self.files.min_offset:
-            if first[1] != PRE_BLANK_SIZE:
-                self.min_offset = self.files.min_offset // UNIT_SIZE
-                self._min_asked, self._min_place = 0, first[0]
+        is_all = len(units) == self.files.max_offset - self.files.min_offset
+        if is_all and first[1] != PRE_BLANK_SIZE:
+            self.min_offset = self.files.min_offset // UNIT_SIZE
+            self._min_asked, self._min_place = 0, first[0]
 
     def _drop_last(self, read_only: bool) -> None:
         file = self.files.files.pop()

@@ -14,7 +14,6 @@ come again; health and reflection are served all the time.
 
 import asyncio
 import logging
-from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from secrets import token_hex
 from time import perf_counter
@@ -264,7 +263,7 @@ class GrpcioServer:
                 if stats.creates:
                     stats.count_created(perf_counter() - begun)
                 return reply
-            except CancelledError:
+            except asyncio.CancelledError:
                 stats.count_cancelled(perf_counter() - begun)
                 raise
             except Exception as error:

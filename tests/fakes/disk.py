@@ -36,7 +36,6 @@ from typing import Final, cast
 from broker.files.disk_errors import FullDisk, Reading
 from broker.model.errors import (
     FsyncFailed,
-    ReadFailed,
 )
 from tests.fakes.disk_image import BLOCK, File
 from tests.fakes.disk_sim_names import SimNames
@@ -190,7 +189,7 @@ class SimDisk(SimNames):
         try:
             self._begin("read", path)
         except OSError as error:
-            raise ReadFailed(path=str(path), why=str(error.strerror)) from error
+            raise self._read_error(descriptor, error) from error
         content = file.durable if file.live is None else file.live
         return bytes(content[position : position + size_bytes])
 
