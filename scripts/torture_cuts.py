@@ -25,8 +25,8 @@ FILE_SIZE: Final = 16_384
 RECORDS: Final = 200
 PORTION: Final = 1_024
 
-Case = tuple[str, int]
-"""A file, and how much of it is left."""
+Case = tuple[int, str, int]
+"""Which store, a file of it, and how much of that is left."""
 
 
 @dataclass
@@ -44,21 +44,34 @@ class Found:
         self.slowest_ms = max(self.slowest_ms, other.slowest_ms)
 
 
-async def _stock(*, killed: bool) -> Stock:
-    return await stocked(
-        file_size=FILE_SIZE, count=RECORDS, killed=killed, consume_queue_extension=True
-    )
+async def _stocks() -> list[Stock]:
+    """Return the store as it was stopped, and as it was killed."""
+    return [
+        await stocked(
+            file_size=FILE_SIZE, count=RECORDS, killed=killed, consume_queue_extension=True
+        )
+        for killed in (False, True)
+    ]
+
+
+def _cases(stocks: list[Stock]) -> list[Case]:
+    """Return every length of every file, by turns of the stores that have so much of it."""
+    files = [stock.files("/") for stock in stocks]
+    cases: list[Case] = []
+    for path in sorted({path for found in files for path in found}):
+        sizes = [found.get(path, 0) for found in files]
+        for length in range(max(sizes)):
+            having = [number for number, size in enumerate(sizes) if size > length]
+            cases.append((having[length % len(having)], path, length))
+    return cases
 
 
 async def _cut_all(cases: list[Case]) -> Found:
     found = Found()
-    stocks = [await _stock(killed=killed) for killed in (False, True)]
-    for path, length in cases:
-        stock = stocks[length % 2]
+    stocks = await _stocks()
+    for number, path, length in cases:
+        stock = stocks[number]
         image = stock.image()
-        if path not in stock.files(path):  # A stop and a kill do not leave the same files.
-            stock = stocks[1 - length % 2]
-            image = stock.image()
         cut(image, path, length)
         begun = perf_counter()
         seen = await stock.opened(image)
@@ -85,9 +98,7 @@ def cut_portion(cases: list[Case]) -> Found:
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """Cut to every length, in an order of the seed; what does not fit into the time is told."""
     del place  # Everything is in memory.
-    stocks = [asyncio.run(_stock(killed=killed)) for killed in (False, True)]
-    sizes = stocks[0].files("/") | stocks[1].files("/")
-    cases = [(path, length) for path, size in sorted(sizes.items()) for length in range(size)]
+    cases = _cases(asyncio.run(_stocks()))
     random.Random(budget.seed).shuffle(cases)
     found, step = Found(), PORTION * max(budget.workers, 1)
     with ProcessPoolExecutor(budget.workers) as pool:
@@ -99,8 +110,9 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
             for one in pool.map(cut_portion, portions):
                 found.add(one)
             budget.progress(f"{found.outcomes.total()} of {len(cases)} lengths")
+    file_count = len({path for _, path, _ in cases})
     figures = {
-        "lengths": f"{found.outcomes.total()} of {len(cases)}, of {len(sizes)} files",
+        "lengths": f"{found.outcomes.total()} of {len(cases)}, of {file_count} files",
         "outcomes": dict(found.outcomes),
         "slowest_ms": round(found.slowest_ms, 1),
     }
