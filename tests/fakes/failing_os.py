@@ -20,6 +20,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -60,7 +61,7 @@ class FailingOs:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._room_lock = threading.Lock()
+        self._room_lock = threading.RLock()
         self._fault: Fault | None = None
         self._durable: dict[int, bytes] = {}
         self._lost: dict[int, dict[int, bytes]] = {}
@@ -111,6 +112,7 @@ class FailingOs:
             "fsync": self._keep,
             **{name: getattr(os, name) for name in (WRITES | READS) - SYNCS - {"mmap"}},
             "posix_fallocate": self._allocate,
+            "replace": self._replace,
             "write": self._write,
             "statvfs": self._statvfs,
         }
@@ -125,9 +127,15 @@ class FailingOs:
     # -- being full ----------------------------------------------------------------------------
     @property
     def used_bytes(self) -> int:
-        """Bytes of blocks in use."""
-        found = {path.stat() for path in self._directory.rglob("*") if path.is_file()}
-        return self.stranger_bytes + sum(stats.st_blocks * 512 for stats in found)
+        """Bytes of blocks in use; another thread may remove files meanwhile, but rename none."""
+        blocks: dict[int, int] = {}
+        with self._room_lock:
+            for path in self._directory.rglob("*"):
+                with suppress(FileNotFoundError):
+                    found = path.stat()
+                    if stat.S_ISREG(found.st_mode):
+                        blocks[found.st_ino] = found.st_blocks
+        return self.stranger_bytes + sum(blocks.values()) * 512
 
     @property
     def room_bytes(self) -> int:
@@ -154,6 +162,10 @@ class FailingOs:
                 os.posix_fallocate(descriptor, position, room // PAGE * PAGE)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.posix_fallocate(descriptor, position, size)
+
+    def _replace(self, source: Path, target: Path) -> None:
+        with self._room_lock:  # Whoever counts blocks meanwhile would miss the file.
+            source.replace(target)
 
     def _write(self, descriptor: int, content: memoryview) -> int:
         with self._room_lock:

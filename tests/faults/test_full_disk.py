@@ -48,6 +48,8 @@ FILES = {
     "index_entry_count_max": 200,
 }
 """In proportion to each other about as by default: one page of a queue serves five log files."""
+ROOM = 128 * KIB
+"""At most half goes to a stranger: the reserve, a log file and pages of views have room again."""
 STATE = 'state="disk_full"} 1.0'
 TMPFS_SIZE = "64m"
 
@@ -118,10 +120,10 @@ async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: i
     try:
         for number in range(cycles):
             system.stranger_bytes = 0
-            system.capacity_bytes = system.used_bytes + dice.randrange(12 * KIB, 160 * KIB)
+            room = ROOM + dice.randrange(12 * KIB, 160 * KIB)
+            system.capacity_bytes = system.used_bytes + room
             system.stranger_bytes = dice.randrange(64 * KIB)
             if number:
-                system.capacity_bytes += 96 * KIB
                 await filled.resume()
             await filled.fill(dice)
             assert not store.is_writable
