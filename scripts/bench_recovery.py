@@ -8,8 +8,8 @@ it opens its store is in it. The limit is 2 s, and 1 s for each GiB of log behin
 (half of that with zlib-ng); beside it stands how long those bytes take to be read in a row.
 
     near   the checkpoint is as young as the broker keeps it
-    far    checkpoint and mark were put back to what they were a GiB before: the views, too, are
-           built again from there
+    far    checkpoint, mark and table of queue ends were put back to what they were a GiB before:
+           the views, too, are built again from there
 """
 
 import asyncio
@@ -51,8 +51,8 @@ READ_SIZE = 1 << 20
 BASE_SECONDS = 2.0
 SECONDS_A_GIB = 0.5 if checksum.crc32.__module__.startswith("zlib_ng") else 1.0
 NEAR, FAR = "near", "far"
-KEPT = ("checkpoint", "pocketmq/watermark")
-"""What tells a start how far the views are believed."""
+KEPT = ("checkpoint", "pocketmq/watermark", "pocketmq/queue_ends.json")
+"""What tells a start how far the views are believed, and where they ended then."""
 
 
 _HOST = host_from_text("127.0.0.1:8081")

@@ -1,6 +1,7 @@
 """Servers under measurement, started as processes on loopback and ended by pid."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -142,8 +143,10 @@ def _running(
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a command and return its process and the first line it prints."""
     with tempfile.TemporaryFile("w+") as said:
+        # As users run it: modules are compiled once, whatever the environment says.
+        environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT
+            command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT, env=environment
         )
         try:
             assert process.stdout is not None

@@ -270,13 +270,15 @@ class MappedFile:
         """
         return min(self._disk.data_end(self.descriptor), self.size)
 
-    def zero_from(self, position: int) -> None:
+    def zero_from(self, position: int) -> bool:
         """Overwrite everything behind a position with zeros; untouched pages stay untouched.
 
         What stood there must not come back: a record that parses is a record (CommitLog trap 12).
+        Returns  whether anything stood there
         """
         zeros = bytes(_PAGE)
         data_end = self.data_end()
+        has_more = False
         while position < data_end:
             end = min(position - position % _PAGE + _PAGE, self.size)
             if (
@@ -284,7 +286,9 @@ class MappedFile:
                 != zeros[: end - position]
             ):
                 self._disk.write_at(self.descriptor, position, zeros[: end - position])
+                has_more = True
             position = end
+        return has_more
 
     def renew(self, begin: int, end: int) -> None:
         """Write bytes that are there once more and sync them; the file is open; blocks."""

@@ -76,15 +76,18 @@ class MappedFileQueue:
                 raise NotAStore(path=str(path), why="a file of another name stands here")
             size = self._disk.file_size(path)
             if size == 0 and (self._is_view or name == names[-1]):
-                self._leave_out(names[names.index(name) :])
+                if not self.read_only:  # It has no length yet: nothing from here on was durable.
+                    self._unlink(names, base)
                 return
             self._add_found(path, base, size)
 
-    def _leave_out(self, names: list[str]) -> None:
-        """Remove a file that has no length yet, and those behind: they were never durable."""
-        for name in names if not self.read_only else ():
-            if offset_from_file_name(name) is not None:
-                self._disk.unlink(self.directory / name)
+    def _unlink(self, names: list[str], lowest: int) -> bool:
+        """Remove the files that begin at a position or behind it; returns whether some did."""
+        bases = {name: offset_from_file_name(name) for name in names}
+        gone = [name for name, base in bases.items() if base is not None and base >= lowest]
+        for name in gone:
+            self._disk.unlink(self.directory / name)
+        return bool(gone)
 
     def _add_found(self, path: Path, base: int, size: int) -> None:
         if size != self.file_size:
@@ -100,6 +103,33 @@ class MappedFileQueue:
         file = self._file(path, base)
         file.wrote = size
         self.files.append(file)
+
+    def adopt(self, begin: int, end: int) -> bool:
+        """Take the files that hold [begin, end), the last of them in part, without reading them.
+
+        Returns  False where there are others, or the last one has another length
+        """
+        bases = range(begin, end, self.file_size)
+        names = [offset_file_name(base) for base in bases]
+        if len(names) != 1 and self._disk.names(self.directory)[: len(names)] != names:
+            return False
+        files = [self._file(self.directory / n, b) for n, b in zip(names, bases, strict=True)]
+        for file in files:
+            file.wrote = min(end - file.base, self.file_size)
+        if not files or not self._has_length(files[-1].path):
+            return False
+        self.files = files
+        return True
+
+    def _has_length(self, path: Path) -> bool:
+        try:
+            return self._disk.file_size(path) == self.file_size
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def remove_behind(self) -> bool:
+        """Remove the files behind the last one, unknown to this row; returns whether some were."""
+        return self._unlink(self._disk.names(self.directory), self.files[-1].base + 1)
 
     def file_at(self, position: int) -> MappedFile | None:
         """Return the mapped file that holds a byte of the row, None outside of it."""

@@ -8,7 +8,7 @@ topic or no queue, in a log that is not ours or is damaged, have none either.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,9 +19,10 @@ from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.columns.heads import Numbers
-from broker.format.consume_unit import UNIT_TYPE, round_file_size
+from broker.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size
 from broker.format.names import offset_from_file_name, queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
+from broker.log.queue_ends import QueueEnd
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import Units
 from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
@@ -48,6 +49,7 @@ class Extension(NamedTuple):
 
 
 NO_EXTENSION: Final = Extension(None, 0, False)
+NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 
 
 class ConsumeQueueTable:
@@ -105,27 +107,48 @@ class ConsumeQueueTable:
         return max((queue.end_below(physical_offset) for queue in self.queues.values()), default=0)
 
     def load(
-        self, *, read_only: bool = False, believed_upto: int = 0, knows_size: bool = False
-    ) -> None:
+        self, *, read_only: bool = False, believed_upto: int = 0, knows_size: bool = False,
+        ends: Mapping[QueueKey, QueueEnd] = NO_ENDS,
+    ) -> None:  # fmt: skip
         """Find all queues; names that are no topic or no queue id are passed over.
 
         believed_upto   as in `ConsumeQueue.load`
         knows_size      a file of another length is damaged, not of another geometry
+        ends            how queues ended below `believed_upto`: nobody looks into these
         Errors   NotAStore; WrongFileSize unless the size is known
         """
         root, _, is_written = self._extension
         if root is not None and not is_written and not self._disk.exists(root):
             self._extension = NO_EXTENSION
+        ends = self._usable(ends, believed_upto)
         for topic in self._disk.names(self.directory):
             directory = self.directory / topic
             for name in self._disk.names(directory) if _is_topic(topic) else ():
                 queue_id = queue_id_from_name(name)
                 if queue_id is not None:
                     queue = self._open(topic, queue_id, directory / str(queue_id))
-                    self._load_queue(queue, read_only, believed_upto, knows_size)
+                    known = ends.get((topic, queue_id))
+                    if known is None or not queue.adopt(known):
+                        self._load_queue(queue, read_only, believed_upto, knows_size)
+        for key in ends.keys() - self.queues.keys():
+            self._open_new(*key)
+        self.damaged |= {key for key in ends if not self.queues[key].files.files}
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
             if key not in self.damaged:
                 del self.queues[key]
+
+    def _usable(
+        self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int
+    ) -> Mapping[QueueKey, QueueEnd]:
+        """Return the ends of queues that had no unit to be doubted, and were not removed since."""
+        if self._extension.directory is not None:
+            return NO_ENDS
+        return {
+            key: end
+            for key, end in ends.items()
+            if end.max_physical_offset <= believed_upto
+            and end.end > UNIT_SIZE * self.removed.get(key, 0)
+        }
 
     def _load_queue(
         self, queue: ConsumeQueue, read_only: bool, believed_upto: int, knows_size: bool
@@ -280,6 +303,7 @@ class ConsumeQueueTable:
         gone: list[MappedFile] = []
         for key in sorted(keys & self.queues.keys()):
             self.dirty.discard(key)
+            self.settle([self.queues[key]])
             gone += self.queues.pop(key).remove()
         return gone
 
@@ -290,7 +314,10 @@ class ConsumeQueueTable:
         """
         del time_of  # Units carry no time.
         self._held.clear()
+        doubtful = self.doubtful
         cut = [queue.truncate(physical_offset) for queue in self.queues.values()]
+        if not all(queue.is_doubtful for queue in doubtful):
+            self.has_unsynced_cuts = True
         files = [file for file in cut if file is not None]
         if len(files) > FILES_APART_MAX:
             self.has_unsynced_cuts = True
@@ -305,8 +332,28 @@ class ConsumeQueueTable:
         for queue in self.queues.values():
             queue.correct_min(min_physical_offset)
 
+    def ends(self) -> dict[QueueKey, QueueEnd]:
+        """Return where each queue ends now."""
+        return {key: queue.end() for key, queue in self.queues.items()}
+
+    @property
+    def doubtful(self) -> list[ConsumeQueue]:
+        """The queues behind whose end nobody has looked since the start."""
+        return [queue for queue in self.queues.values() if queue.is_doubtful]
+
+    def settle(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Remove what a crash left behind the ends of queues: see `ConsumeQueue.settle`.
+
+        Effects  it is gone for good once all is synced: `has_unsynced_cuts`
+        Errors   Corruption, ReadFailed, FileNotFoundError, WriteFailed
+        """
+        for queue in queues:
+            if queue.is_doubtful and queue.files.files and queue.settle():
+                self.has_unsynced_cuts = True
+
     def flush(self) -> None:
         """Make all units durable; blocks."""
+        self.settle(self.doubtful)
         self.dirty.clear()
         files = [file for queue in self.queues.values() for file in queue.dirty_files()]
         if len(files) > FILES_APART_MAX or self.has_unsynced_cuts:
@@ -321,7 +368,8 @@ class ConsumeQueueTable:
     @property
     def has_much_to_sync(self) -> bool:
         """Whether syncing takes so long that a start does not wait for it."""
-        return self.has_unsynced_cuts or len(self.dirty) > FILES_APART_MAX
+        counts = len(self.dirty), len(self.doubtful)
+        return self.has_unsynced_cuts or max(counts) > FILES_APART_MAX
 
     def close(self) -> None:
         """Unmap all files."""

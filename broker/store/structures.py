@@ -26,14 +26,15 @@ from broker.format.names import (
 )
 from broker.log.checkpoint import Checkpoint
 from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable, Extension
+from broker.log.consume_queue_table import NO_ENDS, ConsumeQueueTable, Extension
 from broker.log.flushed_mark import FlushedMark
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import writer_style
+from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
-from broker.model.errors import IllegalConfig
+from broker.model.errors import Corruption, IllegalConfig
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.store.geometry import settle_sizes
 from broker.store.recovering.completeness import missing_from_list, missing_from_log
@@ -81,9 +82,9 @@ class Structures:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
     __slots__ = (
-        "_disk", "checkpoint", "directory", "index", "levels", "log", "log_files", "made_here",
-        "manifest", "manifest_file", "mark", "queue_files", "queues", "recovery", "settings",
-        "was_aborted",
+        "_disk", "checkpoint", "directory", "ends", "index", "levels", "log", "log_files",
+        "made_here", "manifest", "manifest_file", "mark", "queue_files", "queues", "recovery",
+        "settings", "was_aborted",
     )  # fmt: skip
 
     def __init__(self, settings: StoreSettings, disk: Disk) -> None:
@@ -135,15 +136,26 @@ class Structures:
         )
         self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
         self.mark = FlushedMark(disk, own)
+        self.ends = QueueEnds(disk, own)
         self.recovery = Recovery(disk, root, self.log, self.queues, self.index, self.levels)
+        self.recovery.disbelieve = self._disbelieve
 
     def recover(self, now_ms: int = 0) -> Iterator[float]:
         """Load everything and make it agree, yielding the share done between bounded pieces.
 
         Effects  where the log is damaged below what was durable, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay as they were
-        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed
+        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed;
+                 Corruption: a queue is not as its table says, the next start reads all queues
         """
+        try:
+            yield from self._recover(now_ms)
+        except (Corruption, FileNotFoundError):
+            if self.queues.doubtful:
+                self.ends.remove()
+            raise
+
+    def _recover(self, now_ms: int) -> Iterator[float]:
         self.recovery.numbers.enter("load")
         self.log.load()
         self.checkpoint.load()
@@ -151,7 +163,13 @@ class Structures:
         checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
         mark = self.mark.valid_upto(checkpoint_bytes)
         knows_size = self._knows_view_sizes()
-        self.queues.load(believed_upto=self._durable_units_upto(mark), knows_size=knows_size)
+        believed_upto = self._durable_units_upto(mark)
+        knows_ends = self.was_aborted and believed_upto > 0
+        self.queues.load(
+            believed_upto=believed_upto,
+            knows_size=knows_size,
+            ends=self.ends.load(checkpoint_bytes) if knows_ends else NO_ENDS,
+        )
         self.index.load(knows_size=knows_size)
         is_found = self.manifest is None and bool(self.log.files.files)
         self.made_here = not is_found if self.manifest is None else self.manifest.made_here
@@ -227,7 +245,7 @@ class Structures:
         return bool(lacking)
 
     def _disbelieve(self) -> None:
-        """Let a crash find no view believed: a queue is removed, and not yet built again."""
+        """Let a crash find no view believed: units are removed, and not yet built again."""
         checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
         values = self.checkpoint.values._replace(logics_physical_offset=0)
         if self.mark.valid_upto(checkpoint_bytes) is not None:
@@ -250,6 +268,7 @@ class Structures:
         is_left = may_wait and self.queues.has_much_to_sync
         if not is_left:
             self.queues.flush()
+        self.ends.rows = self.queues.ends()
         if end and not is_left:
             values = values._replace(
                 physic_msg_timestamp=time_ms or values.physic_msg_timestamp,
@@ -258,6 +277,8 @@ class Structures:
                 confirm_physical_offset=last,
                 logics_physical_offset=last,
             )
+            if self.ends.load(encode_checkpoint(values)) != self.ends.rows:
+                self.ends.save(encode_checkpoint(values), self.ends.rows)
         self.mark.write(end, encode_checkpoint(values))
         self.mark.sync()
         self.checkpoint.save(values)  # Until here the other half of the mark counts.

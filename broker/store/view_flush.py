@@ -1,8 +1,12 @@
 """Making views durable by and by, and writing down how far they are.
 
-Every second queues with two dirty pages or more are synced; every ten seconds all views, then the
-mark, then the checkpoint: each describes only what is durable already. After a failure, of this or
-of another part of the store, neither is written again.
+Every second queues with two dirty pages or more are synced; every ten seconds all views, then, as
+soon as the log is durable as far as they tell of it, the table of queue ends, the mark and the
+checkpoint: each describes only what is durable already. After a failure, of this or of another part
+of the store, none is written again.
+
+The first pass after a crash looks behind the ends of queues that the start took from the table:
+what lies there must be gone before a checkpoint lets anyone believe it.
 Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
@@ -10,13 +14,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile, let_go
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import FILES_APART_MAX
+from broker.log.queue_end import is_clean_behind
+from broker.log.queue_ends import QueueEnd
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
@@ -25,20 +31,34 @@ from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.structures import Structures
 
 NEVER: Final = -1
-BEHIND_MAX: Final = 256 * 1024 * 1024
+AT_ONCE: Final = 0
+TURN_SECONDS: Final = 0.003
+"""Ends of queues are mended for this long before others get their turn."""
+BEHIND_MAX: Final = 128 * 1024 * 1024
 """Bytes of log behind the checkpoint with which it is not waited for the time: a start after a
-crash scans and dispatches them again, some 3 s a GiB."""
+crash scans and dispatches them again, some 5 s a GiB."""
 
 QUEUES: Final = "consumequeue"
 VIEWS: Final = "views"
+
+
+class Unsaved(NamedTuple):
+    """What is durable in the views, and waits for the log to be so before it is written down.
+
+    physic_time   store time of the last record known to be durable, ms
+    """
+
+    point: DispatchPoint
+    physic_time: int
+    rows: dict[QueueKey, QueueEnd]
 
 
 class ViewFlush:
     """Syncs consume queues and index; owns the checkpoint."""
 
     __slots__ = (
-        "_checkpoint", "_disk", "_durability", "_durable", "_earlier", "_fail", "_index", "_job",
-        "_log", "_mark", "_point", "_pool", "_queues", "_settings", "_thorough_at_ms",
+        "_changed", "_checkpoint", "_disk", "_durability", "_ends", "_fail", "_index", "_job",
+        "_log", "_mark", "_point", "_pool", "_queues", "_settings", "_thorough_at_ms", "_unsaved",
         "flush_seconds",
     )  # fmt: skip
 
@@ -56,11 +76,14 @@ class ViewFlush:
         self._index = structures.index
         self._checkpoint = structures.checkpoint
         self._mark = structures.mark
+        self._ends = structures.ends
         self._settings = structures.settings
         self._durability = durability
         self._fail = fail
         self._point = point
-        self._durable = self._earlier = DispatchPoint()
+        self._changed: set[QueueKey] = set()
+        """Queues that were flushed since they were noted in the table of ends."""
+        self._unsaved: Unsaved | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush-views")
         self._job: asyncio.Future[None] | None = None
         self._thorough_at_ms = NEVER
@@ -74,9 +97,10 @@ class ViewFlush:
         """Start a pass off the event loop; returns when to be called again."""
         if self._thorough_at_ms == NEVER:
             self._thorough_at_ms = now_ms + self._settings.view_flush_thorough_interval_ms
-        self._look_at_point()
         if self._job is None:
-            if now_ms >= self._thorough_at_ms or self._behind_bytes() >= BEHIND_MAX:
+            if self._unsaved is not None:
+                self._save_when_flushed()
+            elif now_ms >= self._thorough_at_ms or self._behind_bytes() >= BEHIND_MAX:
                 self._thorough_at_ms = now_ms + self._settings.view_flush_thorough_interval_ms
                 self._start_thorough()
             else:
@@ -84,20 +108,8 @@ class ViewFlush:
         return now_ms + self._settings.view_flush_interval_ms
 
     def _behind_bytes(self) -> int:
-        """Return how much was dispatched since the checkpoint, and is durable."""
-        return self._durable.physical_offset - self._checkpoint.values.logics_physical_offset
-
-    def _look_at_point(self) -> None:
-        """Know the last dispatched record that is durable: in async mode some are not yet.
-
-        A checkpoint ahead of the log would make units believed whose records a power cut took.
-        """
-        newest, flushed = self._point(), self._log.flushed
-        for point in (newest, self._earlier):
-            if self._durable < point and point.physical_offset < flushed:
-                self._durable = point
-                break
-        self._earlier = newest
+        """Return how much was dispatched since the checkpoint."""
+        return self._point().physical_offset - self._checkpoint.values.logics_physical_offset
 
     def _start_queues(self) -> None:
         least = self._settings.view_flush_least_pages * PAGE_SIZE
@@ -110,23 +122,69 @@ class ViewFlush:
             self._run(*self._syncing(files), QUEUES)
 
     def _start_thorough(self) -> None:
-        self._look_at_point()
-        point = self._durable
+        self._durability.request()
+        point, physic_time = self._point(), self._durability.flushed_time
         files: list[MappedFile] = []
         for key in [*self._queues.dirty]:
             queue = self._queues.queues.get(key)
             files += self._taken(key, queue) if queue is not None else ()
-        physic_time = self._durability.flushed_time
+        self._unsaved = Unsaved(point, physic_time, self._ends_noted())
         sync_files, held = self._syncing(files)
         index_files = [*self._index.files]
         held += [file.hold() for file in index_files]
+        doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
+        unclean: list[ConsumeQueue] = []
 
         def sync_all() -> None:
+            unclean.extend(q for q, last in doubtful if not is_clean_behind(self._disk, last))
             self._mark.sync()
             sync_files()
             self._index.flush(index_files)
 
-        self._run(sync_all, held, VIEWS, lambda: self._save(point, physic_time))
+        def settle() -> None:
+            left = set(unclean)
+            for mended, _ in doubtful:
+                mended.is_doubtful = mended.is_doubtful and mended in left
+            if unclean:
+                self._unsaved = None
+                self._settle(unclean)
+            else:
+                self._save_when_flushed()
+
+        self._run(sync_all, held, VIEWS, settle)
+
+    def _ends_noted(self) -> dict[QueueKey, QueueEnd]:
+        """Return where all queues end now, having looked at those that changed."""
+        rows, queues = self._ends.rows, self._queues.queues
+        for key in rows.keys() - queues.keys():
+            del rows[key]
+        for key in self._changed & queues.keys():
+            rows[key] = queues[key].end()
+        self._changed.clear()
+        return dict(rows)
+
+    def _settle(self, unclean: list[ConsumeQueue]) -> None:
+        """Mend the ends of queues, a few at a time; then all is to be flushed once more."""
+        loop = asyncio.get_running_loop()
+        self._job = job = loop.create_future()
+
+        def settle_some() -> None:
+            begun = perf_counter()
+            try:
+                while unclean and perf_counter() - begun < TURN_SECONDS:
+                    self._queues.settle([unclean.pop()])
+            except (BrokerError, FileNotFoundError) as error:
+                unclean.clear()
+                self._ends.remove()  # The next start is to read all queues.
+                self._fail(StoreFailed.by(error))
+            if unclean:
+                loop.call_soon(settle_some)
+                return
+            self._thorough_at_ms = AT_ONCE
+            self._job = None
+            job.set_result(None)
+
+        settle_some()
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
         """Return (what a thread calls to sync files, those of them that are held meanwhile)."""
@@ -147,6 +205,7 @@ class ViewFlush:
         files = queue.dirty_files()
         queue.count_as_flushed()
         self._queues.dirty.discard(key)
+        self._changed.add(key)
         return files
 
     def _run(
@@ -182,11 +241,14 @@ class ViewFlush:
         except BrokerError as failure:  # The mark is allocated: it is no full disk.
             self._fail(StoreFailed.by(failure))
 
-    def _save(self, point: DispatchPoint, physic_time: int) -> None:
-        """Write the checkpoint, off the event loop: views are durable up to a point.
+    def _save_when_flushed(self) -> None:
+        """Write table, mark and checkpoint, off the event loop, once the log is durable so far.
 
-        The mark is told first, so that at no moment a power cut leaves a mark that is void.
+        A checkpoint ahead of the log would make units believed whose records a power cut took. The
+        mark is told first, so that at no moment a power cut leaves a mark that is void.
         """
+        assert self._unsaved is not None
+        point, physic_time, rows = self._unsaved
         old = self._checkpoint.values
         values = old._replace(
             physic_msg_timestamp=max(old.physic_msg_timestamp, physic_time),
@@ -194,12 +256,17 @@ class ViewFlush:
             index_msg_timestamp=self._index.sealed_time or old.index_msg_timestamp,
             logics_physical_offset=max(old.logics_physical_offset, point.physical_offset),
         )
+        if values != old and point.physical_offset >= self._log.flushed:
+            self._durability.request()
+            return
+        self._unsaved = None
         if values == old:
             return
         written = encode_checkpoint(values)
         self._mark.announce(written)
 
         def save() -> None:
+            self._ends.save(written, rows)
             self._mark.sync()
             self._checkpoint.save(values)
 
@@ -217,6 +284,9 @@ class ViewFlush:
         await self._idle()
         self._start_thorough()
         await self._idle()
+        if self._thorough_at_ms == AT_ONCE:
+            self._start_thorough()
+            await self._idle()
 
     async def close(self) -> None:
         """Wait for a pass under way and end the thread."""

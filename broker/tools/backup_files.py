@@ -29,6 +29,7 @@ from broker.format.names import (
     TOPICS_FILE,
 )
 from broker.log.flushed_mark import MARK_FILE
+from broker.log.queue_ends import QUEUE_ENDS_FILE
 from broker.log.store_manifest import MANIFEST_FILE
 from broker.tools.install import REPLACED_DIRECTORY
 from broker.tools.verify.tables import TABLE_SUFFIX
@@ -40,6 +41,7 @@ DEFINITIONS: Final = frozenset({TOPICS_FILE, GROUPS_FILE, "topicQueueMapping.jso
 _REPLACED: Final = f"{OWN_DIRECTORY}/{REPLACED_DIRECTORY}/"
 _MANIFEST: Final = f"{OWN_DIRECTORY}/{MANIFEST_FILE}"
 _RESERVE: Final = f"{OWN_DIRECTORY}/{RESERVE_FILE}"
+_QUEUE_ENDS: Final = f"{OWN_DIRECTORY}/{QUEUE_ENDS_FILE}"
 _MARK: Final = f"{OWN_DIRECTORY}/{MARK_FILE}"
 """The manifest says the same of a running store; a restore writes it anew."""
 
@@ -71,6 +73,8 @@ def turn_of(relative: str, *, running: bool, with_views: bool) -> Turn:
     if relative in (LOCK_FILE, ABORT_FILE, _RESERVE) or relative.endswith(DRAFT_SUFFIX):
         return Turn.NEVER
     if running and relative == _MARK:
+        return Turn.NEVER
+    if relative.removesuffix(BACKUP_SUFFIX) == _QUEUE_ENDS and (running or not with_views):
         return Turn.NEVER
     if top == COMMIT_LOG_DIRECTORY:
         return Turn.LOG

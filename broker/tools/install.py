@@ -1,7 +1,8 @@
 """Puts rebuilt views in the place of a store's own, so that the store is whole at every moment.
 
     1. everything below the staging directory is made durable
-    2. where the new views tell of less than the old ones, the checkpoint is lowered to that
+    2. the table of queue ends is removed, and where the new views tell of less than the old ones,
+       the checkpoint is lowered to that
     3. consumequeue/ and index/ change places with the staged ones, each in one step
     4. watermark, checkpoint and store.json are made to agree
     5. the old views are removed, or kept under pocketmq/replaced/
@@ -32,6 +33,7 @@ from broker.format.names import (
 from broker.format.record import split_record
 from broker.log.checkpoint import Checkpoint
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.log.queue_ends import QueueEnds
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.offsets import QueueKey
 from broker.tools.store_access import Sizes
@@ -77,6 +79,7 @@ def install_views(
         index_msg_timestamp=_index_end(disk, staged),
         logics_physical_offset=last_place,
     )
+    QueueEnds(disk, directory / OWN_DIRECTORY).remove()
     numbers.write(CheckpointValues(*map(min, numbers.values, wanted)))
     for name in _VIEWS:
         disk.make_directory(directory / name)

@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from broker.format.names import BACKUP_SUFFIX
+from broker.log.queue_ends import QUEUE_ENDS_FILE
 from broker.model.errors import BrokerError
 from broker.store.consumer_offsets import ConsumerOffsets
 from broker.store.metadata import GroupTable, TopicTable
@@ -24,6 +26,8 @@ from tests.fakes.crash_workload import STORE, Cut, Promise
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.store_language import small_settings
+
+ENDS = f"pocketmq/{QUEUE_ENDS_FILE}"
 
 NO_POOL = cast(ThreadPoolExecutor, None)
 DEPTH_MAX = 3
@@ -89,6 +93,7 @@ class Started:
         if parts.recovery.damage is not None:
             raise Violation(f"a power cut was taken for damage: {parts.recovery.damage}")
         log = check_log(image, parts.log.appended, promise, self.removed)
+        parts.queues.settle(parts.queues.doubtful)  # A running store does it with its first pass.
         check_queues(image, log, self.removed)
         check_index(image, log, self.geometry["index_slot_count"])
         self._check_tables(promise)
@@ -153,7 +158,8 @@ def check_second_start(started: Started) -> None:
 
     After an orderly stop the list of views is used up by the first start: the second one looks at
     them once more, and may build an index anew. With much to sync, the first one leaves the
-    checkpoint to a store that runs, and the second one, which finds nothing to sync, writes it.
+    checkpoint, and the table of queue ends with it, to a store that runs; the second one, which
+    finds nothing to sync, writes them.
     """
     if not started.parts.was_aborted:
         return
@@ -161,7 +167,9 @@ def check_second_start(started: Started) -> None:
     again = Started(started.disk.image.copy(), started.geometry)
     after = lasting(again.disk.image)
     if started.parts.queues.has_much_to_sync:
-        before["checkpoint"] = after["checkpoint"]
+        for name in ("checkpoint", ENDS, ENDS + BACKUP_SUFFIX):
+            for found in (before, after):
+                found.pop(name, None)
     if before != after:
         names = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
         raise Violation(f"no-op: a second start changes {', '.join(names)}")

@@ -1,5 +1,6 @@
 """All queues of a store: each record goes to its queue; the files are RocketMQ's to the byte."""
 
+import shutil
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -472,3 +473,123 @@ def test_where_no_extension_is_nobody_looks_for_one(queues: Queues, tmp_path: Pa
     assert queues.places == places_of(6)
     assert not queues.table.writes_extension
     assert [queue.extension for queue in queues.table.queues.values()] == [None] * 3
+
+
+# -- ends from a table -----------------------------------------------------------------------------
+
+
+class Begun:
+    """Three queues of two records each, begun anew with the ends that they had then."""
+
+    def __init__(self, queues: Queues) -> None:
+        self.queues = queues
+        queues.apply(*many(3))
+        self.ends = queues.table.ends()
+
+    def anew(self, *, believed_upto: int = 10_000, removed: int = 0) -> ConsumeQueueTable:
+        self.queues.table.close()
+        self.queues.table = table = ConsumeQueueTable(self.queues.disk, self.queues.directory, SIZE)
+        table.removed = {("T", 1): removed}
+        table.load(believed_upto=believed_upto, ends=self.ends)
+        return table
+
+    @property
+    def doubtful(self) -> list[int]:
+        return [queue.queue_id for queue in self.queues.table.doubtful]
+
+
+@pytest.fixture
+def begun(queues: Queues) -> Begun:
+    return Begun(queues)
+
+
+def test_queues_with_an_end_are_not_read(begun: Begun) -> None:
+    before = begun.queues.places
+    table = begun.anew()
+    assert table.ends() == begun.ends
+    assert begun.doubtful == [0, 1, 2]
+    assert not any(queue.files.files[0].is_open for queue in table.queues.values())
+    assert begun.queues.places == before
+
+
+def test_a_queue_with_a_unit_to_be_doubted_is_read(begun: Begun) -> None:
+    begun.anew(believed_upto=begun.ends["T", 1].max_physical_offset)
+    assert begun.doubtful == [0, 1]
+
+
+def test_a_queue_that_came_since_is_read(begun: Begun) -> None:
+    begun.queues.apply(entry(1_000, queue_id=7))
+    table = begun.anew()
+    assert begun.doubtful == [0, 1, 2]
+    assert table.queues["T", 7].max_offset == 1
+
+
+def test_a_queue_that_is_gone_is_to_be_built_again(begun: Begun) -> None:
+    shutil.rmtree(begun.queues.directory / "T" / "1")
+    table = begun.anew()
+    assert table.damaged == {("T", 1)}
+    table.remove(table.damaged)
+    assert sorted(table.queues) == [("T", 0), ("T", 2)]
+
+
+def test_and_one_without_its_file(begun: Begun) -> None:
+    (begun.queues.directory / "T" / "1" / f"{0:020d}").unlink()
+    assert begun.anew().damaged == {("T", 1)}
+
+
+def test_a_removed_queue_is_not_missed(begun: Begun) -> None:
+    shutil.rmtree(begun.queues.directory / "T" / "1")
+    table = begun.anew(removed=2)
+    assert table.damaged == set()
+    assert sorted(table.queues) == [("T", 0), ("T", 2)]
+
+
+def test_with_an_extension_all_queues_are_read(begun: Begun, tmp_path: Path) -> None:
+    begun.queues.table.close()
+    extension = Extension(tmp_path / "consumequeue_ext", 1_000, True)
+    begun.queues.table = ConsumeQueueTable(
+        begun.queues.disk, begun.queues.directory, SIZE, None, extension
+    )
+    begun.queues.table.load(believed_upto=10_000, ends=begun.ends)
+    assert begun.doubtful == []
+    assert len(begun.queues.places) == 3
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_flush_takes_away_what_a_crash_left(begun: Begun, is_left: bool) -> None:
+    if is_left:
+        begun.queues.apply(entry(1_000, queue_offset=2))
+    table = begun.anew()
+    begun.queues.disk.calls.clear()
+    table.flush()
+    assert begun.doubtful == []
+    assert len(begun.queues.disk.calls["sync_all"]) == is_left
+    assert begun.queues.reopen() == {("T", n): [100 * n, 100 * n + 300] for n in range(3)}
+
+
+def test_a_queue_taken_out_leaves_no_file(begun: Begun) -> None:
+    begun.queues.apply(*(entry(1_000 + 100 * n, queue_offset=2 + n) for n in range(5)))
+    table = begun.anew()
+    for file in table.take({("T", 0)}):
+        file.remove()
+    assert [*(begun.queues.directory / "T" / "0").iterdir()] == []
+
+
+def test_a_cut_that_met_leftovers_is_synced_before_the_next_checkpoint(begun: Begun) -> None:
+    table = begun.anew()
+    table.truncate(10_000, store_time)
+    assert not table.has_unsynced_cuts
+    table.truncate(400, store_time)
+    assert table.has_unsynced_cuts
+
+
+@pytest.mark.parametrize("count", [FILES_APART_MAX, FILES_APART_MAX + 1])
+def test_a_start_does_not_look_behind_the_ends_of_many_queues(queues: Queues, count: int) -> None:
+    queues.apply(*many(count))
+    queues.table.flush()
+    Begun(queues)
+    ends = queues.table.ends()
+    queues.table.close()
+    queues.table = ConsumeQueueTable(queues.disk, queues.directory, SIZE)
+    queues.table.load(believed_upto=1 << 40, ends=ends)
+    assert queues.table.has_much_to_sync is (count > FILES_APART_MAX)

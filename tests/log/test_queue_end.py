@@ -1,5 +1,7 @@
 """Where units end: nothing that may have been lost is passed over, what is durable is not read."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,13 @@ from hypothesis import strategies as some
 
 from broker.files.mapped_file import MappedFile
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
-from broker.log.queue_end import READ_SIZE, first_doubtful, vouches, written_end
+from broker.log.queue_end import (
+    READ_SIZE,
+    first_doubtful,
+    is_clean_behind,
+    vouches,
+    written_end,
+)
 from tests.fakes.quick_disk import QuickDisk
 
 UNITS = 40
@@ -142,3 +150,57 @@ def test_a_lost_page_at_the_front_of_a_file_leads_to_the_one_before() -> None:
     files = row(4)
     files[3].content = bytes(SIZE)
     assert doubtful(files, FAR) == 2
+
+
+# -- behind an end that was written down -----------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[MappedFile]:
+    """A sparse file of three units."""
+    path = tmp_path / "00000000000000000000"
+    path.touch()
+    os.truncate(path, SIZE)
+    made = MappedFile(QuickDisk(), path, 0, SIZE, is_mapped=False).open()
+    made.write(0, b"".join(units_of(3)))
+    made.wrote = 3 * UNIT_SIZE
+    yield made
+    made.close()
+
+
+def test_nothing_lies_behind(file: MappedFile) -> None:
+    assert is_clean_behind(QuickDisk(), file)
+    file.write(3 * UNIT_SIZE, LOST)
+    assert is_clean_behind(QuickDisk(), file)
+
+
+@pytest.mark.parametrize("position", [3 * UNIT_SIZE, SIZE - 1])
+def test_a_byte_lies_behind(file: MappedFile, position: int) -> None:
+    file.write(position, b"x")
+    assert not is_clean_behind(QuickDisk(), file)
+
+
+def test_a_file_lies_behind(file: MappedFile) -> None:
+    file.path.with_name(f"{SIZE:020d}").touch()
+    assert not is_clean_behind(QuickDisk(), file)
+
+
+def test_a_stranger_there_does_not_count(file: MappedFile) -> None:
+    file.path.with_name("notes").touch()
+    assert is_clean_behind(QuickDisk(), file)
+
+
+def test_the_file_itself_is_gone(file: MappedFile) -> None:
+    file.path.unlink()
+    assert not is_clean_behind(QuickDisk(), file)
+
+
+def test_units_that_come_meanwhile_are_not_what_lay_there(file: MappedFile) -> None:
+    class Busy(QuickDisk):
+        def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
+            content = b"".join(units_of(4, 3))
+            file.write(file.wrote, content)
+            file.wrote += len(content)
+            return super().read_at(descriptor, position, size_bytes)
+
+    assert is_clean_behind(Busy(), file)

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from broker.format.checkpoint_layout import encode_checkpoint
+from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.format.names import zone_from_name
 from broker.log.consume_queue_table import FILES_APART_MAX
 from broker.log.store_manifest import FORMAT_VERSION
 from broker.model.errors import (
+    Corruption,
     IllegalConfig,
     NotAStore,
     StorageError,
@@ -25,6 +27,7 @@ from broker.model.errors import (
     StoreTooNew,
     WrongFileSize,
 )
+from broker.store.recovering.recovery import Recovery
 from broker.store.structures import Structures
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_disk import StoreDisk, open_files
@@ -342,3 +345,98 @@ async def test_many_queues_are_synced_at_once_by_the_running_store(tmp_path: Pat
     assert (image / "checkpoint").read_bytes() != before
     async with store_at(image) as store:
         assert await store.pulled("T") == ["first", "a", "b"]
+
+
+# -- ends of queues from their table ---------------------------------------------------------------
+
+MANY = FILES_APART_MAX + 5
+
+
+async def killed_late(tmp_path: Path, count: int = MANY) -> Path:
+    """A store that was killed with so many queues behind its checkpoint, and two before it."""
+    async with store_at(tmp_path / "s") as store:
+        for queue_id in range(count):
+            await store.send("T", "a", queue_id=queue_id)
+    async with store_at(tmp_path / "s") as store:
+        for queue_id in (0, count):
+            await store.send("T", "b", queue_id=queue_id)
+        await store.settled()
+        return store.killed(tmp_path / "image")
+
+
+def opened_queues(parts: Structures) -> list[int]:
+    """Queue ids of the queues whose files were opened."""
+    queues = parts.queues.queues.values()
+    return sorted(q.queue_id for q in queues if any(file.is_open for file in q.files.files))
+
+
+async def test_after_a_crash_queues_without_new_records_are_not_opened(tmp_path: Path) -> None:
+    image = await killed_late(tmp_path)
+    with recovered_small(image) as parts:
+        assert opened_queues(parts) == [0, MANY - 1, MANY]
+        found = {key[1]: queue.max_offset for key, queue in parts.queues.queues.items()}
+    assert found == {queue_id: 1 + (queue_id == 0) for queue_id in range(MANY + 1)}
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "pocketmq/watermark", "pocketmq/queue_ends.json"])
+async def test_where_no_table_fits_they_are(tmp_path: Path, name: str) -> None:
+    image = await killed_late(tmp_path)
+    for path in image.glob(f"{name}*"):
+        path.unlink()
+    with recovered_small(image) as parts:
+        assert opened_queues(parts) == [*range(MANY + 1)]
+
+
+async def test_with_the_table_a_start_ends_as_without(tmp_path: Path) -> None:
+    image = await killed_late(tmp_path)
+    plain = Path(shutil.copytree(image, tmp_path / "plain"))
+    for path in (plain / "pocketmq").glob("queue_ends.json*"):
+        path.unlink()
+    for directory in (image, plain):
+        async with store_at(directory) as store:
+            await store.send("T", "c", queue_id=1)
+    assert view_files(image) == view_files(plain)
+
+
+async def test_a_queue_that_is_gone_is_built_again(tmp_path: Path) -> None:
+    image = await killed_late(tmp_path)
+    whole = view_files(image)
+    shutil.rmtree(image / "consumequeue" / "T" / "7")
+    async with store_at(image) as store:
+        assert await store.pulled("T", 7) == ["a"]
+    assert view_files(image) == whole
+
+
+async def test_a_queue_with_another_last_unit_is_told_then_read(tmp_path: Path) -> None:
+    image = await killed_late(tmp_path, 3)
+    path = image / "consumequeue" / "T" / "1" / f"{0:020d}"
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Corruption, match="/T/1/"), recovered_small(image):
+        pass
+    with recovered_small(image) as parts:
+        assert parts.queues.queues["T", 1].max_offset == 1
+
+
+async def test_units_below_the_checkpoint_are_cut_after_it_was_taken_back(tmp_path: Path) -> None:
+    # A crash while they are built again must not find them believed.
+    image = await killed_late(tmp_path, 3)
+    log = min((image / "commitlog").iterdir())
+    content = bytearray(log.read_bytes())
+    content[content.index(b"a", 100)] ^= 1
+    log.write_bytes(content)
+    parts = Structures(small_settings(image, accept_damage=True), StoreDisk())
+    seen: list[int] = []
+    cut = parts.recovery._cut_views
+
+    def cut_views(physical_offset: int) -> None:
+        values = decode_checkpoint((image / "checkpoint").read_bytes())
+        seen.append(values.logics_physical_offset)
+        cut(physical_offset)
+
+    with patch.object(Recovery, "_cut_views", side_effect=cut_views):
+        for _ in parts.recover():
+            pass
+    parts.close()
+    assert seen == [0, 0]

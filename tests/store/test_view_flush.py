@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import FsyncFailed, StoreFailed
+from broker.model.offsets import QueueKey
 from broker.store import view_flush
 from broker.store.dispatcher import DispatchPoint
 from broker.store.durability import PAGE_SIZE, Durability
@@ -109,7 +112,8 @@ async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -
     views.flush.step(THOROUGH_MS)
     await views.idle()
     mark = f"pocketmq/{MARK_FILE}"
-    assert views.synced == [mark, "consumequeue", "index", mark, "checkpoint"]
+    table = f"pocketmq/{QUEUE_ENDS_FILE}.draft"
+    assert views.synced == [mark, "consumequeue", "index", table, mark, "checkpoint"]
     assert views.checkpoint == CheckpointValues(
         physic_msg_timestamp=TIME_MS + 4_000,
         logics_msg_timestamp=TIME_MS + 4_000,
@@ -254,3 +258,141 @@ async def test_cuts_of_many_queues_are_durable_before_the_next_checkpoint(views:
     assert len(views.disk.calls["sync_all"]) == 1
     assert not views.parts.queues.has_unsynced_cuts
     assert views.checkpoint.logics_physical_offset == 400
+
+
+# -- the table of queue ends -----------------------------------------------------------------------
+
+
+def table_of(views: Views) -> dict[QueueKey, QueueEnd]:
+    """The table that fits the checkpoint on disk."""
+    return QueueEnds(Disk(), views.directory / "pocketmq").load(encode_checkpoint(views.checkpoint))
+
+
+async def thorough(views: Views, number: int) -> None:
+    """Make the pass of this number, from 1 on."""
+    views.flush.step((number - 1) * THOROUGH_MS)
+    await views.idle()
+    views.flush.step(number * THOROUGH_MS)
+    await views.idle()
+
+
+async def test_a_checkpoint_has_its_table_of_queue_ends(views: Views) -> None:
+    for number in (1, 2, 3):
+        views.dispatch(5)
+        await thorough(views, number)
+        found = table_of(views)
+        assert found == views.parts.queues.ends()
+        assert sum(end.end for end in found.values()) == 100 * number
+
+
+async def test_units_that_come_during_a_pass_are_not_in_its_table(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    with views.disk.held():
+        views.flush.step(THOROUGH_MS)
+        await until(lambda: bool(views.disk.synced))
+        views.dispatch(5)
+    await views.idle()
+    assert sum(end.end for end in table_of(views).values()) == 100
+
+
+async def test_queues_that_small_passes_flushed_are_in_the_table(views: Views) -> None:
+    views.flush.step(0)
+    views.dispatch(UNITS_OF_2_PAGES)
+    views.flush.step(SECOND_MS)
+    await views.idle()
+    assert not views.parts.queues.dirty
+    views.flush.step(THOROUGH_MS)
+    await views.idle()
+    assert table_of(views) == views.parts.queues.ends() != {}
+
+
+async def test_a_queue_that_was_removed_leaves_the_table(views: Views) -> None:
+    views.dispatch(5)
+    await thorough(views, 1)
+    views.parts.queues.take(set(views.parts.queues.queues))
+    views.point = views.point._replace(physical_offset=900)
+    views.parts.log.flushed = 1_000
+    await thorough(views, 2)
+    assert views.checkpoint.logics_physical_offset == 900
+    assert table_of(views) == {}
+
+
+async def test_nothing_is_written_down_before_the_log_is_durable(views: Views) -> None:
+    # A checkpoint ahead of the log would make units believed whose records a power cut took.
+    views.dispatch(5)
+    views.parts.log.flushed = 400
+    await thorough(views, 1)
+    assert views.checkpoint == CheckpointValues()
+    for now_ms in range(THOROUGH_MS, 2 * THOROUGH_MS, SECOND_MS):
+        views.flush.step(now_ms)
+        await views.idle()
+    assert views.checkpoint == CheckpointValues()
+    views.dispatch(5)
+    views.parts.log.flushed = 500
+    views.flush.step(2 * THOROUGH_MS)
+    await views.idle()
+    assert views.checkpoint.logics_physical_offset == 400
+    assert sum(end.end for end in table_of(views).values()) == 100
+
+
+def leave_behind(views: Views, count: int) -> int:
+    """Let a crash have left so many units behind the ends of queues that nobody looked behind."""
+    views.parts.ends.rows = end = views.parts.queues.ends()
+    if count:
+        views.dispatch(count)
+    for key, known in end.items():
+        queue = views.parts.queues.queues[key]
+        queue.files.close()
+        queue.files.files.clear()
+        assert queue.adopt(known)
+    views.parts.queues.dirty.clear()
+    return sum(known.end for known in end.values())
+
+
+async def test_the_first_pass_looks_behind_the_ends(views: Views) -> None:
+    views.dispatch(5)
+    leave_behind(views, 0)
+    await thorough(views, 1)
+    assert views.parts.queues.doubtful == []
+    assert views.checkpoint.logics_physical_offset == 400
+
+
+async def test_what_lies_there_is_gone_before_the_checkpoint(views: Views) -> None:
+    views.dispatch(5)
+    end = leave_behind(views, 5)
+    await thorough(views, 1)
+    assert views.checkpoint == CheckpointValues()
+    assert views.parts.queues.doubtful == []
+    assert views.parts.queues.has_unsynced_cuts
+    views.disk.synced.clear()
+    views.flush.step(THOROUGH_MS + SECOND_MS)
+    await views.idle()
+    assert len(views.disk.calls["sync_all"]) == 1
+    assert views.checkpoint.logics_physical_offset == 900
+    assert sum(known.end for known in table_of(views).values()) == end
+
+
+async def test_finishing_does_both(views: Views) -> None:
+    views.dispatch(5)
+    leave_behind(views, 5)
+    await views.flush.finish()
+    assert views.parts.queues.doubtful == []
+    assert views.checkpoint.logics_physical_offset == 900
+
+
+@pytest.mark.parametrize("left", [0, 5])
+async def test_a_queue_that_is_not_what_its_table_said_ends_the_store(
+    views: Views, left: int
+) -> None:
+    views.dispatch(5)
+    await thorough(views, 1)
+    assert table_of(views)
+    leave_behind(views, left)
+    for path in (views.directory / "consumequeue").rglob("0*"):
+        if path.is_file():
+            path.unlink()
+    views.point = views.point._replace(physical_offset=900)
+    await thorough(views, 2)
+    assert len(views.failures) == 1
+    assert table_of(views) == {}

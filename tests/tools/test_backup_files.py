@@ -43,6 +43,14 @@ def test_the_mark_of_a_running_store_is_told_by_the_manifest() -> None:
     assert turn_of("pocketmq/watermark", running=True, with_views=False) is Turn.NEVER
 
 
+@pytest.mark.parametrize("suffix", ["", ".bak"])
+def test_ends_of_queues_go_with_the_queues(suffix: str) -> None:
+    relative = f"pocketmq/queue_ends.json{suffix}"
+    assert turn_of(relative, running=False, with_views=True) is Turn.LATE
+    assert turn_of(relative, running=False, with_views=False) is Turn.NEVER
+    assert turn_of(relative, running=True, with_views=True) is Turn.NEVER
+
+
 def test_metadata_that_is_no_table() -> None:
     assert turn_of("config/timercheck", running=False, with_views=False) is Turn.EARLY
     assert turn_of("config/timercheck", running=True, with_views=False) is Turn.LEFT_OUT

@@ -24,7 +24,7 @@ Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recove
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -140,8 +140,8 @@ class Recovery:
     """Performs a plan on one store's structures; `steps` yields progress between bounded pieces."""
 
     __slots__ = (
-        "_directory", "_disk", "_index", "_levels", "_log", "_queues", "damage", "holes",
-        "last_record", "last_time", "numbers", "plan",
+        "_directory", "_disk", "_index", "_levels", "_log", "_queues", "damage", "disbelieve",
+        "holes", "last_record", "last_time", "numbers", "plan",
     )  # fmt: skip
 
     def __init__(
@@ -161,6 +161,8 @@ class Recovery:
         self._levels = levels
         self.numbers = RecoveryNumbers()
         self.plan = Plan("@no_log", LogDecision.KEEP)
+        self.disbelieve: Callable[[], None] = lambda: None
+        """Called before views are cut below what a crash would find believed."""
         self.damage: StoreDamaged | None = None
         """Why the store takes no messages; None where it does."""
         self.holes: list[Hole] = []
@@ -256,7 +258,10 @@ class Recovery:
         """Make the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._log, survey.end
         self._index.drop_doubtful(self._store_time, beliefs.sealed_time)
-        self._cut_views(min(below, end, survey.holes[0].begin if survey.holes else end))
+        upto = min(below, end, survey.holes[0].begin if survey.holes else end)
+        if beliefs.views_upto is not None and upto < below:
+            self.disbelieve()
+        self._cut_views(upto)
         if survey.holes:  # Views first: none may lead to what is no message any more.
             mend_holes(
                 log, self._disk, self._directory, survey.holes,

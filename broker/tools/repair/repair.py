@@ -18,6 +18,7 @@ from broker.log.quarantine import (
     new_quarantine,
     unfinished_repair,
 )
+from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, StoreGap, WrongFileSize
 from broker.model.offsets import OFFSET_MAX
@@ -125,6 +126,7 @@ class _Repair:
 
     def _begin(self) -> None:
         """Go on with a repair that was killed, or begin a report."""
+        QueueEnds(self._disk, self._directory / OWN_DIRECTORY).remove()
         found = unfinished_repair(self._disk, self._directory)
         if found is not None:
             self._quarantine, self._report = found
