@@ -8,7 +8,7 @@ topic or no queue, in a log that is not ours or is damaged, have none either.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -121,21 +121,26 @@ class ConsumeQueueTable:
         if root is not None and not is_written and not self._disk.exists(root):
             self._extension = NO_EXTENSION
         ends = self._usable(ends, believed_upto)
-        for topic in self._disk.names(self.directory):
-            directory = self.directory / topic
-            for name in self._disk.names(directory) if _is_topic(topic) else ():
-                queue_id = queue_id_from_name(name)
-                if queue_id is not None:
-                    queue = self._open(topic, queue_id, directory / str(queue_id))
-                    known = ends.get((topic, queue_id))
-                    if known is None or not queue.adopt(known):
-                        self._load_queue(queue, read_only, believed_upto, knows_size)
+        for topic, queue_id, directory in self._found():
+            queue = self._open(topic, queue_id, directory)
+            known = ends.get((topic, queue_id))
+            if known is None or not queue.adopt(known):
+                self._load_queue(queue, read_only, believed_upto, knows_size)
         for key in ends.keys() - self.queues.keys():
             self._open_new(*key)
         self.damaged |= {key for key in ends if not self.queues[key].files.files}
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
             if key not in self.damaged:
                 del self.queues[key]
+
+    def _found(self) -> Iterator[tuple[str, int, Path]]:
+        """Yield topic, queue id and directory of each queue there is on disk."""
+        for topic in self._disk.names(self.directory):
+            directory = self.directory / topic
+            for name in self._disk.names(directory) if _is_topic(topic) else ():
+                queue_id = queue_id_from_name(name)
+                if queue_id is not None:
+                    yield topic, queue_id, directory / str(queue_id)
 
     def _usable(
         self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int

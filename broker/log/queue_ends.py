@@ -10,9 +10,9 @@ Source: none; RocketMQ reads the last files of all queues.
 """
 
 import json
-import logging
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,8 +23,6 @@ from broker.model.errors import DiskFull, TableUnreadable
 from broker.model.offsets import QueueKey
 
 QUEUE_ENDS_FILE: Final = "queue_ends.json"
-
-logger = logging.getLogger(__name__)
 
 
 class QueueEnd(NamedTuple):
@@ -68,10 +66,8 @@ class QueueEnds:
         Errors   AllocationFailed, WriteFailed, FsyncFailed
         Cost     about 1 µs a queue and two syncs
         """
-        try:
+        with suppress(DiskFull):
             self._table.write(_encode(checkpoint, rows))
-        except DiskFull as full:
-            logger.warning("queue_ends.unwritten", extra={"path": full.path})
 
     def remove(self) -> None:
         """Let no start believe what queues were: somebody writes to their files."""

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile, let_go
@@ -33,11 +33,12 @@ from broker.store.structures import Structures
 NEVER: Final = -1
 AT_ONCE: Final = 0
 TURN_SECONDS: Final = 0.003
-"""Ends of queues are mended for this long before others get their turn."""
+"""Queues are looked at for this long before others get their turn."""
 BEHIND_MAX: Final = 128 * 1024 * 1024
 """Bytes of log behind the checkpoint with which it is not waited for the time: a start after a
 crash scans and dispatches them again, some 5 s a GiB."""
 
+Item = TypeVar("Item")
 QUEUES: Final = "consumequeue"
 VIEWS: Final = "views"
 
@@ -81,8 +82,8 @@ class ViewFlush:
         self._durability = durability
         self._fail = fail
         self._point = point
-        self._changed: set[QueueKey] = set()
-        """Queues that were flushed since they were noted in the table of ends."""
+        self._changed: dict[QueueKey, None] = {}
+        """Queues that small passes flushed since their ends were noted."""
         self._unsaved: Unsaved | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush-views")
         self._job: asyncio.Future[None] | None = None
@@ -118,17 +119,38 @@ class ViewFlush:
             queue = self._queues.queues.get(key)
             if queue is not None and queue.files.max_offset - queue.flushed >= least:
                 files += self._taken(key, queue)
+                self._changed[key] = None
         if files:
             self._run(*self._syncing(files), QUEUES)
 
     def _start_thorough(self) -> None:
+        """Take what is dirty, a few queues at a time, then flush it.
+
+        What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
+        """
         self._durability.request()
         point, physic_time = self._point(), self._durability.flushed_time
         files: list[MappedFile] = []
-        for key in [*self._queues.dirty]:
+
+        def take(key: QueueKey) -> None:
             queue = self._queues.queues.get(key)
-            files += self._taken(key, queue) if queue is not None else ()
-        self._unsaved = Unsaved(point, physic_time, self._ends_noted())
+            if queue is not None:
+                files.extend(self._taken(key, queue))
+                self._ends.rows[key] = queue.end()
+
+        def flush() -> None:
+            rows = self._ends.rows
+            for key in rows.keys() - self._queues.queues.keys():
+                del rows[key]
+            self._flush_all(files, Unsaved(point, physic_time, dict(rows)))
+
+        changed, self._changed = self._changed, {}
+        keys = [*self._queues.dirty, *(key for key in changed if key not in self._queues.dirty)]
+        self._in_turns(keys, take, flush)
+
+    def _flush_all(self, files: list[MappedFile], unsaved: "Unsaved") -> None:
+        """Sync all views; then write down how far they are, or mend ends first."""
+        self._unsaved = unsaved
         sync_files, held = self._syncing(files)
         index_files = [*self._index.files]
         held += [file.hold() for file in index_files]
@@ -143,48 +165,53 @@ class ViewFlush:
 
         def settle() -> None:
             left = set(unclean)
-            for mended, _ in doubtful:
-                mended.is_doubtful = mended.is_doubtful and mended in left
+            for queue, _ in doubtful:
+                queue.is_doubtful = queue.is_doubtful and queue in left
             if unclean:
                 self._unsaved = None
-                self._settle(unclean)
+                self._in_turns(unclean, self._settle, self._again_at_once)
             else:
                 self._save_when_flushed()
 
         self._run(sync_all, held, VIEWS, settle)
 
-    def _ends_noted(self) -> dict[QueueKey, QueueEnd]:
-        """Return where all queues end now, having looked at those that changed."""
-        rows, queues = self._ends.rows, self._queues.queues
-        for key in rows.keys() - queues.keys():
-            del rows[key]
-        for key in self._changed & queues.keys():
-            rows[key] = queues[key].end()
-        self._changed.clear()
-        return dict(rows)
+    def _settle(self, queue: ConsumeQueue) -> None:
+        try:
+            self._queues.settle([queue])
+        except (BrokerError, FileNotFoundError):
+            self._ends.remove()  # The next start is to read all queues.
+            raise
 
-    def _settle(self, unclean: list[ConsumeQueue]) -> None:
-        """Mend the ends of queues, a few at a time; then all is to be flushed once more."""
+    def _again_at_once(self) -> None:
+        self._thorough_at_ms = AT_ONCE
+
+    def _in_turns(
+        self, items: list[Item], work: Callable[[Item], None], then: Callable[[], None]
+    ) -> None:
+        """Work through items on the event loop, letting others have their turn; that is the job."""
         loop = asyncio.get_running_loop()
         self._job = job = loop.create_future()
 
-        def settle_some() -> None:
+        def turn() -> None:
             begun = perf_counter()
             try:
-                while unclean and perf_counter() - begun < TURN_SECONDS:
-                    self._queues.settle([unclean.pop()])
-            except (BrokerError, FileNotFoundError) as error:
-                unclean.clear()
-                self._ends.remove()  # The next start is to read all queues.
+                while items:
+                    work(items.pop())
+                    if perf_counter() - begun >= TURN_SECONDS:
+                        break
+            except (BrokerError, OSError) as error:
+                self._job = None
+                job.set_result(None)
                 self._fail(StoreFailed.by(error))
-            if unclean:
-                loop.call_soon(settle_some)
                 return
-            self._thorough_at_ms = AT_ONCE
+            if items:
+                loop.call_soon(turn)
+                return
             self._job = None
             job.set_result(None)
+            then()
 
-        settle_some()
+        turn()
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
         """Return (what a thread calls to sync files, those of them that are held meanwhile)."""
@@ -205,7 +232,6 @@ class ViewFlush:
         files = queue.dirty_files()
         queue.count_as_flushed()
         self._queues.dirty.discard(key)
-        self._changed.add(key)
         return files
 
     def _run(

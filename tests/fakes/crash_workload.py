@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from broker.model.message import PutAddress
 from broker.model.results import PutStatus
-from broker.store import dispatcher, expiry, running
+from broker.store import dispatcher, expiry, running, view_flush
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
@@ -49,7 +49,7 @@ GEOMETRIES: Final = tuple(
 GROUPS: Final = ("readers", "auditors")
 
 
-_TIMED: Final = (dispatcher, expiry, running)
+_TIMED: Final = (dispatcher, expiry, running, view_flush)
 
 
 class _Sorted(set[Any]):

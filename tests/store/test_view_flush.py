@@ -19,7 +19,7 @@ from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.structures import Structures
 from broker.store.view_flush import ViewFlush
 from tests.fakes.clock import FakeClock
-from tests.fakes.records import TIME_MS, Records
+from tests.fakes.records import TIME_MS, Records, entry
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import small_settings, until
 
@@ -294,6 +294,35 @@ async def test_units_that_come_during_a_pass_are_not_in_its_table(views: Views) 
         views.dispatch(5)
     await views.idle()
     assert sum(end.end for end in table_of(views).values()) == 100
+
+
+async def test_what_comes_between_two_turns_is_not_believed(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_flush, "TURN_SECONDS", 0)
+
+    def dispatch(row: int) -> None:
+        """Give each of three queues its message of this number."""
+        entries = [
+            entry(100 * (3 * row + number) + 100, queue_id=number, queue_offset=row)
+            for number in range(3)
+        ]
+        views.parts.queues.apply(entries)
+        views.point = DispatchPoint(entries[-1][0], TIME_MS)
+        views.parts.log.flushed = entries[-1][0] + 100
+
+    dispatch(0)
+    before = views.parts.queues.ends()
+    views.flush.step(0)
+    views.flush.step(THOROUGH_MS)
+    dispatch(1)
+    await views.idle()
+    assert views.checkpoint.logics_physical_offset == 300
+    found = table_of(views)
+    assert sorted(end.end for end in found.values()) == [20, 40, 40]
+    assert {k for k, end in found.items() if end.max_physical_offset <= 400} == {
+        k for k, end in found.items() if end == before[k]
+    }
 
 
 async def test_queues_that_small_passes_flushed_are_in_the_table(views: Views) -> None:
