@@ -61,6 +61,16 @@ class Views:
         self.durability.flushed_time = entries[-1][3]
         self.parts.log.flushed = entries[-1][0] + entries[-1][1]
 
+    async def dispatch_before_and_in_pass(self) -> None:
+        """Dispatch 5 records, and 5 more while the first thorough pass is on its way."""
+        self.dispatch(5)
+        self.flush.step(0)
+        with self.disk.held():
+            self.flush.step(THOROUGH_MS)
+            await until(lambda: bool(self.disk.synced))
+            self.dispatch(5)
+        await self.idle()
+
     async def idle(self) -> None:
         await until(lambda: self.flush._job is None)
 
@@ -122,13 +132,7 @@ async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -
 
 
 async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) -> None:
-    views.dispatch(5)
-    views.flush.step(0)
-    with views.disk.held():
-        views.flush.step(THOROUGH_MS)
-        await until(lambda: bool(views.disk.synced))
-        views.dispatch(5)
-    await views.idle()
+    await views.dispatch_before_and_in_pass()
     assert views.checkpoint.logics_physical_offset == 400
     views.flush.step(2 * THOROUGH_MS)
     await views.idle()
@@ -286,13 +290,7 @@ async def test_a_checkpoint_has_its_table_of_queue_ends(views: Views) -> None:
 
 
 async def test_units_that_come_during_a_pass_are_not_in_its_table(views: Views) -> None:
-    views.dispatch(5)
-    views.flush.step(0)
-    with views.disk.held():
-        views.flush.step(THOROUGH_MS)
-        await until(lambda: bool(views.disk.synced))
-        views.dispatch(5)
-    await views.idle()
+    await views.dispatch_before_and_in_pass()
     assert sum(end.end for end in table_of(views).values()) == 100
 
 
