@@ -168,6 +168,13 @@ class ConsumeQueue(QueueBounds):
             file.write(file.wrote, units)
             file.wrote = end
             return
+        try:
+            self._append_by_file(units)
+        except BaseException:  # A part of them may be in the files: that is the end now.
+            self.max_physical_offset = self._last_end()
+            raise
+
+    def _append_by_file(self, units: bytes) -> None:
         begin = 0
         while begin < len(units):
             file = self.files.files[-1]
@@ -184,7 +191,6 @@ class ConsumeQueue(QueueBounds):
     def _roll(self, full: MappedFile) -> MappedFile:
         if self.is_doubtful:  # A crash may have left a file of the same name.
             self.files.remove_behind()
-            self.is_doubtful = False
         file = self.files.make_file(full.base + full.size)
         try:
             file.allocate(UNIT_SIZE)

@@ -308,7 +308,6 @@ class ConsumeQueueTable:
         gone: list[MappedFile] = []
         for key in sorted(keys & self.queues.keys()):
             self.dirty.discard(key)
-            self.settle([self.queues[key]])
             gone += self.queues.pop(key).remove()
         return gone
 

@@ -93,7 +93,7 @@ class QueueBounds(QueueUnits):
         self.max_physical_offset = known.max_physical_offset
         self.min_offset, self._min_place = known.min_offset, known.min_place
         self._min_asked = 0 if known.min_place else _NOT_ASKED
-        self.flushed = known.end
+        self.flushed = self._cold_below = known.end
         self.is_doubtful = True
         return True
 

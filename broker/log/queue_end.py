@@ -86,7 +86,10 @@ def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
     bases = [offset_from_file_name(name) for name in disk.names(directory)]
     if file.base not in bases or any(base is not None and base > file.base for base in bases):
         return False
-    descriptor = disk.open_read_only(file.path)
+    try:
+        descriptor = disk.open_read_only(file.path)
+    except FileNotFoundError:
+        return False
     try:
         end = disk.data_end(descriptor)
         position = file.wrote

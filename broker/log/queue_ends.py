@@ -12,14 +12,13 @@ Source: none; RocketMQ reads the last files of all queues.
 import json
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import BACKUP_SUFFIX
-from broker.model.errors import DiskFull, TableUnreadable
+from broker.model.errors import DiskFull, ReadFailed, TableUnreadable
 from broker.model.offsets import QueueKey
 
 QUEUE_ENDS_FILE: Final = "queue_ends.json"
@@ -56,18 +55,20 @@ class QueueEnds:
         """Return the table that was written for this checkpoint, nothing where there is none."""
         try:
             return self._table.read(lambda content: _decode(content, checkpoint)) or {}
-        except TableUnreadable:
+        except (ReadFailed, TableUnreadable):
             return {}
 
     def save(self, checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> None:
         """Write the table for a checkpoint that is about to be saved; blocks.
 
-        Effects  none on a full disk: the next crash finds no table
+        Effects  on a full disk there is none afterwards: the next start reads all queues
         Errors   AllocationFailed, WriteFailed, FsyncFailed
         Cost     about 1 µs a queue and two syncs
         """
-        with suppress(DiskFull):
+        try:
             self._table.write(_encode(checkpoint, rows))
+        except DiskFull:  # One that is left might be of these bytes, and of other queues.
+            self.remove()
 
     def remove(self) -> None:
         """Let no start believe what queues were: somebody writes to their files."""

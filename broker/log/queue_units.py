@@ -31,10 +31,12 @@ _NOTHING: Final = (-1, 0, 0, 0)
 class QueueUnits:
     """The units of a row of files."""
 
-    __slots__ = ("_found", "_front", "files")
+    __slots__ = ("_cold_below", "_found", "_front", "files")
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
+        self._cold_below = 0
+        """Byte below which nobody has read or written since the start."""
         self._front = 0
         """Units below this one are pre-blank, as far as known; where searches begin."""
         self._found = _NOTHING
@@ -54,7 +56,8 @@ class QueueUnits:
 
         Errors   ColdRead: the units are not in memory
         """
-        is_hot = queue_offset * UNIT_SIZE >= self.files.max_offset - HOT_SIZE
+        hot_from = max(self.files.max_offset - HOT_SIZE, self._cold_below)
+        is_hot = queue_offset * UNIT_SIZE >= hot_from
         read = MappedFile.read if is_hot else MappedFile.read_resident
         return self._joined(queue_offset, count, read)
 

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
-from broker.format.names import queue_directory
+from broker.format.names import offset_from_file_name, queue_directory
 from broker.format.record import (
     BLANK_SIZE,
     HEADS,
@@ -140,17 +140,25 @@ class Expiry:
         queues = self._parts.queues
         keys = {key for key in queues.queues if key[0] == topic}
         directories = [queue_directory(queues.directory, *key) for key in sorted(keys)]
+        ends = [q.files.files[-1] for q in queues.doubtful if q.topic == topic]
         files = queues.take(keys)
         for file in files:
             file.close()
         paths = [file.path for file in files]
-        await self._in_thread(self._forget_queues, paths, directories)
+        await self._in_thread(self._forget_queues, paths, directories, ends)
 
-    def _forget_queues(self, paths: list[Path], directories: list[Path]) -> None:
+    def _forget_queues(
+        self, paths: list[Path], directories: list[Path], ends: list[MappedFile]
+    ) -> None:
         """Remove files, directories, and those above that are empty then; blocks.
 
+        ends     last files of queues behind which a crash may have left others
         Effects  strange files keep their directories
         """
+        for last in ends:
+            names = self._disk.names(last.path.parent)
+            behind = [n for n in names if (offset_from_file_name(n) or 0) > last.base]
+            paths += [last.path.with_name(name) for name in behind]
         self._forget(paths)
         for directory in [*directories, *sorted({path.parent for path in directories})]:
             with suppress(OSError, StoreFailed):

@@ -237,17 +237,17 @@ class Structures:
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
         if lacking and self.was_aborted:
-            self._disbelieve()
+            self._disbelieve(0)
         self.queues.remove(lacking)
         if index_lacks:
             logger.warning("index.incomplete", extra={"files": len(self.index.files)})
             self.index.remove_all()
         return bool(lacking)
 
-    def _disbelieve(self) -> None:
-        """Let a crash find no view believed: units are removed, and not yet built again."""
+    def _disbelieve(self, physical_offset: int) -> None:
+        """Let a crash believe no unit from an offset on: they go, and are not built again yet."""
         checkpoint_bytes = encode_checkpoint(self.checkpoint.values)
-        values = self.checkpoint.values._replace(logics_physical_offset=0)
+        values = self.checkpoint.values._replace(logics_physical_offset=physical_offset)
         if self.mark.valid_upto(checkpoint_bytes) is not None:
             self.mark.write(self.mark.flushed_upto, encode_checkpoint(values))
             self.mark.sync()

@@ -128,6 +128,7 @@ class ViewFlush:
 
         What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
         """
+        self._unsaved = None
         self._durability.request()
         point, physic_time = self._point(), self._durability.flushed_time
         files: list[MappedFile] = []
@@ -150,11 +151,12 @@ class ViewFlush:
 
     def _flush_all(self, files: list[MappedFile], unsaved: "Unsaved") -> None:
         """Sync all views; then write down how far they are, or mend ends first."""
-        self._unsaved = unsaved
+        doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
+        if doubtful:  # Units may have come over what was left there: it counts as gone.
+            self._queues.has_unsynced_cuts = True
         sync_files, held = self._syncing(files)
         index_files = [*self._index.files]
         held += [file.hold() for file in index_files]
-        doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
         unclean: list[ConsumeQueue] = []
 
         def sync_all() -> None:
@@ -168,9 +170,9 @@ class ViewFlush:
             for queue, _ in doubtful:
                 queue.is_doubtful = queue.is_doubtful and queue in left
             if unclean:
-                self._unsaved = None
                 self._in_turns(unclean, self._settle, self._again_at_once)
             else:
+                self._unsaved = unsaved
                 self._save_when_flushed()
 
         self._run(sync_all, held, VIEWS, settle)
@@ -199,17 +201,15 @@ class ViewFlush:
                     work(items.pop())
                     if perf_counter() - begun >= TURN_SECONDS:
                         break
-            except (BrokerError, OSError) as error:
+                if items:
+                    loop.call_soon(turn)
+                    return
                 self._job = None
-                job.set_result(None)
+                then()
+            except Exception as error:  # noqa: BLE001 - whatever it is ends the store
+                self._job = None if self._job is job else self._job
                 self._fail(StoreFailed.by(error))
-                return
-            if items:
-                loop.call_soon(turn)
-                return
-            self._job = None
             job.set_result(None)
-            then()
 
         turn()
 

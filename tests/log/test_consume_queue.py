@@ -271,6 +271,7 @@ def test_a_full_disk_is_retried_without_loss_or_repeat(
     queue.disk.fail(call, full_disk(), skip=skip)
     with pytest.raises(DiskFull):
         put_batches(queue.queue, [entries[:2], entries[2:]])
+    assert queue.queue.max_physical_offset == queue.queue._last_end()
     put_batches(queue.queue, [entries[:2], entries[2:]])
     queue.close()
     whole = written(tmp_path / "whole", lambda queue: queue.put_all(entries))

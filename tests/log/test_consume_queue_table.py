@@ -567,14 +567,6 @@ def test_a_flush_takes_away_what_a_crash_left(begun: Begun, is_left: bool) -> No
     assert begun.queues.reopen() == {("T", n): [100 * n, 100 * n + 300] for n in range(3)}
 
 
-def test_a_queue_taken_out_leaves_no_file(begun: Begun) -> None:
-    begun.queues.apply(*(entry(1_000 + 100 * n, queue_offset=2 + n) for n in range(5)))
-    table = begun.anew()
-    for file in table.take({("T", 0)}):
-        file.remove()
-    assert [*(begun.queues.directory / "T" / "0").iterdir()] == []
-
-
 def test_a_cut_that_met_leftovers_is_synced_before_the_next_checkpoint(begun: Begun) -> None:
     table = begun.anew()
     table.truncate(10_000, store_time)

@@ -8,6 +8,7 @@ import pytest
 from broker.format.consume_unit import UNIT_SIZE
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_ends import QueueEnd
+from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import entry
@@ -176,3 +177,13 @@ def test_a_last_unit_that_leads_elsewhere_is_told(adopted: Adopted) -> None:
     with pytest.raises(Corruption, match=r"/0/\d{20} is damaged at byte \d+"):
         adopted.queue.settle()
     assert adopted.queue.is_doubtful
+
+
+def test_what_nobody_has_read_is_read_without_waiting(adopted: Adopted) -> None:
+    count = adopted.queue.max_offset
+    assert adopted.again()
+    adopted.put(1)
+    adopted.disk.drop_resident()
+    with pytest.raises(ColdRead):
+        adopted.queue.resident_units(count - 1, 1)
+    assert adopted.queue.resident_units(count, 1)

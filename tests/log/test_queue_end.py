@@ -195,6 +195,15 @@ def test_the_file_itself_is_gone(file: MappedFile) -> None:
     assert not is_clean_behind(QuickDisk(), file)
 
 
+def test_it_goes_while_it_is_looked_at(file: MappedFile) -> None:
+    class Late(QuickDisk):
+        def open_read_only(self, path: Path) -> int:
+            path.unlink()
+            return super().open_read_only(path)
+
+    assert not is_clean_behind(Late(), file)
+
+
 def test_units_that_come_meanwhile_are_not_what_lay_there(file: MappedFile) -> None:
     class Busy(QuickDisk):
         def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
-from broker.model.errors import DiskFull
+from broker.model.errors import DiskFull, ReadFailed
 from broker.model.offsets import QueueKey
 from tests.fakes.quick_disk import QuickDisk
 
@@ -71,12 +71,20 @@ def test_a_table_cut_short_is_none(ends: QueueEnds, tmp_path: Path) -> None:
         assert ends.load(FIRST) == {}
 
 
-def test_on_a_full_disk_none_is_written(ends: QueueEnds) -> None:
+def test_on_a_full_disk_there_is_none(ends: QueueEnds) -> None:
     ends.save(FIRST, ONE)
     with patch.object(TableFile, "write", side_effect=DiskFull(path="here")):
-        ends.save(SECOND, OTHER)
-    assert ends.load(SECOND) == {}
-    assert ends.load(FIRST) == ONE
+        ends.save(FIRST, OTHER)
+    assert ends.load(FIRST) == {}
+
+
+def test_one_that_cannot_be_read_is_none(ends: QueueEnds, tmp_path: Path) -> None:
+    ends.save(FIRST, ONE)
+    (tmp_path / QUEUE_ENDS_FILE).unlink()
+    (tmp_path / QUEUE_ENDS_FILE).mkdir()
+    with pytest.raises(ReadFailed):
+        QuickDisk().read_file(tmp_path / QUEUE_ENDS_FILE)
+    assert ends.load(FIRST) == {}
 
 
 def test_removed_no_start_finds_one(ends: QueueEnds, tmp_path: Path) -> None:

@@ -100,3 +100,15 @@ async def test_killed_before_its_files_are_gone_a_removal_is_finished_by_the_nex
         assert await store.pulled("orders") == ["e"]
     sizes = sizes_of(Disk(), image, [], with_index=True)
     assert verify(Disk(), image, sizes, VerifyOptions(now_ms=store.clock.wall_ms())).counts == {}
+
+
+async def test_what_a_crash_left_behind_their_ends_goes_with_them(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "a")
+        await store.settled()
+        queue = store.store.structures.queues.queues["orders", 0]
+        queue.is_doubtful = True
+        last = queue.files.files[-1]
+        last.path.with_name(f"{last.base + last.size:020d}").write_bytes(bytes(last.size))
+        await store.store.remove_topic("orders")
+    assert [*(tmp_path / "s" / "consumequeue").iterdir()] == []

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -383,6 +384,30 @@ async def test_the_first_pass_looks_behind_the_ends(views: Views) -> None:
     await thorough(views, 1)
     assert views.parts.queues.doubtful == []
     assert views.checkpoint.logics_physical_offset == 400
+    assert len(views.disk.calls["sync_all"]) == 1
+
+
+async def test_units_over_what_was_left_are_synced_before_it_counts_as_gone(views: Views) -> None:
+    # The look finds them in memory; on disk there may still be what a crash left.
+    views.dispatch(5)
+    leave_behind(views, 5)
+    views.parts.queues.dirty.clear()
+    views.flush.step(0)
+    with patch.object(view_flush, "is_clean_behind", return_value=True):
+        views.flush.step(THOROUGH_MS)
+        await views.idle()
+    assert len(views.disk.calls["sync_all"]) == 1
+    assert views.checkpoint.logics_physical_offset == 900
+
+
+async def test_any_error_between_turns_ends_the_store(views: Views) -> None:
+    views.dispatch(5)
+    views.flush.step(0)
+    with patch.object(ViewFlush, "_syncing", side_effect=KeyError("what")):
+        views.flush.step(THOROUGH_MS)
+    await views.flush.close()
+    assert [str(failure) for failure in views.failures] == ["the store has stopped: 'what'"]
+    assert views.checkpoint == CheckpointValues()
 
 
 async def test_what_lies_there_is_gone_before_the_checkpoint(views: Views) -> None:
@@ -395,7 +420,7 @@ async def test_what_lies_there_is_gone_before_the_checkpoint(views: Views) -> No
     views.disk.synced.clear()
     views.flush.step(THOROUGH_MS + SECOND_MS)
     await views.idle()
-    assert len(views.disk.calls["sync_all"]) == 1
+    assert len(views.disk.calls["sync_all"]) == 2
     assert views.checkpoint.logics_physical_offset == 900
     assert sum(known.end for known in table_of(views).values()) == end
 

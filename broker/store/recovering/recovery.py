@@ -161,8 +161,8 @@ class Recovery:
         self._levels = levels
         self.numbers = RecoveryNumbers()
         self.plan = Plan("@no_log", LogDecision.KEEP)
-        self.disbelieve: Callable[[], None] = lambda: None
-        """Called before views are cut below what a crash would find believed."""
+        self.disbelieve: Callable[[int], None] = lambda physical_offset: None
+        """Called before views are cut below what a crash would find believed, with where."""
         self.damage: StoreDamaged | None = None
         """Why the store takes no messages; None where it does."""
         self.holes: list[Hole] = []
@@ -260,7 +260,7 @@ class Recovery:
         self._index.drop_doubtful(self._store_time, beliefs.sealed_time)
         upto = min(below, end, survey.holes[0].begin if survey.holes else end)
         if beliefs.views_upto is not None and upto < below:
-            self.disbelieve()
+            self.disbelieve(upto)
         self._cut_views(upto)
         if survey.holes:  # Views first: none may lead to what is no message any more.
             mend_holes(
