@@ -1,5 +1,6 @@
 """`pocketmq serve`: a broker in the foreground."""
 
+import gc
 import json
 import os
 import sys
@@ -49,14 +50,20 @@ def serve(
     pocketmq/quarantine/ and goes on without them.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
-    from broker.app import run_broker
-    from broker.config.load import load
-
     flags = {"store.directory": directory, "rpc.listen": listen, "http.listen": http}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    assignments = (*assignments, *given)
-    config = load(file=file, environment=os.environ, assignments=assignments, preset=preset)
-    sys.exit(run_broker(config, announce, accept_damage=accept_damage))
+    gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
+    try:
+        from broker.app import run_broker
+        from broker.config.load import load
+
+        config = load(
+            file=file, environment=os.environ, assignments=(*assignments, *given), preset=preset
+        )
+        code = run_broker(config, announce, accept_damage=accept_damage)
+    finally:
+        gc.enable()
+    sys.exit(code)
 
 
 def announce(addresses: Mapping[str, object]) -> None:

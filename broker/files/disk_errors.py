@@ -36,7 +36,7 @@ class _AtPath:
 
     __slots__ = ("_path",)
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self._path = path
 
     def __enter__(self) -> None:

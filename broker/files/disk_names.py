@@ -76,7 +76,7 @@ class DiskNames:
             return os.stat(path).st_mode
         return None
 
-    def file_size(self, path: Path) -> int:
+    def file_size(self, path: Path | str) -> int:
         """Return the length in bytes."""
         with Reading(path):
             return os.stat(path).st_size

@@ -49,15 +49,15 @@ class MappedFile:
     """A file of a row; `base` is the offset of its first byte in that row."""
 
     __slots__ = (
-        "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_populated",
-        "allocated", "base", "descriptor", "path", "size", "staged", "staged_end",
+        "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_place", "_populated",
+        "allocated", "base", "descriptor", "size", "staged", "staged_end",
         "unsynced_names", "view", "was_used", "wrote",
     )  # fmt: skip
 
     def __init__(
         self,
         disk: Disk,
-        path: Path,
+        path: Path | str,
         base: int,
         size: int,
         keeper: Keeper | None = None,
@@ -73,7 +73,7 @@ class MappedFile:
         self._is_leaving = False
         self.was_used = True
         """Set by whoever uses the file, cleared by the keeper that looks for one to close."""
-        self.path = path
+        self._place = path
         self.base = base
         self.size = size
         self.wrote = 0
@@ -86,6 +86,11 @@ class MappedFile:
         """Byte behind the last one that was written to `staged`."""
         self.unsynced_names: list[Path] = []
         """Directories that hold names made for this file; `sync` makes them durable too."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies. A path is dear to make: ten thousand files have theirs when asked."""
+        return Path(self._place)
 
     @property
     def is_open(self) -> bool:

@@ -24,14 +24,14 @@ class MappedFileQueue:
     """The files of one directory, oldest first."""
 
     __slots__ = (
-        "_disk", "_is_mapped", "_is_view", "_keeper", "directory", "file_size", "files",
-        "key_names", "read_only",
+        "_disk", "_is_mapped", "_is_view", "_keeper", "_place", "file_size", "files", "key_names",
+        "read_only",
     )  # fmt: skip
 
     def __init__(
         self,
         disk: Disk,
-        directory: Path,
+        directory: Path | str,
         file_size: int,
         key_names: str,
         keeper: Keeper | None = None,
@@ -43,12 +43,17 @@ class MappedFileQueue:
         self._is_view = is_view
         self._is_mapped = is_mapped
         self._keeper = keeper
-        self.directory = directory
+        self._place = directory
         self.file_size = file_size
         self.key_names = key_names
         """The settings that decide the file size, for error messages."""
         self.read_only = False
         self.files: list[MappedFile] = []
+
+    @property
+    def directory(self) -> Path:
+        """Where the files lie."""
+        return Path(self._place)
 
     @property
     def min_offset(self) -> int:
@@ -66,9 +71,10 @@ class MappedFileQueue:
         Errors   NotAStore (a foreign file), WrongFileSize, StoreGap
         """
         self.read_only = read_only
-        names = self._disk.names(self.directory)
+        directory = self.directory
+        names = self._disk.names(directory)
         for name in names:
-            path = self.directory / name
+            path = directory / name
             base = offset_from_file_name(name)
             if base is None and self._disk.is_directory(path):
                 continue
@@ -113,17 +119,18 @@ class MappedFileQueue:
         names = [offset_file_name(base) for base in bases]
         if len(names) != 1 and self._disk.names(self.directory)[: len(names)] != names:
             return False
-        files = [self._file(self.directory / n, b) for n, b in zip(names, bases, strict=True)]
+        places = [f"{self._place}/{name}" for name in names]
+        if not places or not self._has_length(places[-1]):
+            return False
+        files = [self._file(place, base) for place, base in zip(places, bases, strict=True)]
         for file in files:
             file.wrote = min(end - file.base, self.file_size)
-        if not files or not self._has_length(files[-1].path):
-            return False
         self.files = files
         return True
 
-    def _has_length(self, path: Path) -> bool:
+    def _has_length(self, place: str) -> bool:
         try:
-            return self._disk.file_size(path) == self.file_size
+            return self._disk.file_size(place) == self.file_size
         except (FileNotFoundError, NotADirectoryError):
             return False
 
@@ -155,7 +162,7 @@ class MappedFileQueue:
         self.files.append(file)
         return file
 
-    def _file(self, path: Path, base: int) -> MappedFile:
+    def _file(self, path: Path | str, base: int) -> MappedFile:
         return MappedFile(
             self._disk, path, base, self.file_size, self._keeper, is_mapped=self._is_mapped
         )

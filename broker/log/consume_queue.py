@@ -45,7 +45,7 @@ class ConsumeQueue(QueueBounds):
     def __init__(
         self,
         disk: Disk,
-        directory: Path,
+        directory: Path | str,
         file_size_bytes: int,
         *,
         topic: str,

@@ -133,14 +133,14 @@ class ConsumeQueueTable:
             if key not in self.damaged:
                 del self.queues[key]
 
-    def _found(self) -> Iterator[tuple[str, int, Path]]:
+    def _found(self) -> Iterator[tuple[str, int, str]]:
         """Yield topic, queue id and directory of each queue there is on disk."""
         for topic in self._disk.names(self.directory):
             directory = self.directory / topic
             for name in self._disk.names(directory) if _is_topic(topic) else ():
                 queue_id = queue_id_from_name(name)
                 if queue_id is not None:
-                    yield topic, queue_id, directory / str(queue_id)
+                    yield topic, queue_id, f"{directory}/{queue_id}"
 
     def _usable(
         self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int
@@ -168,7 +168,7 @@ class ConsumeQueueTable:
     def _open_new(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self._open(topic, queue_id, queue_directory(self.directory, topic, queue_id))
 
-    def _open(self, topic: str, queue_id: int, directory: Path) -> ConsumeQueue:
+    def _open(self, topic: str, queue_id: int, directory: Path | str) -> ConsumeQueue:
         queue = ConsumeQueue(
             self._disk,
             directory,

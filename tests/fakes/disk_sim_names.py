@@ -164,7 +164,8 @@ class SimNames(Disk):
             self._begin("stat", path)
         return self.image.find(path) is not None
 
-    def file_size(self, path: Path) -> int:
+    def file_size(self, path: Path | str) -> int:
+        path = Path(path)
         with Reading(path):
             self._begin("stat", path)
             return self._file(path).size
