@@ -314,7 +314,9 @@ class IndexFile:
         return ENTRY.unpack_from(self._file.view, self._position(number))
 
     def last_record_count(self) -> int:
-        """Return how many of the newest entries are of one record."""
+        """Return how many of the newest entries are of one record, 0 where the count cannot be."""
+        if self.header.index_count > self.geometry.entry_count_max:
+            return 0
         place, number = self.header.end_physical_offset, self.entry_count
         while number and self.entry(number)[1] == place:
             number -= 1

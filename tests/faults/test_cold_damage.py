@@ -103,10 +103,10 @@ def judged(stock: Stock, seen: Seen, begin: int, end: int) -> None:
 
 
 def cases(stock: Stock, seed: int) -> Iterator[tuple[Image, str, int, int]]:
-    """Yield damaged images for as long as the row's time lasts, every way in turn."""
+    """Yield damaged images for as long as the row's time lasts, a third of them at least."""
     begun = time.process_time()
     number = 0
-    while time.process_time() - begun < SECONDS / 3:
+    while number < CASES_MIN / 3 or time.process_time() - begun < SECONDS / 3:
         chance = random.Random(seed + number)
         image, way = stock.image(), WAYS[number % len(WAYS)]
         begin, end = damage(stock, image, way, chance)

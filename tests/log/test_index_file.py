@@ -380,6 +380,8 @@ def test_the_entries_of_the_last_record_are_counted(tmp_path: Path) -> None:
         counts.append(index.file.last_record_count())
         index.put(Row(1, place, TIME_MS))
     assert [*counts, index.file.last_record_count()] == [0, 1, 1, 2, 1, 2, 3]
+    index.file.header = index.file.header._replace(index_count=1 << 27)
+    assert index.file.last_record_count() == 0
     index.file.close()
 
 

@@ -13,6 +13,9 @@ from broker.rpc.send_request import FIELDS_MAX, parse_send_request
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
 from broker.services.send import MESSAGES_MAX
 
+CPU_MAX_S = 1.0
+"""Some ten times what it takes: these machines are at times three times slower."""
+
 
 def request(count: int, **fields: object) -> bytes:
     message = pb.Message(topic="orders", body=bytes(1_000), **fields)  # type: ignore[arg-type]
@@ -45,7 +48,7 @@ def test_messages_of_too_many_fields_are_not_parsed(piece: bytes) -> None:
     begun = thread_time()
     with pytest.raises(MalformedRequest, match=f"more than {FIELDS_MAX} fields"):
         parse_send_request(raw)
-    assert thread_time() - begun < 0.2
+    assert thread_time() - begun < CPU_MAX_S
 
 
 @given(st.binary(max_size=64), st.integers(1, 4))
