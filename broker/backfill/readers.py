@@ -23,7 +23,7 @@ from broker.backfill.session import spark_mapper, worker_count
 from broker.backfill.source import FAIL, ON_DAMAGE, EntrySource, MessageSource, UnitSource
 from broker.format.index_layout import IndexGeometry
 from broker.format.message_columns import columns_of
-from broker.format.names import COMMIT_LOG_DIRECTORY, offset_from_file_name
+from broker.format.names import COMMIT_LOG_DIRECTORY, files_from
 from broker.rebuild.log_files import LogFile, find_log_files
 from broker.rebuild.plan import plan_ranges
 
@@ -107,7 +107,7 @@ def _log_files(store: Path) -> list[LogFile]:
     store = store.resolve()
     directory = store / COMMIT_LOG_DIRECTORY
     names = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
-    numbered = [name for name in names if offset_from_file_name(name) is not None]
+    numbered = files_from(names, 0)
     return find_log_files(store, (directory / numbered[0]).stat().st_size if numbered else 0)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
-from broker.format.names import offset_file_name, offset_from_file_name
+from broker.format.names import files_from, offset_file_name, offset_from_file_name
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 
 
@@ -83,16 +83,20 @@ class MappedFileQueue:
             size = self._disk.file_size(path)
             if size == 0 and (self._is_view or name == names[-1]):
                 if not self.read_only:  # It has no length yet: nothing from here on was durable.
-                    self._unlink(names, base)
+                    self.unlink_from(base)
                 return
             self._add_found(path, base, size)
 
-    def _unlink(self, names: list[str], lowest: int) -> bool:
-        """Remove the files that begin at a position or behind it; returns whether some did."""
-        bases = {name: offset_from_file_name(name) for name in names}
-        gone = [name for name, base in bases.items() if base is not None and base >= lowest]
+    def unlink_from(self, position: int) -> bool:
+        """Remove the directory's files that begin at a position or behind it.
+
+        Shape    none of them is in this row, or is any more
+        Returns  whether there were any
+        """
+        directory = self.directory
+        gone = files_from(self._disk.names(directory), position)
         for name in gone:
-            self._disk.unlink(self.directory / name)
+            self._disk.unlink(directory / name)
         return bool(gone)
 
     def _add_found(self, path: Path, base: int, size: int) -> None:
@@ -133,10 +137,6 @@ class MappedFileQueue:
             return self._disk.file_size(place) == self.file_size
         except (FileNotFoundError, NotADirectoryError):
             return False
-
-    def remove_behind(self) -> bool:
-        """Remove the files behind the last one, unknown to this row; returns whether some were."""
-        return self._unlink(self._disk.names(self.directory), self.files[-1].base + 1)
 
     def file_at(self, position: int) -> MappedFile | None:
         """Return the mapped file that holds a byte of the row, None outside of it."""

@@ -12,6 +12,7 @@ Source: UtilAll.offset2FileName, StorePathConfigHelper, IndexService.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final
@@ -54,6 +55,12 @@ def offset_file_name(offset_bytes: int) -> str:
 def offset_from_file_name(name: str) -> int | None:
     """Return the offset a name stands for, None when it is no such name."""
     return int(name) if _OFFSET_NAME.fullmatch(name) else None
+
+
+def files_from(names: Iterable[str], offset_bytes: int) -> list[str]:
+    """Return which names are of files that begin at an offset or behind it."""
+    bases = [(name, offset_from_file_name(name)) for name in names]
+    return [name for name, base in bases if base is not None and base >= offset_bytes]
 
 
 def queue_directory(root: Path, topic: str, queue_id: int) -> Path:

@@ -190,7 +190,7 @@ class ConsumeQueue(QueueBounds):
 
     def _roll(self, full: MappedFile) -> MappedFile:
         if self.is_doubtful:  # A crash may have left a file of the same name.
-            self.files.remove_behind()
+            self.files.unlink_from(full.base + 1)
         file = self.files.make_file(full.base + full.size)
         try:
             file.allocate(UNIT_SIZE)

@@ -20,7 +20,7 @@ from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size
-from broker.format.names import offset_from_file_name, queue_directory, queue_id_from_name
+from broker.format.names import queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_ends import QueueEnd
 from broker.log.queue_extension import QueueExtension
@@ -284,9 +284,9 @@ class ConsumeQueueTable:
             self.dirty.discard(key)
             for file in queue.remove():
                 file.remove()
-            self._unlink_files(queue.files.directory)
+            queue.files.unlink_from(0)  # Files behind a gap were never loaded.
             if queue.extension is not None:
-                self._unlink_files(queue.extension.files.directory)
+                queue.extension.files.unlink_from(0)
 
     def finish_removals(self) -> None:
         """Remove queues of nothing but messages that a removed topic had: a crash came between."""
@@ -296,12 +296,6 @@ class ConsumeQueueTable:
     def _is_below(self, key: QueueKey, queue_offset: int) -> bool:
         queue = self.queues.get(key)
         return queue is not None and queue.max_offset <= queue_offset
-
-    def _unlink_files(self, directory: Path) -> None:
-        """Remove what is left of a queue: files behind a gap were never loaded."""
-        for name in self._disk.names(directory):
-            if offset_from_file_name(name) is not None:
-                self._disk.unlink(directory / name)
 
     def take(self, keys: set[QueueKey]) -> list[MappedFile]:
         """Take queues out of the table; returns their files, to be removed."""

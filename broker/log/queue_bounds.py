@@ -112,7 +112,7 @@ class QueueBounds(QueueUnits):
                 why="its last unit leads elsewhere than when the checkpoint was written",
             )
         self.is_doubtful = False
-        has_files = self.files.remove_behind()
+        has_files = self.files.unlink_from(last.base + 1)
         return last.zero_from(last.wrote) or has_files
 
     def _cut_extension(self) -> None:

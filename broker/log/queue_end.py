@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
-from broker.format.names import offset_from_file_name
+from broker.format.names import files_from
 
 FILES_READ: Final = 3
 """Files that are read unit by unit where nothing is believed."""
@@ -82,12 +82,11 @@ def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
     something that lay there, never the other way round. False too where the file is not there.
     Blocks   some 40 µs
     """
-    directory = file.path.parent
-    bases = [offset_from_file_name(name) for name in disk.names(directory)]
-    if file.base not in bases or any(base is not None and base > file.base for base in bases):
+    path = file.path
+    if files_from(disk.names(path.parent), file.base) != [path.name]:
         return False
     try:
-        descriptor = disk.open_read_only(file.path)
+        descriptor = disk.open_read_only(path)
     except FileNotFoundError:
         return False
     try:

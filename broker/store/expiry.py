@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
-from broker.format.names import offset_from_file_name, queue_directory
+from broker.format.names import files_from, queue_directory
 from broker.format.record import (
     BLANK_SIZE,
     HEADS,
@@ -156,8 +156,7 @@ class Expiry:
         Effects  strange files keep their directories
         """
         for last in ends:
-            names = self._disk.names(last.path.parent)
-            behind = [n for n in names if (offset_from_file_name(n) or 0) > last.base]
+            behind = files_from(self._disk.names(last.path.parent), last.base + 1)
             paths += [last.path.with_name(name) for name in behind]
         self._forget(paths)
         for directory in [*directories, *sorted({path.parent for path in directories})]:

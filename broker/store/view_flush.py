@@ -149,7 +149,7 @@ class ViewFlush:
         keys = [*self._queues.dirty, *(key for key in changed if key not in self._queues.dirty)]
         self._in_turns(keys, take, flush)
 
-    def _flush_all(self, files: list[MappedFile], unsaved: "Unsaved") -> None:
+    def _flush_all(self, files: list[MappedFile], unsaved: Unsaved) -> None:
         """Sync all views; then write down how far they are, or mend ends first."""
         doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
         if doubtful:  # Units may have come over what was left there: it counts as gone.

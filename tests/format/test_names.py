@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.names import (
+    files_from,
     index_file_name,
     is_index_file_name,
     next_index_file_name,
@@ -62,6 +63,13 @@ def test_every_offset_comes_back(offset_bytes: int) -> None:
 )
 def test_another_name_is_no_offset(name: str) -> None:
     assert offset_from_file_name(name) is None
+
+
+def test_files_from_an_offset_on_are_found_among_others() -> None:
+    names = [f"{0:020d}", "notes", f"{100:020d}", f"{200:020d}", "200"]
+    assert files_from(names, 0) == [names[0], names[2], names[3]]
+    assert files_from(names, 100) == [names[2], names[3]]
+    assert files_from(names, 101) == [names[3]]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from broker.rpc.send_request import FIELDS_MAX, parse_send_request
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
 from broker.services.send import MESSAGES_MAX
 
-CPU_MAX_S = 1.0
-"""Some ten times what it takes: these machines are at times three times slower."""
+TRIES = 5
+"""What processor time it takes is the least that it ever took."""
 
 
 def request(count: int, **fields: object) -> bytes:
@@ -45,10 +45,13 @@ def test_messages_of_too_many_fields_are_not_parsed(piece: bytes) -> None:
     length = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14 & 0x7F | 0x80])
     raw = b"\n" + length + bytes([size >> 21]) + inner
     assert len(pb.SendMessageRequest.FromString(b"\n\0").messages) == 1
-    begun = thread_time()
-    with pytest.raises(MalformedRequest, match=f"more than {FIELDS_MAX} fields"):
-        parse_send_request(raw)
-    assert thread_time() - begun < CPU_MAX_S
+    taken = []
+    for _ in range(TRIES):
+        begun = thread_time()
+        with pytest.raises(MalformedRequest, match=f"more than {FIELDS_MAX} fields"):
+            parse_send_request(raw)
+        taken.append(thread_time() - begun)
+    assert min(taken) < 0.2
 
 
 @given(st.binary(max_size=64), st.integers(1, 4))

@@ -1,7 +1,8 @@
 """Flushing of views: small passes, thorough passes, and a checkpoint that is never ahead."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -62,15 +63,15 @@ class Views:
         self.durability.flushed_time = entries[-1][3]
         self.parts.log.flushed = entries[-1][0] + entries[-1][1]
 
-    async def dispatch_before_and_in_pass(self) -> None:
-        """Dispatch 5 records, and 5 more while the first thorough pass is on its way."""
+    @asynccontextmanager
+    async def in_first_pass(self) -> AsyncIterator[None]:
+        """Dispatch 5 records; what is done inside is done while the first thorough pass syncs."""
         self.dispatch(5)
         self.flush.step(0)
         with self.disk.held():
             self.flush.step(THOROUGH_MS)
             await until(lambda: bool(self.disk.synced))
-            self.dispatch(5)
-        await self.idle()
+            yield
 
     async def idle(self) -> None:
         await until(lambda: self.flush._job is None)
@@ -133,7 +134,9 @@ async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -
 
 
 async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) -> None:
-    await views.dispatch_before_and_in_pass()
+    async with views.in_first_pass():
+        views.dispatch(5)
+    await views.idle()
     assert views.checkpoint.logics_physical_offset == 400
     views.flush.step(2 * THOROUGH_MS)
     await views.idle()
@@ -141,11 +144,7 @@ async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) 
 
 
 async def test_one_pass_is_in_progress_at_a_time(views: Views) -> None:
-    views.dispatch(5)
-    views.flush.step(0)
-    with views.disk.held():
-        views.flush.step(THOROUGH_MS)
-        await until(lambda: bool(views.disk.synced))
+    async with views.in_first_pass():
         for now_ms in range(11_000, 30_000, 1_000):
             views.flush.step(now_ms)
         await asyncio.sleep(0)
@@ -214,11 +213,7 @@ async def test_any_other_error_ends_it_too(views: Views) -> None:
 
 
 async def test_finishing_waits_for_a_pass_and_makes_another(views: Views) -> None:
-    views.dispatch(5)
-    views.flush.step(0)
-    with views.disk.held():
-        views.flush.step(THOROUGH_MS)
-        await until(lambda: bool(views.disk.synced))
+    async with views.in_first_pass():
         views.dispatch(5)
         finishing = asyncio.create_task(views.flush.finish())
     await finishing
@@ -291,7 +286,9 @@ async def test_a_checkpoint_has_its_table_of_queue_ends(views: Views) -> None:
 
 
 async def test_units_that_come_during_a_pass_are_not_in_its_table(views: Views) -> None:
-    await views.dispatch_before_and_in_pass()
+    async with views.in_first_pass():
+        views.dispatch(5)
+    await views.idle()
     assert sum(end.end for end in table_of(views).values()) == 100
 
 
