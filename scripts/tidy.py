@@ -10,10 +10,9 @@ of one module of broker/ (BROKER_RULES), of any module (RULES), of the project (
 import ast
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tidy_source import (
     Finding,
@@ -30,7 +29,6 @@ from tidy_source import (
 
 MODULE_LINES_MAX = 400  # what can be read in one go
 FUNCTION_LINES_MAX = 60  # one screen
-PACKAGE_MODULES_MAX = 20  # taste: more would hide what belongs together
 NESTING_MAX = 3
 HOT_FUNCTIONS_MAX = 10  # a tuned function costs its readers, so few may be
 
@@ -164,24 +162,6 @@ def sleeping_tests(source: Source) -> Iterator[Finding]:
 # --- rules of the project -------------------------------------------------------------------------
 
 
-def package_size(project: Project) -> Iterator[Finding]:
-    """A package has few enough modules to be seen at once."""
-    sizes = Counter(source.name.parent for source in project.broker if not source.is_package)
-    for package, count in sizes.items():
-        if count > PACKAGE_MODULES_MAX:
-            message = f"package has {count} modules, more than {PACKAGE_MODULES_MAX}"
-            yield Finding(str(package / "__init__.py"), 1, message)
-
-
-def mirror(project: Project) -> Iterator[Finding]:
-    """Every module has its test module at the same place under tests/."""
-    present = {source.path for source in project.sources}
-    for source in project.broker:
-        test = str(PurePosixPath("tests", *source.name.parts[1:-1], f"test_{source.name.name}.py"))
-        if not source.is_package and source.name.name != "__main__" and test not in present:
-            yield source.found(1, f"has no test module {test}")
-
-
 def hot_functions(project: Project) -> Iterator[Finding]:
     """Few functions are tuned, and a bench guards each."""
     documented = [(s, node, words) for s in project.broker for node, words in s.docstrings()]
@@ -205,7 +185,7 @@ BROKER_RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     *(bare_offset, docstrings, async_below_store, bare_tasks, map_flush, single_asserts),
 )
 RULES = (leftovers, sleeping_tests)
-PROJECT_RULES = (package_size, mirror, hot_functions, circles)
+PROJECT_RULES = (hot_functions, circles)
 
 
 # --- the whole ------------------------------------------------------------------------------------

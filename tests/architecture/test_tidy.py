@@ -182,34 +182,6 @@ def test_a_statement_too_deep_is_reported_once() -> None:
     assert [getattr(node, "lineno", 0) for node in too_deep(nest.tree.body, 3)] == [4, 5]
 
 
-def test_a_package_of_too_many_modules_is_too_large() -> None:
-    modules = [Source(f"broker/log/m{number}.py", "") for number in range(21)]
-    package = Source("broker/log/__init__.py", "")
-    assert not list(tidy.package_size(Project([package, *modules[:20]])))
-    assert [finding.path for finding in tidy.package_size(Project(modules))] == [package.path]
-
-
-def test_every_module_needs_its_test_module() -> None:
-    broker = [
-        Source(path, "")
-        for path in (
-            "broker/__main__.py",
-            "broker/config.py",
-            "broker/log/__init__.py",
-            "broker/log/commit_log.py",
-            "broker/services/consume/settle.py",
-        )
-    ]
-    tests = [
-        Source("tests/log/test_commit_log.py", ""),
-        Source("tests/consume/test_settle.py", ""),
-    ]
-    assert [finding.message for finding in tidy.mirror(Project([*broker, *tests]))] == [
-        "has no test module tests/test_config.py",
-        "has no test module tests/services/consume/test_settle.py",
-    ]
-
-
 def test_a_hot_function_needs_a_bench_that_names_it() -> None:
     module = source("def scan():\n    'Walk. Hot: 90 ns.'\ndef scanner():\n    'Make.'")
     assert lines(tidy.hot_functions(Project([module], bench="scanner"))) == [1]
@@ -274,7 +246,6 @@ def test_the_script_prints_findings_then_the_beauty_line_and_exits_1(tmp_path: P
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        "broker/app.py:1 has no test module tests/test_app.py",
         "broker/app.py:3 assert states more than one condition",
         (
             "1 modules · 0 arrows · 0 circles · module p90 3"
