@@ -40,11 +40,11 @@ from broker.metrics.profiles import profiles_from_text
 from broker.model.clock import SystemClock
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
-from broker.rpc.admin import Admin
-from broker.rpc.admin.needs import Process
 from broker.rpc.call import current_request_id
-from broker.rpc.grpcio_server import GrpcioServer
-from broker.rpc.messaging import Messaging
+from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.v1.admin import Admin
+from broker.rpc.v1.admin.needs import Process
+from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted

@@ -18,10 +18,10 @@ from broker.format.record import encode_records, record_sizes
 from broker.model.clock import SystemClock
 from broker.model.message import PutAddress, PutRow
 from broker.model.results import PutStatus
-from broker.rpc.convert import draft_from_message
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.send_reply import encode_sent
-from broker.rpc.stored_reply import encode_plain
+from broker.rpc.v1.convert import draft_from_message
+from broker.rpc.v1.send_reply import encode_sent
+from broker.rpc.v1.stored_reply import encode_plain
 from broker.services.send import Draft, Send, SendRules, Sent
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.app import EXIT_STORE_FAILED
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing
 from tests.e2e.daemon import Daemon
 from tests.fakes.failing_os import Fault
 from tests.faults.lives import can_trace

@@ -11,8 +11,8 @@ import json
 import random
 import sys
 
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import Outgoing, Wait
+from broker.client.broker import BrokerClient
+from broker.client.values import Outgoing, Wait
 
 TOPIC_COUNT = 50
 QUEUE_COUNT = 8

@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 
 from broker import __version__, app
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.config.addresses import held_port, split_address
 from broker.config.load import load
 from broker.files.disk import Disk
 from broker.model.errors import FsyncFailed, IllegalConfig
 from broker.model.results import PullStatus
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing, PullQuery
 from broker.store.message_store import MessageStore
 
 SIZES: Final = ("mappedFileSizeCommitLog=65536", "maxHashSlotNum=100", "maxIndexNum=400")

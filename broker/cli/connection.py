@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from broker.rpc.client import BrokerClient
+    from broker.client.broker import BrokerClient
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:8081"
 
@@ -38,7 +38,7 @@ def endpoint_option(command: Command) -> Command:
 def make_client(endpoint: str) -> "BrokerClient":
     """Return the client for an endpoint; loads gRPC."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are told by us, once
-    from broker.rpc.client import BrokerClient
+    from broker.client.broker import BrokerClient
 
     return BrokerClient(endpoint)
 

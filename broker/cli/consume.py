@@ -17,10 +17,10 @@ from broker.cli.failures import (
 )
 from broker.cli.output import Rows, column, moment, output_option, talk
 from broker.cli.times import DURATION
+from broker.client.values import ClientError, PullPage, PullQuery, QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus
 from broker.model.system_topics import is_group_topic, is_system_topic
-from broker.rpc.client_values import ClientError, PullPage, PullQuery, QueueState
 
 PAGE_COUNT: Final = 256
 FROM_WORDS: Final = ("min", "max")

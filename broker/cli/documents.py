@@ -8,12 +8,12 @@ of their names, `body_text` beside `body` where that is UTF-8.
 from base64 import b64encode
 from typing import Any, Final
 
+from broker.client.admin_values import GroupState, MovedOffset, TopicCounts, TopicLag
+from broker.client.values import Receipt, TopicState
 from broker.format.hosts import text_from_host
 from broker.format.message_id import offset_message_id
 from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
 from broker.model.results import PutStatus
-from broker.rpc.client_admin_values import GroupState, MovedOffset, TopicCounts, TopicLag
-from broker.rpc.client_values import Receipt, TopicState
 
 Document = dict[str, Any]
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 
 import click
 
+from broker.client.values import ClientError, DeadlineExceeded, Unreachable
 from broker.model.errors import (
     BrokerError,
     Corruption,
@@ -24,7 +25,6 @@ from broker.model.errors import (
     StoreLocked,
     ViewFailed,
 )
-from broker.rpc.client_values import ClientError, DeadlineExceeded, Unreachable
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2

@@ -11,8 +11,8 @@ from broker.cli.documents import message_document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, LOOK_AT_STORE, Failure
 from broker.cli.output import Rows, column, output_option, print_document, talk
 from broker.cli.times import MOMENT
+from broker.client.values import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
-from broker.rpc.client_values import ClientError, KeyQuery, PullQuery
 
 MATCHES_DEFAULT: Final = 64
 PAGE_COUNT: Final = 256

@@ -12,7 +12,7 @@ import click
 from broker.cli.connection import Connection, endpoint_option
 from broker.cli.documents import receipt_document
 from broker.cli.output import Rows, column, output_option, print_document
-from broker.rpc.client_values import ClientError, Outgoing, Receipt, Wait
+from broker.client.values import ClientError, Outgoing, Receipt, Wait
 
 BATCH_DEFAULT: Final = 256
 BATCH_MAX: Final = 1_024

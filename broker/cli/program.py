@@ -55,8 +55,8 @@ class Program(LazyGroup):
 
 def _failure_of(error: Exception) -> click.ClickException | None:
     from broker.cli.failures import failure_of_broker, failure_of_client
+    from broker.client.values import ClientError
     from broker.model.errors import BrokerError
-    from broker.rpc.client_values import ClientError
 
     if isinstance(error, ClientError):
         return failure_of_client(error)

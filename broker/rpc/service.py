@@ -2,7 +2,7 @@
 
 A handler is a plain function (request message, call) that returns its answer or an awaitable of
 it. The answer is of type `Method.answer`: the response message, or bytes where a method encodes
-its response itself. Transports (grpcio_server.py) read these tables and know nothing else.
+its response itself. Transports (grpcio/server.py) read these tables and know nothing else.
 
 Classes of calls keep each other's calls from starving: parked polls never keep a send out.
 """

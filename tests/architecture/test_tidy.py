@@ -111,7 +111,7 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
         [1, 2],
         MODULE,
     ),
-    (tidy.bare_offset, "def f(offset): ...", [], "broker/rpc/messaging.py"),
+    (tidy.bare_offset, "def f(offset): ...", [], "broker/rpc/v1/messaging.py"),
     (tidy.bare_offset, "def f(offset): ...", [], "broker/cli/consume.py"),
     (tidy.docstrings, "x = 1", [1], MODULE),
     (tidy.docstrings, '"""A sentence."""\nclass C: ...\ndef f(): ...', [2, 3], MODULE),

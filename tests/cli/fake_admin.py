@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.model.message import StoredMessage
-from broker.rpc.client_admin_values import (
+from broker.client.admin_values import (
     GroupPage,
     GroupSettings,
     GroupState,
@@ -19,7 +18,8 @@ from broker.rpc.client_admin_values import (
     TopicCountsPage,
     TopicLag,
 )
-from broker.rpc.client_values import ClientError, QueueState, StoreStatus, TopicState
+from broker.client.values import ClientError, QueueState, StoreStatus, TopicState
+from broker.model.message import StoredMessage
 
 STORED_MS = 1_795_221_315_627
 DEFAULTS = GroupSettings(True, False, 17, 1, True, True, 15)

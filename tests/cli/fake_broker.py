@@ -9,10 +9,7 @@ from typing import Self
 import pytest
 
 from broker.cli import connection
-from broker.format.hosts import host_from_text
-from broker.model.message import StoredMessage
-from broker.model.results import Bound, PullStatus, PutStatus, QueryResult
-from broker.rpc.client_values import (
+from broker.client.values import (
     ClientError,
     KeyQuery,
     Outgoing,
@@ -23,6 +20,9 @@ from broker.rpc.client_values import (
     TopicState,
     Wait,
 )
+from broker.format.hosts import host_from_text
+from broker.model.message import StoredMessage
+from broker.model.results import Bound, PullStatus, PutStatus, QueryResult
 from tests.cli.fake_admin import STORED_MS, FakeAdmin
 
 HOST = host_from_text("127.0.0.1:8081")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from broker.cli.consume import PAGE_COUNT
+from broker.client.values import ClientError, PullPage, PullQuery
 from broker.model.results import PullStatus
-from broker.rpc.client_values import ClientError, PullPage, PullQuery
 from tests.cli.command_line import Ran, run
 from tests.cli.fake_broker import FakeBroker, stored
 

@@ -14,10 +14,7 @@ from broker.cli.documents import (
     receipt_document,
     topic_document,
 )
-from broker.format.record import decode_record
-from broker.model.message import StoredMessage
-from broker.model.results import PutStatus
-from broker.rpc.client_admin_values import (
+from broker.client.admin_values import (
     GroupSettings,
     GroupState,
     MovedOffset,
@@ -25,8 +22,11 @@ from broker.rpc.client_admin_values import (
     TopicCounts,
     TopicLag,
 )
-from broker.rpc.client_values import QueueState, Receipt, TopicState
-from broker.rpc.convert import proto_message
+from broker.client.values import QueueState, Receipt, TopicState
+from broker.format.record import decode_record
+from broker.model.message import StoredMessage
+from broker.model.results import PutStatus
+from broker.rpc.v1.convert import proto_message
 from tests.cli.fake_admin import STORED_MS
 from tests.cli.fake_broker import stored
 from tests.golden_stores import GoldenStores

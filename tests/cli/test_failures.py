@@ -4,9 +4,9 @@ import click
 import pytest
 
 from broker.cli.failures import Failure, failure_of_broker, failure_of_client
+from broker.client.values import ClientError, DeadlineExceeded, Unreachable
 from broker.model import errors
 from broker.model.errors import BrokerError
-from broker.rpc.client_values import ClientError, DeadlineExceeded, Unreachable
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Single messages are found by id, by place and by key."""
 
-from broker.rpc.client_values import KeyQuery
+from broker.client.values import KeyQuery
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

@@ -4,8 +4,8 @@ import io
 from pathlib import Path
 
 from broker.cli.produce import BATCH_BYTES, batches, line_groups
+from broker.client.values import ClientError, Outgoing, Wait
 from broker.model.results import PutStatus
-from broker.rpc.client_values import ClientError, Outgoing, Wait
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

@@ -9,8 +9,8 @@ import pytest
 
 from broker import __version__
 from broker.cli.program import PLACES, program
+from broker.client.values import ClientError, Unreachable
 from broker.model.errors import StoreFailed
-from broker.rpc.client_values import ClientError, Unreachable
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 from tests.golden_stores import GoldenStores

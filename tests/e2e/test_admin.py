@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.rpc.client import BrokerClient
+from broker.client.broker import BrokerClient
 from tests.e2e.daemon import READY_S, Daemon, pocketmq
 
 

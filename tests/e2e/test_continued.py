@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
+from broker.client.broker import BrokerClient
+from broker.client.values import Outgoing, PullQuery
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import Outgoing, PullQuery
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.golden_stores import GoldenStores
 

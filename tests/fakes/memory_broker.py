@@ -8,11 +8,11 @@ from typing import cast
 import grpc
 
 from broker.format.message_id import UniqueKeyMaker
-from broker.rpc.admin import Admin
-from broker.rpc.admin.needs import Process
-from broker.rpc.grpcio_server import GrpcioServer
-from broker.rpc.messaging import Messaging
+from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import Service
+from broker.rpc.v1.admin import Admin
+from broker.rpc.v1.admin.needs import Process
+from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send, SendRules

@@ -18,10 +18,10 @@ from google.protobuf.message import Message
 
 from broker.format.message_id import UniqueKeyMaker
 from broker.model.errors import BrokerError
-from broker.rpc.admin import Admin
-from broker.rpc.admin.needs import Process
-from broker.rpc.messaging import Messaging
 from broker.rpc.service import Method
+from broker.rpc.v1.admin import Admin
+from broker.rpc.v1.admin.needs import Process
+from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send, SendRules

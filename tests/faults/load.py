@@ -15,11 +15,11 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Final
 
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing, PullQuery, Shape, Unreachable
 from broker.format.record import split_record
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus, PutStatus
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing, PullQuery, Shape, Unreachable
 from tests.faults.history import Code, History, Illegible, Lane, Loss, Queue, body_of, code_of
 
 TOPICS: Final = ("orders", "events")

@@ -11,9 +11,9 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing, PullQuery
-from broker.rpc.grpcio_server import GrpcioServer
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing, PullQuery
+from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import DEFAULT_LIMITS, CallClass
 from tests.e2e.daemon import LATE_FACTOR, is_busy
 from tests.fakes.memory_broker import MemoryBroker, running

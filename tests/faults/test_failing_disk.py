@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from broker.app import EXIT_STORE_FAILED
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.files.disk import Disk
 from broker.model.errors import BrokerError, StoreFailed
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing, PullQuery
 from broker.store.message_store import MessageStore
 from tests.e2e.daemon import Daemon
 from tests.fakes.clock import FakeClock

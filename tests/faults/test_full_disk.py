@@ -19,11 +19,11 @@ from time import monotonic
 
 import pytest
 
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.files.disk import Disk
 from broker.model.errors import DiskFull
 from broker.model.results import PullStatus
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing, PullQuery
 from broker.store.message_store import MessageStore
 from tests.e2e.daemon import Daemon, is_busy
 from tests.fakes.clock import FakeClock

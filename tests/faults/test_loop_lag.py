@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
+from broker.client.broker import BrokerClient
+from broker.client.values import KeyQuery, Outgoing, PullQuery, Shape, Wait
 from broker.model.results import PullStatus
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import KeyQuery, Outgoing, PullQuery, Shape, Wait
 from tests.e2e.daemon import LATE_FACTOR, LATE_S, Daemon, is_busy
 from tests.faults.lives import words
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing, PullQuery
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing, PullQuery
 from tests.e2e.daemon import Daemon
 from tests.faults.lives import words
 

@@ -16,8 +16,8 @@ from typing import Final
 
 import pytest
 
+from broker.client.values import ClientError
 from broker.format.names import ABORT_FILE
-from broker.rpc.client_values import ClientError
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import History
 from tests.faults.lives import SMALL_FILES, can_trace, tracer, words

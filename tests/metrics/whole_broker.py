@@ -9,9 +9,9 @@ from broker.format.message_id import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.lag import Position
 from broker.metrics.numbers import PUBLIC, Numbers
-from broker.rpc.grpcio_server import GrpcioServer
-from broker.rpc.messaging import Messaging
+from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, RetentionSettings

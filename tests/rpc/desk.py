@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker.rpc.client import BrokerClient
-from broker.rpc.grpcio_server import GrpcioServer
+from broker.client.broker import BrokerClient
+from broker.rpc.grpcio.server import GrpcioServer
 from tests.fakes.memory_broker import MemoryBroker, running
 
 

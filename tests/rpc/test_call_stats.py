@@ -9,9 +9,9 @@ from broker.rpc.call_stats import (
     MethodStats,
     request_code,
 )
-from broker.rpc.messaging import DESCRIPTOR
 from broker.rpc.pb import admin_pb2
 from broker.rpc.service import Admission, CallClass, Method, method
+from broker.rpc.v1.messaging import DESCRIPTOR
 
 ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 OF_OURS = {"Flush", "Drain"}

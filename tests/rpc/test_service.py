@@ -7,7 +7,6 @@ import pytest
 from broker.model.cold_read import ColdRead
 from broker.model.errors import DiskSlow, Draining, TooManyRequests
 from broker.rpc.call import Call
-from broker.rpc.messaging import DESCRIPTOR
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import (
     COLD_READS_MAX,
@@ -20,6 +19,7 @@ from broker.rpc.service import (
     method,
     patient_handler,
 )
+from broker.rpc.v1.messaging import DESCRIPTOR
 
 
 def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:

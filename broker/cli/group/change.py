@@ -10,7 +10,7 @@ from broker.cli.documents import group_document
 from broker.cli.failures import EXIT_REFUSED, Failure
 from broker.cli.output import output_option, print_document
 from broker.cli.store.options import yes_option
-from broker.rpc.client_admin_values import GroupSettings
+from broker.client.admin_values import GroupSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ from broker.cli.connection import Connection, endpoint_option
 from broker.cli.documents import group_document, lag_documents
 from broker.cli.output import Document, Rows, column, output_option, print_document
 from broker.cli.watch import repeat, watch_option
-from broker.rpc.client_admin_values import TopicLag
+from broker.client.admin_values import TopicLag
 
 COLUMNS: Final = {
     "NAME": column("name"),

@@ -11,7 +11,7 @@ from broker.cli.failures import EXIT_REFUSED, Failure
 from broker.cli.output import Rows, column, output_option, talk
 from broker.cli.store.options import yes_option
 from broker.cli.times import MOMENT
-from broker.rpc.client_admin_values import MovedOffset, ResetTarget
+from broker.client.admin_values import MovedOffset, ResetTarget
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 COLUMNS: Final = {

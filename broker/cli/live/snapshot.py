@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from broker.cli.connection import Connection
 from broker.cli.group.look import all_lags
-from broker.rpc.client_values import StoreStatus
+from broker.client.values import StoreStatus
 
 
 class TopicMoment(NamedTuple):

@@ -16,7 +16,7 @@ from broker.cli.output import (
 )
 from broker.cli.progress import amount
 from broker.cli.watch import repeat, watch_option
-from broker.rpc.client_values import StoreStatus
+from broker.client.values import StoreStatus
 
 SETTING_COLUMNS: Final = {
     "KEY": column("key"),

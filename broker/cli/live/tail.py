@@ -17,13 +17,13 @@ from broker.cli.consume import MESSAGE_COLUMNS, is_operators
 from broker.cli.documents import message_document
 from broker.cli.output import Rows, output_option
 from broker.cli.times import MOMENT
+from broker.client.values import PullPage, PullQuery, QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus
 from broker.model.system_topics import is_system_topic
-from broker.rpc.client_values import PullPage, PullQuery, QueueState
 
 if TYPE_CHECKING:
-    from broker.rpc.client import BrokerClient
+    from broker.client.broker import BrokerClient
 
 PAGE_COUNT: Final = 256
 WAIT_MS: Final = 15_000

@@ -20,7 +20,7 @@ from broker.cli.output import (
     print_document,
 )
 from broker.cli.progress import amount
-from broker.rpc.client_values import StoreStatus
+from broker.client.values import StoreStatus
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

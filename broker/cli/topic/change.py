@@ -9,8 +9,8 @@ from broker.cli.documents import topic_document
 from broker.cli.failures import EXIT_REFUSED, Failure
 from broker.cli.output import output_option, print_document, talk
 from broker.cli.store.options import yes_option
-from broker.rpc.client_admin_values import TopicChange
-from broker.rpc.client_values import TopicState
+from broker.client.admin_values import TopicChange
+from broker.client.values import TopicState
 
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority")
 TYPE_ATTRIBUTE: Final = "message.type"

@@ -17,7 +17,7 @@ from broker.cli.output import (
     print_document,
 )
 from broker.cli.watch import repeat, watch_option
-from broker.rpc.client_admin_values import TopicCounts
+from broker.client.admin_values import TopicCounts
 
 PAGE_COUNT: Final = 1_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.rpc.client_values import ClientError
+from broker.client.values import ClientError
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

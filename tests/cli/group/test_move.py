@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.rpc.client_admin_values import ResetTarget
+from broker.client.admin_values import ResetTarget
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from broker.cli.live import tail as tail_module
 from broker.cli.live.tail import Wanted, print_tail
+from broker.client.values import ClientError, PullPage, PullQuery, QueueState, TopicState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus
-from broker.rpc.client_values import ClientError, PullPage, PullQuery, QueueState, TopicState
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker, stored
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.rpc.client_admin_values import TopicChange
-from broker.rpc.client_values import ClientError
+from broker.client.admin_values import TopicChange
+from broker.client.values import ClientError
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

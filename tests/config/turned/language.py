@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from broker import app
+from broker.client.broker import BrokerClient
 from broker.config.load import load
-from broker.rpc.client import BrokerClient
 from broker.store.message_store import MessageStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.store_disk import StoreDisk

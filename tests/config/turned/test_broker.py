@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from broker import app
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, Outgoing
 from broker.config.addresses import held_port, split_address
 from broker.model.clock import SystemClock
-from broker.rpc.client import BrokerClient
-from broker.rpc.client_values import ClientError, Outgoing
 from tests.config.turned.language import broker_with
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.rpc.client_values import Outgoing
+from broker.client.values import Outgoing
 from tests.config.turned.language import TurnedBroker, broker_with
 
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open

@@ -1,0 +1,1 @@
+"""What the command line speaks with a broker by."""

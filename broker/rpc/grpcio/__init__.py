@@ -1,0 +1,1 @@
+"""Services carried by grpc.aio."""

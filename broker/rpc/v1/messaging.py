@@ -1,0 +1,154 @@
+"""pocketmq.v1.Broker: sending, pulling, looking up, and where groups stand.
+
+Each method is the same sentence: check the request, ask a service, convert what it says.
+"""
+
+from dataclasses import replace
+from typing import Final, Protocol
+
+from broker.model.errors import TooManyMessages
+from broker.model.results import Bound
+from broker.model.topic_names import check_group
+from broker.rpc.call import Call
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import CallClass, Handler, Service, method
+from broker.rpc.topic_access import (
+    Topics,
+    check_client_locates,
+    check_client_reads,
+    check_queue,
+    find_readable,
+)
+from broker.rpc.v1.convert import check_number, draft_from_message
+from broker.rpc.v1.pull_message import PullMessage
+from broker.rpc.v1.query_messages import QueryMessages
+from broker.rpc.v1.send_reply import encode_sent
+from broker.rpc.v1.send_request import parse_send_request
+from broker.services.pull import Pull
+from broker.services.query import Query
+from broker.services.send import MESSAGES_MAX, Send
+
+DESCRIPTOR: Final = pb.DESCRIPTOR.services_by_name["Broker"]
+SEND_SIZE_MAX: Final = 16 * 1024 * 1024
+
+
+class Offsets(Protocol):
+    """Where consumer groups stand."""
+
+    def find(self, group: str, topic: str, queue_id: int, /) -> int | None:
+        """Return a group's offset, None before its first commit."""
+
+    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int, /) -> None:
+        """Set a group's offset; durable when it returns."""
+
+
+class Messaging:
+    """The methods of pocketmq.v1.Broker."""
+
+    __slots__ = ("_offsets", "_pull_message", "_query", "_send", "_topics", "query_messages")
+
+    def __init__(
+        self, send: Send, pull: Pull, query: Query, *, topics: Topics, offsets: Offsets
+    ) -> None:
+        self._send = send
+        self._query = query
+        self._topics = topics
+        self._offsets = offsets
+        self.query_messages = QueryMessages(query, topics, check=check_client_reads)
+        self._pull_message = PullMessage(
+            pull, topics, offsets=offsets, query=query, check=check_client_reads
+        )
+
+    def service(self) -> Service:
+        """Return the table of methods."""
+        send = method(
+            DESCRIPTOR,
+            "SendMessage",
+            self.send_message,
+            CallClass.SEND,
+            request_size_max=SEND_SIZE_MAX,
+        )
+        send = replace(send, parse=parse_send_request, serialize=bytes, answer=bytes)
+        handlers: dict[str, Handler] = {
+            "QueryByKey": self.query_messages.by_key_in_turns,
+            "QueryById": self.query_messages.by_id_in_turns,
+            "QueryByTime": self.query_by_time,
+            "QueryOffsets": self.query_offsets,
+            "CommitOffset": self.commit_offset,
+            "FetchOffset": self.fetch_offset,
+        }
+        queries = [
+            method(DESCRIPTOR, name, handler, CallClass.QUERY) for name, handler in handlers.items()
+        ]
+        return Service(
+            DESCRIPTOR.full_name, (send, self._pull_message.method(DESCRIPTOR), *queries)
+        )
+
+    async def send_message(self, request: pb.SendMessageRequest, call: Call) -> bytes:
+        """Store every message of the request, or none; returns an encoded SendMessageResponse.
+
+        Errors   those of `convert.draft_from_message` and of `Send.send`
+        """
+        check_number("wait", request.wait, upper=pb.APPENDED)
+        messages = request.messages
+        if len(messages) > MESSAGES_MAX:  # before they are touched one by one
+            raise TooManyMessages(count=len(messages), limit=MESSAGES_MAX)
+        peer_host = call.peer_host
+        drafts = [draft_from_message(message, peer_host) for message in messages]
+        return encode_sent(await self._send.send(drafts, wait=request.wait != pb.APPENDED))
+
+    def query_by_time(self, request: pb.QueryByTimeRequest, call: Call) -> pb.QueryByTimeResponse:
+        """Return where a queue stands at a time.
+
+        Errors   those of finding topic and queue, IllegalNumber
+        """
+        self._locate(request.topic, request.queue_id)
+        check_number("bound", request.bound, upper=pb.UPPER)
+        queue_offset = self._query.offset_by_time(
+            request.topic, request.queue_id, request.time_ms, Bound(request.bound)
+        )
+        return pb.QueryByTimeResponse(queue_offset=queue_offset)
+
+    def query_offsets(self, request: pb.QueryOffsetsRequest, call: Call) -> pb.QueryOffsetsResponse:
+        """Return where a queue begins and ends.
+
+        Errors   those of finding topic and queue
+        """
+        self._locate(request.topic, request.queue_id)
+        span = self._query.span(request.topic, request.queue_id)
+        return pb.QueryOffsetsResponse(
+            min_offset=span.min_offset,
+            max_offset=span.max_offset,
+            min_store_timestamp_ms=span.min_store_timestamp_ms,
+            max_store_timestamp_ms=span.max_store_timestamp_ms,
+        )
+
+    async def commit_offset(
+        self, request: pb.CommitOffsetRequest, call: Call
+    ) -> pb.CommitOffsetResponse:
+        """Remember where a group stands; durable when this returns.
+
+        Errors   those of finding group, topic and queue, IllegalNumber, OffsetOutOfRange
+        """
+        group, topic, queue_id = request.group, request.topic, request.queue_id
+        self._find_for_group(group, topic, queue_id)
+        check_number("offset", request.offset)
+        self._query.check_offset(topic, queue_id, request.offset)
+        await self._offsets.commit(group, topic, queue_id, request.offset)
+        return pb.CommitOffsetResponse()
+
+    def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
+        """Return where a group stands; absent before its first commit.
+
+        Errors   those of finding group, topic and queue
+        """
+        group, topic, queue_id = request.group, request.topic, request.queue_id
+        self._find_for_group(group, topic, queue_id)
+        return pb.FetchOffsetResponse(offset=self._offsets.find(group, topic, queue_id))
+
+    def _locate(self, topic: str, queue_id: int) -> None:
+        check_queue(find_readable(self._topics, topic, "", check_client_locates), queue_id)
+
+    def _find_for_group(self, group: str, topic: str, queue_id: int) -> None:
+        check_group(group)
+        check_queue(find_readable(self._topics, topic, group, check_client_reads), queue_id)

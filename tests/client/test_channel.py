@@ -1,0 +1,98 @@
+"""Every way a call can fail, and what is raised then."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, DeadlineExceeded, Outgoing, Unreachable
+from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.service import CallClass, Service, method
+from broker.rpc.v1.messaging import DESCRIPTOR
+from broker.rpc.v1.status import DETAILS_KEY
+from tests.fakes.memory_broker import running
+from tests.rpc.desk import Desk, opened_desk
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with opened_desk() as opened:
+        yield opened
+
+
+async def test_what_the_broker_says_is_what_is_raised(desk: Desk) -> None:
+    with pytest.raises(ClientError) as caught:
+        await desk.client.query_offsets("orders", 9)
+    error = caught.value
+    assert (error.reason, error.code, error.retryable) == ("QueueOutOfRange", "OUT_OF_RANGE", False)
+    assert error.fields == {"topic": "orders", "queue_id": "9", "count": "2"}
+    assert "queue 9" in error.message
+
+
+async def test_a_draining_broker_is_not_unreachable(desk: Desk) -> None:
+    desk.server.drain()
+    with pytest.raises(ClientError) as caught:
+        await desk.client.send([Outgoing("orders", b"x")])
+    assert type(caught.value) is ClientError
+    assert (caught.value.reason, caught.value.retryable) == ("Draining", True)
+
+
+async def test_a_status_without_details_goes_by_its_name() -> None:
+    server = GrpcioServer([])
+    async with running(server) as address, BrokerClient(address) as client:
+        with pytest.raises(ClientError) as caught:
+            await client.store_status()
+    assert type(caught.value) is ClientError
+    assert (caught.value.reason, caught.value.fields) == ("UNIMPLEMENTED", {})
+
+
+async def test_details_that_cannot_be_read_are_left_aside() -> None:
+    async def fail(request: bytes, context: grpc.aio.ServicerContext) -> None:
+        details = ((DETAILS_KEY, b"\xff\xff"),)
+        await context.abort(grpc.StatusCode.ABORTED, "no", details)
+
+    method_of_other = {"StoreStatus": grpc.unary_unary_rpc_method_handler(fail)}
+    other = grpc.aio.server()
+    other.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler("pocketmq.v1.Admin", method_of_other)]
+    )
+    port = other.add_insecure_port("127.0.0.1:0")
+    await other.start()
+    async with BrokerClient(f"127.0.0.1:{port}") as client:
+        with pytest.raises(ClientError, match="no") as caught:
+            await client.store_status()
+    await other.stop(0)
+    assert (caught.value.reason, caught.value.retryable) == ("ABORTED", False)
+
+
+async def test_nobody_at_the_endpoint() -> None:
+    server = GrpcioServer([])
+    async with running(server) as address:
+        pass
+    async with BrokerClient(address) as client:
+        with pytest.raises(Unreachable, match=address):
+            await client.store_status()
+
+
+async def test_somebody_who_does_not_speak() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        async with BrokerClient(f"127.0.0.1:{port}", timeout_ms=100) as client:
+            with pytest.raises(Unreachable):
+                await client.store_status()
+
+
+async def test_an_answer_that_does_not_come() -> None:
+    async def never(request: Any, call: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    row = method(DESCRIPTOR, "QueryById", never, CallClass.QUERY)
+    server = GrpcioServer([Service("pocketmq.v1.Broker", (row,))])
+    async with running(server) as address, BrokerClient(address, timeout_ms=1_000) as client:
+        with pytest.raises(DeadlineExceeded) as caught:
+            await client.query_by_id("orders", "x")
+    assert caught.value.code == "DEADLINE_EXCEEDED"

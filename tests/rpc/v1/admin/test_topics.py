@@ -1,0 +1,294 @@
+"""Topics through Admin: made, changed, listed, described, counted, removed."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.format.table_json import topic_row
+from broker.model.errors import (
+    BrokerError,
+    IllegalAttribute,
+    IllegalNumber,
+    IllegalPageToken,
+    IllegalTopic,
+    SystemTopic,
+    TopicExists,
+    TopicNotFound,
+)
+from broker.rpc.pb import admin_pb2 as pb
+from broker.rpc.v1.admin.topics import changed_attributes, proto_topic
+from broker.store.metadata import QUEUE_COUNT_MAX, TopicConfig
+from tests.fakes.call import FakeCall
+from tests.fakes.memory_broker import MemoryBroker
+
+CALL = FakeCall()
+
+
+async def create(broker: MemoryBroker, **fields: Any) -> pb.Topic:
+    request = pb.CreateTopicRequest(**{"name": "new", **fields})
+    return (await broker.admin.topics.create_topic(request, CALL)).topic
+
+
+def names(broker: MemoryBroker, **fields: Any) -> tuple[list[str], str]:
+    page = broker.admin.topics.list_topics(pb.ListTopicsRequest(**fields), CALL)
+    return [topic.name for topic in page.topics], page.next_page_token
+
+
+async def update(broker: MemoryBroker, **fields: Any) -> pb.Topic:
+    request = pb.UpdateTopicRequest(**{"name": "orders", **fields})
+    return (await broker.admin.topics.update_topic(request, CALL)).topic
+
+
+async def delete(broker: MemoryBroker, name: str) -> list[str]:
+    request = pb.DeleteTopicRequest(name=name)
+    return list((await broker.admin.topics.delete_topic(request, CALL)).removed_topics)
+
+
+async def stats(broker: MemoryBroker, **fields: Any) -> list[pb.TopicStats]:
+    answer = await broker.admin.topics.topic_stats(pb.TopicStatsRequest(**fields), CALL)
+    return list(answer.topics)
+
+
+# -- making and listing ----------------------------------------------------------------------------
+
+
+async def test_a_topic_is_made_with_defaults(broker: MemoryBroker) -> None:
+    topic = await create(broker)
+    assert (topic.write_queue_count, topic.read_queue_count, topic.permission) == (8, 8, 6)
+    assert (topic.type, dict(topic.attributes)) == (pb.NORMAL, {"message.type": "NORMAL"})
+
+
+@pytest.mark.parametrize("kind", ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"])
+async def test_a_topic_has_a_type(broker: MemoryBroker, kind: str) -> None:
+    topic = await create(broker, type=kind, queue_count=3)
+    assert pb.TopicType.Name(topic.type) == kind
+    config = broker.store.topics.find("new")
+    assert config is not None
+    assert (config.attributes, config.write_queue_count) == ({"message.type": kind}, 3)
+
+
+async def test_the_same_topic_again_is_no_error(broker: MemoryBroker) -> None:
+    assert await create(broker) == await create(broker)
+    for fields in ({"queue_count": 9}, {"type": pb.FIFO}):
+        with pytest.raises(TopicExists):
+            await create(broker, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"name": ""}, IllegalTopic),
+        ({"name": "a/b"}, IllegalTopic),
+        ({"name": "SCHEDULE_TOPIC_XXXX"}, SystemTopic),
+        ({"name": "%DLQ%g"}, SystemTopic),
+        ({"queue_count": -1}, IllegalNumber),
+        ({"queue_count": QUEUE_COUNT_MAX + 1}, IllegalNumber),
+        ({"type": 6}, IllegalNumber),
+    ],
+)
+async def test_topics_that_cannot_be_made(
+    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await create(broker, **fields)
+
+
+def test_topics_are_listed_page_by_page(broker: MemoryBroker) -> None:
+    for name in ("c", "a", "b", "SCHEDULE_TOPIC_XXXX", "%DLQ%g"):
+        broker.store.topics.add(name)
+    assert names(broker) == (["%DLQ%g", "a", "b", "c", "orders"], "")
+    assert names(broker, page_size=2) == (["%DLQ%g", "a"], "a")
+    assert names(broker, page_size=2, page_token="a") == (["b", "c"], "c")
+    assert names(broker, page_size=2, page_token="c") == (["orders"], "")
+    assert names(broker, include_system=True)[0][:2] == ["%DLQ%g", "SCHEDULE_TOPIC_XXXX"]
+    with pytest.raises(IllegalNumber):
+        names(broker, page_size=1001)
+    with pytest.raises(IllegalPageToken):
+        names(broker, page_token="a b")
+
+
+async def test_a_topic_is_described_with_its_queues(broker: MemoryBroker) -> None:
+    for broker.store.now_ms in (10, 20):
+        broker.store.add("orders", b"a", queue_id=1)
+    found = await broker.admin.topics.describe_topic(pb.DescribeTopicRequest(name="orders"), CALL)
+    assert found.topic.name == "orders"
+    assert list(found.queues) == [
+        pb.QueueState(queue_id=0),
+        pb.QueueState(
+            queue_id=1,
+            min_offset=0,
+            max_offset=2,
+            min_store_timestamp_ms=10,
+            max_store_timestamp_ms=20,
+        ),
+    ]
+    with pytest.raises(TopicNotFound):
+        await broker.admin.topics.describe_topic(pb.DescribeTopicRequest(name="unknown"), CALL)
+
+
+def test_types_that_are_not_in_the_proto_stay_visible_as_attributes() -> None:
+    mixed = proto_topic(TopicConfig("x", topic_row("x", 1, 6, {"message.type": "MIXED"})))
+    assert (mixed.type, mixed.attributes["message.type"]) == (pb.TOPIC_TYPE_UNSPECIFIED, "MIXED")
+    plain = proto_topic(TopicConfig("x", topic_row("x", 1, 6, {})))
+    assert plain.type == pb.NORMAL
+    system = proto_topic(TopicConfig("TBW102", topic_row("TBW102", 1, 7, {})))
+    assert (system.system, system.permission) == (True, 7)
+
+
+# -- changing --------------------------------------------------------------------------------------
+
+
+async def test_what_is_given_is_changed_and_the_rest_stays(broker: MemoryBroker) -> None:
+    topic = await update(broker, write_queue_count=1)
+    assert (topic.read_queue_count, topic.write_queue_count, topic.permission) == (2, 1, 6)
+    topic = await update(broker, read_queue_count=5, permission=4, order=True)
+    assert (topic.read_queue_count, topic.write_queue_count) == (5, 1)
+    assert (topic.permission, topic.order) == (4, True)
+    assert await update(broker) == topic
+    assert (await update(broker, permission=0, order=False)).permission == 0
+
+
+async def test_attributes_are_set_and_removed(broker: MemoryBroker) -> None:
+    topic = await update(broker, set_attributes={"message.type": "FIFO", "reserve.time": "5"})
+    assert topic.type == pb.FIFO
+    topic = await update(broker, remove_attributes=["message.type"])
+    assert (topic.type, dict(topic.attributes)) == (pb.NORMAL, {"reserve.time": "5"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"name": "unknown"}, TopicNotFound),
+        ({"name": "a/b"}, IllegalTopic),
+        ({"name": "SCHEDULE_TOPIC_XXXX"}, SystemTopic),
+        ({"read_queue_count": 0}, IllegalNumber),
+        ({"write_queue_count": 0}, IllegalNumber),
+        ({"read_queue_count": QUEUE_COUNT_MAX + 1}, IllegalNumber),
+        ({"permission": 8}, IllegalNumber),
+        ({"permission": -1}, IllegalNumber),
+        ({"set_attributes": {"color": "red"}}, IllegalAttribute),
+    ],
+)
+async def test_changes_that_cannot_be_made(
+    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    before = broker.store.topics.find("orders")
+    with pytest.raises(error):
+        await update(broker, **fields)
+    assert broker.store.topics.find("orders") is before
+
+
+@pytest.mark.parametrize(
+    ("given", "removed", "why"),
+    [
+        ({"message.type": "ODD"}, [], "its value is one of"),
+        ({"message.type": "TOPIC_TYPE_UNSPECIFIED"}, [], "its value is one of"),
+        ({"reserve.time": "soon"}, [], "a number"),
+        ({"reserve.time": "-2"}, [], "a number"),
+        ({"queue.type": "BatchCQ"}, [], "cannot be changed"),
+        ({}, ["cleanup.policy"], "cannot be changed"),
+        ({}, ["reserve.time"], "none of this name"),
+        ({"message.type": "FIFO"}, ["message.type"], "at once"),
+    ],
+)
+def test_attributes_have_rules(given: dict[str, str], removed: list[str], why: str) -> None:
+    with pytest.raises(IllegalAttribute, match=why):
+        changed_attributes({"message.type": "NORMAL"}, given, removed)
+
+
+def test_attributes_that_may_be() -> None:
+    assert changed_attributes({}, {"reserve.time": "-1", "message.type": "MIXED"}, []) == {
+        "reserve.time": "-1",
+        "message.type": "MIXED",
+    }
+
+
+# -- removing --------------------------------------------------------------------------------------
+
+
+async def test_a_topic_goes_with_its_queues_and_offsets(broker: MemoryBroker) -> None:
+    broker.store.add("orders", b"a")
+    broker.store.topics.add("audit")
+    await broker.store.offsets.commit("readers", "orders", 0, 1)
+    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    assert await delete(broker, "orders") == ["orders"]
+    assert broker.store.topics.names() == ["audit"]
+    assert broker.store.queues == {}
+    assert broker.store.offsets.all_of("readers") == {"audit": {0: 0}}
+    with pytest.raises(TopicNotFound):
+        await delete(broker, "orders")
+
+
+async def test_retry_topics_that_were_for_it_go_too(broker: MemoryBroker) -> None:
+    for name in ("%RETRY%readers_orders", "%RETRY%others_orders", "%RETRY%readers"):
+        broker.store.topics.add(name)
+    await broker.store.offsets.commit("readers", "orders", 0, 0)
+    await broker.store.offsets.commit("others", "audit", 0, 0)
+    assert await delete(broker, "orders") == ["orders", "%RETRY%readers_orders"]
+    assert broker.store.topics.names() == ["%RETRY%others_orders", "%RETRY%readers"]
+
+
+async def test_topics_of_the_broker_stay(broker: MemoryBroker) -> None:
+    broker.store.topics.add("SCHEDULE_TOPIC_XXXX")
+    with pytest.raises(SystemTopic):
+        await delete(broker, "SCHEDULE_TOPIC_XXXX")
+    assert "SCHEDULE_TOPIC_XXXX" in broker.store.topics.names()
+
+
+# -- counting --------------------------------------------------------------------------------------
+
+
+async def test_a_topic_is_counted_queue_by_queue(broker: MemoryBroker) -> None:
+    for broker.store.now_ms, queue_id in ((10, 1), (20, 0), (30, 1)):
+        broker.store.add("orders", b"a", queue_id=queue_id)
+    broker.store.min_offsets["orders", 1] = 1
+    (found,) = await stats(broker, name="orders")
+    assert (found.name, found.queue_count) == ("orders", 2)
+    assert (found.message_count, found.stored_count) == (2, 3)
+    assert (found.first_store_timestamp_ms, found.last_store_timestamp_ms) == (20, 30)
+    assert [(q.min_offset, q.max_offset) for q in found.queues] == [(0, 1), (1, 2)]
+
+
+async def test_an_empty_topic_has_no_times(broker: MemoryBroker) -> None:
+    (found,) = await stats(broker, name="orders")
+    assert (found.message_count, found.first_store_timestamp_ms) == (0, 0)
+
+
+async def test_all_topics_are_counted_page_by_page(broker: MemoryBroker) -> None:
+    broker.store.add("orders", b"a", b"b")
+    broker.store.topics.add("audit")
+    broker.store.topics.add("SCHEDULE_TOPIC_XXXX")
+    found = await stats(broker, totals_only=True)
+    assert [(row.name, row.message_count, len(row.queues)) for row in found] == [
+        ("audit", 0, 0),
+        ("orders", 2, 0),
+    ]
+    assert [row.name for row in await stats(broker, page_size=1, page_token="audit")] == ["orders"]
+    assert len(await stats(broker, include_system=True)) == 3
+    with pytest.raises(TopicNotFound):
+        await stats(broker, name="unknown")
+    with pytest.raises(IllegalPageToken):
+        await stats(broker, page_token="a b")
+
+
+async def test_a_caller_who_gives_up_half_way_leaves_no_half_a_topic(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, remove_queues = asyncio.Event(), broker.store.remove_topic
+
+    async def wait_and_remove(topic: str) -> None:
+        await may_go_on.wait()
+        await remove_queues(topic)
+
+    monkeypatch.setattr(broker.store, "remove_topic", wait_and_remove)
+    await broker.store.offsets.commit("readers", "orders", 0, 1)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await delete(broker, "orders")
+    assert broker.store.offsets.find("readers", "orders", 0) == 1
+    may_go_on.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert broker.store.topics.find("orders") is None
+    assert broker.store.offsets.find("readers", "orders", 0) is None

@@ -1,0 +1,157 @@
+"""Fields of the proto into drafts, and stored messages into fields of the proto."""
+
+import zlib
+from typing import Any
+
+import pytest
+
+from broker.format.hosts import host_from_text
+from broker.format.record import decode_record
+from broker.model.errors import (
+    BrokerError,
+    IllegalMessageGroup,
+    IllegalNumber,
+    IllegalProperty,
+    IllegalTag,
+    PropertiesTooLarge,
+    TooManyProperties,
+    UnsupportedFeature,
+)
+from broker.model.message import FLAG_COMPRESSED, StoredMessage
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.convert import (
+    KEY_COUNT_MAX,
+    REPLY_BODY_SIZE_MAX,
+    check_number,
+    draft_from_message,
+    proto_message,
+)
+from tests.fakes.memory_store import STORE_HOST, MemoryStore
+
+PEER = host_from_text("10.0.0.9:80")
+
+
+def stored(**properties: str) -> StoredMessage:
+    store = MemoryStore()
+    store.add("orders", b"before")
+    place = store.add(
+        "orders", b"body", queue_id=0, system_flag=0, store_host=STORE_HOST, **properties
+    ).physical_offsets[0]
+    return decode_record(store.places[place])
+
+
+def test_what_is_absent_stays_absent() -> None:
+    message = pb.Message(topic="orders", body=b"x")
+    assert draft_from_message(message, PEER) == (
+        *("orders", b"x", "", [], "", -1, "", 0, PEER, 0),
+        {},
+    )
+
+
+def test_what_is_given_is_taken() -> None:
+    message = pb.Message(
+        topic="orders",
+        body=b"x",
+        tag="A",
+        keys=["k1", "k2"],
+        message_id="id",
+        queue_id=0,
+        message_group="g",
+        properties={"a": "1"},
+        born_timestamp_ms=5,
+        born_host="[::1]:7",
+        flag=-3,
+    )
+    host = host_from_text("[::1]:7")
+    assert draft_from_message(message, PEER) == (
+        *("orders", b"x", "A", ["k1", "k2"], "id", 0, "g", 5, host, -3),
+        {"a": "1"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"delay_level": 3}, UnsupportedFeature),
+        ({"delay_level": -1}, UnsupportedFeature),
+        ({"deliver_at_ms": 1}, UnsupportedFeature),
+        ({"transactional": True}, UnsupportedFeature),
+        ({"priority": 0}, UnsupportedFeature),
+        ({"tag": ""}, IllegalTag),
+        ({"message_group": ""}, IllegalMessageGroup),
+        ({"queue_id": -1}, IllegalNumber),
+        ({"born_timestamp_ms": -1}, IllegalNumber),
+        ({"born_host": "nowhere"}, IllegalProperty),
+        ({"born_host": ""}, IllegalProperty),
+        ({"keys": ["k"] * (KEY_COUNT_MAX + 1)}, PropertiesTooLarge),
+        ({"properties": {f"p{number}": "v" for number in range(129)}}, TooManyProperties),
+    ],
+)
+def test_what_cannot_be_served_is_refused(fields: dict[str, Any], error: type[BrokerError]) -> None:
+    with pytest.raises(error):
+        draft_from_message(pb.Message(topic="orders", body=b"x", **fields), PEER)
+
+
+def test_zeros_that_mean_nothing_pass() -> None:
+    message = pb.Message(topic="orders", delay_level=0, deliver_at_ms=0, born_timestamp_ms=0)
+    assert draft_from_message(message, PEER)[7] == 0
+
+
+def test_a_stored_message_has_all_its_fields() -> None:
+    message = stored(
+        UNIQ_KEY="id", KEYS="k1 k2", TAGS="A", __SHARDINGKEY="g", DELAY="3", TIMER_DELIVER_MS="99"
+    )
+    sent = proto_message(message)
+    assert sent == pb.StoredMessage(
+        topic="orders",
+        queue_id=0,
+        queue_offset=1,
+        physical_offset=message.physical_offset,
+        store_size=message.store_size,
+        message_id="id",
+        offset_message_id=f"7F00000100002A9F{message.physical_offset:016X}",
+        tag="A",
+        keys=["k1", "k2"],
+        message_group="g",
+        properties=message.properties,
+        body=b"body",
+        body_crc=zlib.crc32(b"body") & 0x7FFFFFFF,
+        system_flag=0,
+        flag=7,
+        reconsume_times=0,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host="10.0.0.7:4711",
+        store_timestamp_ms=message.store_timestamp_ms,
+        store_host="127.0.0.1:10911",
+        prepared_transaction_offset=0,
+        delay_level=3,
+        deliver_at_ms=99,
+    )
+
+
+def test_optional_fields_of_a_plain_message_are_absent() -> None:
+    sent = proto_message(stored())
+    for name in ("tag", "message_group", "delay_level", "deliver_at_ms"):
+        assert not sent.HasField(name)
+    assert (sent.message_id, list(sent.keys)) == ("", [])
+
+
+@pytest.mark.parametrize("text", ["x", "1.5", str(2**31), "9" * 30])
+def test_a_delay_that_is_no_level_is_absent(text: str) -> None:
+    assert not proto_message(stored(DELAY=text)).HasField("delay_level")
+
+
+def test_a_body_too_large_for_any_reply_is_told() -> None:
+    store = MemoryStore()
+    folded = zlib.compress(bytes(REPLY_BODY_SIZE_MAX + 1))
+    store.add("orders", folded, system_flag=FLAG_COMPRESSED)
+    with pytest.raises(UnsupportedFeature, match="RECORDS"):
+        proto_message(decode_record(store.places[0]))
+
+
+def test_numbers_have_bounds() -> None:
+    check_number("x", 0)
+    check_number("x", 2**63 - 1)
+    for value in (-1, 2**63):
+        with pytest.raises(IllegalNumber):
+            check_number("x", value)

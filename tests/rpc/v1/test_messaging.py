@@ -1,0 +1,261 @@
+"""The methods of pocketmq.v1.Broker, called without a transport."""
+
+from typing import Any
+
+import pytest
+
+from broker.format.hosts import text_from_host
+from broker.format.message_id import offset_message_id
+from broker.format.record import decode_record
+from broker.model.errors import (
+    BodyEmpty,
+    BrokerError,
+    IllegalGroup,
+    IllegalKey,
+    IllegalMessageId,
+    IllegalNumber,
+    IllegalPageToken,
+    IllegalTopic,
+    MessageNotFound,
+    NoMessages,
+    OffsetOutOfRange,
+    QueueOutOfRange,
+    SystemTopic,
+    TooManyMessages,
+    TopicNotFound,
+    TopicNotReadable,
+    UnsupportedFeature,
+)
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import CallClass
+from broker.rpc.v1.messaging import DESCRIPTOR
+from broker.services.send import MESSAGES_MAX
+from tests.fakes.call import FakeCall
+from tests.fakes.memory_broker import MemoryBroker
+from tests.fakes.memory_store import STORE_HOST
+
+CALL = FakeCall(peer="ipv4:10.1.2.3:99")
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    return MemoryBroker()
+
+
+def message(body: bytes = b"x", **fields: Any) -> pb.Message:
+    return pb.Message(**{"topic": "orders", "body": body, **fields})
+
+
+async def send(broker: MemoryBroker, *messages: pb.Message, wait: int = 0) -> list[pb.SendResult]:
+    request = pb.SendMessageRequest(messages=messages, wait=wait)  # type: ignore[arg-type]
+    answer = await broker.messaging.send_message(request, CALL)
+    return list(pb.SendMessageResponse.FromString(answer).results)
+
+
+def test_the_table_serves_every_method_of_the_proto(broker: MemoryBroker) -> None:
+    service = broker.messaging.service()
+    assert service.name == "pocketmq.v1.Broker"
+    assert {row.name for row in service.methods} == set(DESCRIPTOR.methods_by_name)
+    classes = {row.name: row.call_class for row in service.methods}
+    assert classes["SendMessage"] is CallClass.SEND
+    assert classes["PullMessage"] is CallClass.POLL
+    assert classes["QueryById"] is CallClass.QUERY
+
+
+# --- SendMessage ---
+
+
+async def test_results_come_in_the_order_of_the_messages(broker: MemoryBroker) -> None:
+    results = await send(
+        broker, message(b"a", message_id="A", queue_id=1), message(b"b", message_id="B", queue_id=1)
+    )
+    assert [(r.message_id, r.queue_id, r.queue_offset) for r in results] == [
+        ("A", 1, 0),
+        ("B", 1, 1),
+    ]
+    for result in results:
+        assert (result.topic, result.status) == ("orders", pb.SEND_OK)
+        assert result.offset_message_id == offset_message_id(STORE_HOST, result.physical_offset)
+        assert result.store_timestamp_ms == broker.store.now_ms
+
+
+async def test_the_peer_is_the_host_of_messages_that_name_none(broker: MemoryBroker) -> None:
+    await send(broker, message(queue_id=0), message(queue_id=0, born_host="[::1]:5"))
+    stored = [decode_record(record) for record in broker.store.places.values()]
+    assert [text_from_host(one.born_host) for one in stored] == ["10.1.2.3:99", "[::1]:5"]
+
+
+@pytest.mark.parametrize("wait", [pb.WAIT_UNSPECIFIED, pb.DURABLE, pb.APPENDED])
+async def test_waiting_is_what_is_stored(broker: MemoryBroker, wait: int) -> None:
+    await send(broker, message(), wait=wait)
+    (record,) = broker.store.places.values()
+    assert decode_record(record).properties["WAIT"] == str(wait != pb.APPENDED).lower()
+
+
+@pytest.mark.parametrize(
+    ("messages", "wait", "error"),
+    [
+        ([], 0, NoMessages),
+        ([message()] * (MESSAGES_MAX + 1), 0, TooManyMessages),
+        ([message()], 3, IllegalNumber),
+        ([message(), message(b"")], 0, BodyEmpty),
+        ([message(), message(delay_level=1)], 0, UnsupportedFeature),
+        ([message(topic="SCHEDULE_TOPIC_XXXX")], 0, SystemTopic),
+        ([message(topic="a.b")], 0, IllegalTopic),
+        ([message(queue_id=2)], 0, QueueOutOfRange),
+    ],
+)
+async def test_one_bad_message_refuses_all(
+    broker: MemoryBroker, messages: list[pb.Message], wait: int, error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await send(broker, *messages, wait=wait)
+    assert not broker.store.places
+
+
+# --- queries ---
+
+
+def query_by_key(broker: MemoryBroker, **fields: Any) -> pb.QueryByKeyResponse:
+    request = pb.QueryByKeyRequest(**{"topic": "orders", "key": "k", **fields})
+    return broker.messaging.query_messages.by_key(request, CALL)
+
+
+def query_by_id(broker: MemoryBroker, message_id: str, topic: str = "orders") -> pb.StoredMessage:
+    request = pb.QueryByIdRequest(topic=topic, id=message_id)
+    return broker.messaging.query_messages.by_id(request, CALL).message
+
+
+def test_keys_are_found_page_by_page(broker: MemoryBroker) -> None:
+    broker.store.add("orders", b"a", b"b", b"c", KEYS="k")
+    first = query_by_key(broker, max=2)
+    assert [m.body for m in first.messages] == [b"c", b"b"]
+    assert not first.complete
+    second = query_by_key(broker, max=2, page_token=first.next_page_token)
+    assert [m.body for m in second.messages] == [b"a"]
+    assert (second.complete, second.next_page_token) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"key": ""}, IllegalKey),
+        ({"max": 1025}, IllegalNumber),
+        ({"begin_ms": -1}, IllegalNumber),
+        ({"page_token": "nonsense"}, IllegalPageToken),
+        ({"topic": "unknown"}, TopicNotFound),
+        ({"topic": "%DLQ%g"}, SystemTopic),
+    ],
+)
+def test_bad_key_queries_are_refused(
+    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        query_by_key(broker, **fields)
+
+
+def test_ids_find_one_message(broker: MemoryBroker) -> None:
+    broker.store.add("orders", b"a", UNIQ_KEY="id")
+    assert query_by_id(broker, "id").body == b"a"
+    assert query_by_id(broker, offset_message_id(STORE_HOST, 0)).message_id == "id"
+    with pytest.raises(MessageNotFound):
+        query_by_id(broker, "other")
+    with pytest.raises(IllegalMessageId):
+        query_by_id(broker, " ")
+    with pytest.raises(SystemTopic):
+        query_by_id(broker, "id", "SCHEDULE_TOPIC_XXXX")
+
+
+def test_times_become_offsets(broker: MemoryBroker) -> None:
+    broker.store.now_ms = 10
+    broker.store.add("orders", b"a", b"b")
+
+    def ask(**fields: Any) -> int:
+        request = pb.QueryByTimeRequest(**{"topic": "orders", **fields})
+        return broker.messaging.query_by_time(request, CALL).queue_offset
+
+    assert ask(time_ms=10) == 0
+    assert ask(time_ms=11, bound=pb.LOWER) == 2
+    assert ask(time_ms=11, bound=pb.UPPER) == 1
+    for fields, error in (
+        ({"time_ms": -1}, IllegalNumber),
+        ({"bound": 2}, IllegalNumber),
+        ({"queue_id": 2}, QueueOutOfRange),
+        ({"topic": "unknown"}, TopicNotFound),
+    ):
+        with pytest.raises(error):
+            ask(**fields)
+
+
+def test_offsets_of_a_queue(broker: MemoryBroker) -> None:
+    for broker.store.now_ms in (10, 20):
+        broker.store.add("orders", b"a")
+
+    def ask(**fields: Any) -> pb.QueryOffsetsResponse:
+        request = pb.QueryOffsetsRequest(**{"topic": "orders", **fields})
+        return broker.messaging.query_offsets(request, CALL)
+
+    assert ask() == pb.QueryOffsetsResponse(
+        min_offset=0, max_offset=2, min_store_timestamp_ms=10, max_store_timestamp_ms=20
+    )
+    assert ask(queue_id=1) == pb.QueryOffsetsResponse()
+    for queue_id in (-1, 2):
+        with pytest.raises(QueueOutOfRange):
+            ask(queue_id=queue_id)
+    broker.store.topics.add("%DLQ%g", 1)
+    assert ask(topic="%DLQ%g").max_offset == 0
+    broker.store.topics.add("write_only", 1, permission=2)
+    with pytest.raises(TopicNotReadable):
+        ask(topic="write_only")
+
+
+# --- offsets of groups ---
+
+
+async def commit(broker: MemoryBroker, **fields: Any) -> None:
+    request = pb.CommitOffsetRequest(**{"group": "g", "topic": "orders", **fields})
+    assert await broker.messaging.commit_offset(request, CALL) == pb.CommitOffsetResponse()
+
+
+def fetch(broker: MemoryBroker, **fields: Any) -> pb.FetchOffsetResponse:
+    request = pb.FetchOffsetRequest(**{"group": "g", "topic": "orders", **fields})
+    return broker.messaging.fetch_offset(request, CALL)
+
+
+async def test_an_offset_committed_is_fetched(broker: MemoryBroker) -> None:
+    broker.store.add("orders", b"a", b"b")
+    assert not fetch(broker).HasField("offset")
+    await commit(broker, offset=0)
+    assert fetch(broker).HasField("offset"), "0 is an offset too"
+    await commit(broker, offset=2)
+    assert fetch(broker).offset == 2
+    assert not fetch(broker, group="other").HasField("offset")
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"offset": 3}, OffsetOutOfRange),
+        ({"offset": -1}, IllegalNumber),
+        ({"queue_id": 2}, QueueOutOfRange),
+        ({"group": ""}, IllegalGroup),
+        ({"topic": "unknown"}, TopicNotFound),
+        ({"topic": "%RETRY%other"}, SystemTopic),
+    ],
+)
+async def test_bad_commits_are_refused(
+    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    broker.store.add("orders", b"a", b"b")
+    with pytest.raises(error):
+        await commit(broker, **fields)
+    assert not broker.store.offsets.table
+    if "offset" not in fields:
+        with pytest.raises(error):
+            fetch(broker, **fields)
+
+
+async def test_a_group_stands_in_its_own_retry_topic(broker: MemoryBroker) -> None:
+    broker.store.topics.add("%RETRY%g", 1)
+    await commit(broker, topic="%RETRY%g")
+    assert fetch(broker, topic="%RETRY%g").offset == 0

@@ -1,0 +1,264 @@
+"""PullMessage without a transport: checks, defaults, both shapes, waiting and committing."""
+
+import asyncio
+import zlib
+from typing import Any
+
+import pytest
+
+from broker.format.record import decode_record
+from broker.model.errors import (
+    BrokerError,
+    IllegalFilter,
+    IllegalGroup,
+    IllegalNumber,
+    IllegalTopic,
+    OffsetOutOfRange,
+    SystemTopic,
+    TopicNotFound,
+    UnsupportedFeature,
+)
+from broker.model.message import FLAG_COMPRESSED
+from broker.model.results import PullResult, PullStatus
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import CallClass
+from broker.rpc.topic_access import check_client_reads, check_operator_reads
+from broker.rpc.v1.convert import proto_message
+from broker.rpc.v1.messaging import DESCRIPTOR
+from broker.rpc.v1.pull_message import (
+    MAX_BYTES_MAX,
+    PullMessage,
+    encode,
+    request_from_message,
+)
+from broker.services.pull import Pull
+from broker.services.query import Query
+from tests.fakes.call import FakeCall
+from tests.fakes.memory_store import MemoryStore, turns
+
+MIB = 1 << 20
+
+
+class Desk:
+    """A store with topic `orders`, and the method for clients and for operators."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.store.topics.add("orders", 2)
+        self.store.topics.add("SCHEDULE_TOPIC_XXXX", 1)
+        self.store.topics.add("%DLQ%g", 1)
+        self.pull = Pull(self.store)
+        query, offsets = Query(self.store), self.store.offsets
+        self.clients = PullMessage(
+            self.pull, self.store.topics, offsets=offsets, query=query, check=check_client_reads
+        )
+        self.operators = PullMessage(
+            self.pull, self.store.topics, offsets=offsets, query=query, check=check_operator_reads
+        )
+
+    async def ask(
+        self, method: PullMessage | None = None, *, left_ms: int | None = None, **fields: Any
+    ) -> pb.PullMessageResponse:
+        request = pb.PullMessageRequest(**{"topic": "orders", **fields})
+        answer = (method or self.clients)(request, FakeCall(time_left_ms=left_ms))
+        raw = answer if isinstance(answer, bytes) else await answer
+        return pb.PullMessageResponse.FromString(raw)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_messages_come_in_order_with_where_to_go_on(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b", b"c", TAGS="A")
+    found = await desk.ask(offset=1)
+    assert (found.status, found.next_begin_offset) == (pb.FOUND, 3)
+    assert (found.min_offset, found.max_offset) == (0, 3)
+    assert [(m.queue_offset, m.body, m.tag) for m in found.messages] == [
+        (1, b"b", "A"),
+        (2, b"c", "A"),
+    ]
+    assert found.records == b""
+
+
+async def test_records_come_as_they_were_stored(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b")
+    found = await desk.ask(shape=pb.RECORDS)
+    assert found.records == b"".join(desk.store.places.values())
+    assert (found.status, found.next_begin_offset, len(found.messages)) == (pb.FOUND, 2, 0)
+
+
+async def test_filtered_records_are_joined_too(desk: Desk) -> None:
+    desk.store.add("orders", b"a", TAGS="A")
+    desk.store.add("orders", b"b", TAGS="B")
+    desk.store.add("orders", b"c", TAGS="A")
+    found = await desk.ask(shape=pb.RECORDS, filter=pb.Filter(expression="A"))
+    first = decode_record(found.records)
+    second = decode_record(found.records, first.store_size)
+    assert (first.body, second.body) == (b"a", b"c")
+
+
+def test_an_encoded_response_is_what_the_encoder_would_make() -> None:
+    for size in (1, 127, 128, 300, 70_000, 5 * MIB):
+        result = PullResult(PullStatus.FOUND, 3, 1, 2**40, [b"x" * size], 1)
+        expected = pb.PullMessageResponse(
+            status=pb.FOUND,
+            next_begin_offset=3,
+            min_offset=1,
+            max_offset=2**40,
+            records=b"x" * size,
+        )
+        assert encode(result, joined=True) == expected.SerializeToString()
+
+
+def test_encoded_messages_are_what_the_encoder_would_make() -> None:
+    store = MemoryStore()
+    store.add("orders", b"a", b"b" * 300, TAGS="A")
+    records = list(store.places.values())
+    result = PullResult(PullStatus.FOUND, 2, 0, 2, records, 2)
+    expected = pb.PullMessageResponse(
+        status=pb.FOUND,
+        next_begin_offset=2,
+        max_offset=2,
+        messages=[proto_message(decode_record(record)) for record in records],
+    )
+    assert pb.PullMessageResponse.FromString(encode(result, joined=False)) == expected
+
+
+@pytest.mark.parametrize("status", list(PullStatus))
+def test_every_status_has_its_twin_in_the_proto(status: PullStatus) -> None:
+    raw = encode(PullResult(status, 0, 0, 0, [], 0), joined=True)
+    assert pb.PullMessageResponse.FromString(raw).status == status.value
+
+
+@pytest.mark.parametrize("queue_id", [-1, 2, 2**31 - 1])
+async def test_a_queue_that_is_not_there_is_a_status(desk: Desk, queue_id: int) -> None:
+    found = await desk.ask(queue_id=queue_id, wait_ms=30_000)
+    assert found == pb.PullMessageResponse(status=pb.NO_SUCH_QUEUE)
+
+
+@pytest.mark.parametrize(
+    ("offset", "status", "following"),
+    [(0, pb.OFFSET_TOO_SMALL, 1), (9, pb.OFFSET_OVERFLOW_BADLY, 2), (2, pb.OFFSET_OVERFLOW_ONE, 2)],
+)
+async def test_offsets_outside_are_statuses_with_min_and_max(
+    desk: Desk, offset: int, status: int, following: int
+) -> None:
+    desk.store.add("orders", b"a", b"b")
+    desk.store.min_offsets["orders", 0] = 1
+    found = await desk.ask(offset=offset)
+    assert (found.status, found.next_begin_offset) == (status, following)
+    assert (found.min_offset, found.max_offset) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"topic": ""}, IllegalTopic),
+        ({"topic": "../x"}, IllegalTopic),
+        ({"topic": "unknown"}, TopicNotFound),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, SystemTopic),
+        ({"topic": "%DLQ%g"}, SystemTopic),
+        ({"topic": "%DLQ%g", "group": "other"}, SystemTopic),
+        ({"group": "a b"}, IllegalGroup),
+        ({"commit_offset": 0}, IllegalGroup),
+        ({"group": "g", "commit_offset": -1}, IllegalNumber),
+        ({"group": "g", "commit_offset": 1}, OffsetOutOfRange),
+        ({"offset": -1}, IllegalNumber),
+        ({"max_messages": -1}, IllegalNumber),
+        ({"max_messages": 1025}, IllegalNumber),
+        ({"max_bytes": -1}, IllegalNumber),
+        ({"wait_ms": -1}, IllegalNumber),
+        ({"shape": 2}, IllegalNumber),
+        ({"filter": pb.Filter(kind=2)}, IllegalNumber),  # type: ignore[arg-type]
+        ({"filter": pb.Filter(kind=pb.Filter.SQL, expression="a > 1")}, UnsupportedFeature),
+        ({"filter": pb.Filter(expression="||")}, IllegalFilter),
+    ],
+)
+async def test_bad_requests_are_refused(
+    desk: Desk, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await desk.ask(**fields)
+
+
+async def test_operators_read_system_topics_and_groups_their_own(desk: Desk) -> None:
+    desk.store.add("SCHEDULE_TOPIC_XXXX", b"a")
+    desk.store.add("%DLQ%g", b"b")
+    seen = await desk.ask(desk.operators, topic="SCHEDULE_TOPIC_XXXX")
+    assert seen.messages[0].body == b"a"
+    seen = await desk.ask(topic="%DLQ%g", group="g")
+    assert seen.messages[0].body == b"b"
+
+
+def test_numbers_that_are_not_given_have_defaults() -> None:
+    request = request_from_message(pb.PullMessageRequest(topic="orders"), FakeCall())
+    assert (request.max_messages, request.max_bytes, request.wait_ms) == (32, 4 * MIB, 0)
+    assert request.wanted.is_everything
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "left_ms", "wait_ms"),
+    [
+        (5_000, None, 5_000),
+        (2**63 - 1, None, 30_000),
+        (5_000, 2_000, 1_800),
+        (60_000, 100_000, 30_000),
+        (5_000, 100, 0),
+        (0, None, 0),
+    ],
+)
+def test_a_wait_ends_before_the_clients_deadline(
+    asked_ms: int, left_ms: int | None, wait_ms: int
+) -> None:
+    message = pb.PullMessageRequest(topic="orders", wait_ms=asked_ms, max_bytes=2**31 - 1)
+    request = request_from_message(message, FakeCall(time_left_ms=left_ms))
+    assert request.wait_ms == wait_ms
+    assert request.max_bytes == MAX_BYTES_MAX
+
+
+async def test_a_wait_is_woken_by_an_arrival(desk: Desk) -> None:
+    task = asyncio.create_task(desk.ask(wait_ms=30_000))
+    await turns()
+    assert desk.pull.waiter_count == 1
+    desk.store.add("orders", b"a")
+    assert (await task).messages[0].body == b"a"
+
+
+async def test_a_wait_that_ends_is_an_answer(desk: Desk) -> None:
+    found = await desk.ask(wait_ms=30_000, left_ms=201)
+    assert (found.status, found.next_begin_offset) == (pb.NO_NEW_MESSAGE, 0)
+
+
+async def test_committing_comes_before_pulling(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b")
+    found = await desk.ask(group="g", offset=1, commit_offset=1)
+    assert [message.body for message in found.messages] == [b"b"]
+    assert desk.store.offsets.find("g", "orders", 0) == 1
+    task = asyncio.create_task(desk.ask(group="g", offset=2, commit_offset=2, wait_ms=30_000))
+    await turns()
+    assert desk.store.offsets.find("g", "orders", 0) == 2
+    desk.pull.drain()
+    assert (await task).status == pb.OFFSET_OVERFLOW_ONE
+
+
+async def test_as_many_messages_as_fit_a_reply(desk: Desk) -> None:
+    folded = zlib.compress(bytes(5 * MIB))
+    desk.store.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED)
+    found = await desk.ask()
+    assert (len(found.messages), found.next_begin_offset) == (3, 3)
+    found = await desk.ask(offset=3)
+    assert (len(found.messages), found.next_begin_offset) == (1, 4)
+
+
+async def test_counts_out_by_topic_and_group(desk: Desk) -> None:
+    desk.store.add("orders", b"a", b"b")
+    await desk.ask(group="g", max_messages=1)
+    assert desk.pull.messages_out.values == {("orders", "g", "false"): 1}
+
+
+def test_the_row_of_the_method_table(desk: Desk) -> None:
+    row = desk.clients.method(DESCRIPTOR)
+    assert (row.name, row.call_class, row.answer_type) == ("PullMessage", CallClass.POLL, bytes)
+    assert row.writer()(b"x") == b"x"

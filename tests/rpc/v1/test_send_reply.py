@@ -1,0 +1,67 @@
+"""The reply to a send reads as what the generated classes would have written."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.format.hosts import host_from_text
+from broker.format.message_id import offset_message_id
+from broker.model.results import PutStatus
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.send_reply import SEND_STATUSES, encode_sent, varint, wide_varint
+from broker.services.send import Sent
+
+HOSTS = st.sampled_from([host_from_text("10.0.0.9:80"), host_from_text("[::1]:8081")])
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
+
+
+@st.composite
+def sends(draw: st.DrawFn) -> Sent:
+    ids = draw(st.lists(TEXT, min_size=1, max_size=5))
+    places = st.integers(0, draw(st.sampled_from([2**20, 2**35, 2**63 - 1])))
+    return Sent(
+        topic=draw(TEXT),
+        queue_id=draw(st.integers(0, 2**31 - 1)),
+        queue_offset=draw(st.integers(0, 2**62) | st.integers(0, 1_000)),
+        store_timestamp_ms=draw(st.integers(0, 2**62)),
+        store_host=draw(HOSTS),
+        status=draw(st.sampled_from(PutStatus)),
+        message_ids=ids,
+        physical_offsets=sorted(draw(st.lists(places, min_size=len(ids), max_size=len(ids)))),
+    )
+
+
+def plain(sent: Sent) -> pb.SendMessageResponse:
+    """Return the reply made by the generated classes: the oracle."""
+    places = zip(sent.message_ids, sent.physical_offsets, strict=True)
+    return pb.SendMessageResponse(
+        results=[
+            pb.SendResult(
+                topic=sent.topic,
+                message_id=message_id,
+                offset_message_id=offset_message_id(sent.store_host, place),
+                queue_id=sent.queue_id,
+                queue_offset=sent.queue_offset + number,
+                physical_offset=place,
+                store_timestamp_ms=sent.store_timestamp_ms,
+                status=SEND_STATUSES[sent.status],
+            )
+            for number, (message_id, place) in enumerate(places)
+        ]
+    )
+
+
+@given(sends())
+def test_the_reply_reads_as_what_the_generated_classes_write(sent: Sent) -> None:
+    assert pb.SendMessageResponse.FromString(encode_sent(sent)) == plain(sent)
+
+
+@given(st.integers(0, 2**35 - 1))
+def test_both_varints_are_read_back(value: int) -> None:
+    for encoded in (varint(value), wide_varint(value)):
+        assert sum((byte & 0x7F) << 7 * place for place, byte in enumerate(encoded)) == value
+        assert [byte >> 7 for byte in encoded] == [1] * (len(encoded) - 1) + [0]
+    assert len(wide_varint(value)) == 5
+
+
+def test_every_status_has_its_number() -> None:
+    assert set(SEND_STATUSES) == set(PutStatus)

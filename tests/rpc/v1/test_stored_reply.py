@@ -1,0 +1,114 @@
+"""Messages written straight from their records read as the generated classes would write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.format.hosts import host_from_text
+from broker.format.properties import encode_properties
+from broker.format.record import decode_record, encode_records, record_sizes
+from broker.model.message import FLAG_COMPRESSED, PutAddress
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.convert import proto_message
+from broker.rpc.v1.stored_reply import encode_plain
+from tests.golden_stores import GoldenStores
+
+HOST = host_from_text("127.0.0.1:10911")
+NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "__SHARDINGKEY", "WAIT", "CLUSTER", "own", "größe"]
+TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=30)
+
+
+def record_of(
+    body: bytes, block: bytes, *, topic: str = "orders", born_host: bytes = HOST,
+    system_flag: int = 0, flag: int = 0, queue_offset: int = 0, place: int = 0, born_ms: int = 1,
+    store_ms: int = 1,
+) -> bytes:  # fmt: skip
+    address = PutAddress(topic, 3, HOST, system_flag, 2, 9)
+    row = (body, block, flag, born_ms, born_host, "", "", "")
+    return encode_records(
+        address,
+        [row],
+        record_sizes(address, [row]),
+        queue_offset=queue_offset,
+        physical_offset=place,
+        store_timestamp_ms=store_ms,
+    )
+
+
+def same(record: bytes) -> bool:
+    encoded = encode_plain(record)
+    assert encoded is not None
+    return pb.StoredMessage.FromString(encoded) == proto_message(decode_record(record))
+
+
+@given(
+    body=st.binary(max_size=300),
+    properties=st.dictionaries(st.sampled_from(NAMES), TEXT, max_size=8),
+    topic=st.text("abcXYZ%_-|", min_size=1, max_size=40),
+    flag=st.integers(0, 2**31 - 1),
+    queue_offset=st.integers(0, 2**63 - 1),
+    place=st.integers(0, 2**63 - 1),
+    born_ms=st.integers(0, 2**63 - 1),
+    store_ms=st.integers(0, 2**63 - 1),
+)
+def test_a_plain_record_reads_the_same(
+    body: bytes, properties: dict[str, str], topic: str, flag: int, queue_offset: int, place: int,
+    born_ms: int, store_ms: int,
+) -> None:  # fmt: skip
+    record = record_of(
+        body,
+        encode_properties(properties),
+        topic=topic,
+        flag=flag,
+        queue_offset=queue_offset,
+        place=place,
+        born_ms=born_ms,
+        store_ms=store_ms,
+    )
+    assert same(record)
+
+
+@pytest.mark.parametrize(
+    "block", [b"", b"\x02\x02", b"a\x02b\x01\x02\x01c\x02", b"a\x011\x02a\x012\x02"]
+)
+def test_blocks_of_odd_pairs_read_the_same(block: bytes) -> None:
+    assert same(record_of(b"body", block))
+
+
+def test_the_last_of_two_tags_counts() -> None:
+    assert same(record_of(b"x", b"TAGS\x01a\x02TAGS\x01b\x02KEYS\x01k1  k2\x02"))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        record_of(b"x", b"TAGS\x01\xff\x02"),
+        record_of(b"x", b"DELAY\x013\x02"),
+        record_of(b"x", b"TIMER_DELIVER_MS\x0199\x02"),
+        record_of(b"x", b"", system_flag=FLAG_COMPRESSED),
+        record_of(b"x", b"", flag=-1),
+        record_of(b"x", b"", born_ms=-1),
+        record_of(b"x", b"", born_host=host_from_text("[::1]:80")),
+        record_of(b"x", b"", topic="t" * 200),
+    ],
+)
+def test_rarer_forms_are_left_to_the_generated_classes(record: bytes) -> None:
+    assert encode_plain(record) is None
+
+
+@pytest.mark.parametrize("name", ["basic", "semantics", "propcrc", "v533"])
+def test_the_records_of_a_real_broker_read_the_same(name: str, golden: GoldenStores) -> None:
+    content = {
+        int(path.name): path.read_bytes()
+        for path in sorted((golden.store(name) / "commitlog").iterdir())
+    }
+    size = len(content[0])
+    plain = 0
+    for row in golden.manifest(name)["records"]:
+        base = row["phy"] - row["phy"] % size
+        record = content[base][row["phy"] - base : row["phy"] - base + row["size"]]
+        encoded = encode_plain(record)
+        if encoded is not None:
+            plain += 1
+            assert pb.StoredMessage.FromString(encoded) == proto_message(decode_record(record))
+    assert plain > 100
