@@ -28,5 +28,5 @@ index file starts from the slot tables of the pieces before it, laid on each oth
                         source.py · log_walk.py · arrow_messages.py · arrow_views.py
     analytics.py        questions that stores are asked
 
-README.md shows all of it at work, on one machine and on a cluster.
+docs/spark.md shows all of it at work, on one machine and on a cluster.
 """
