@@ -40,6 +40,7 @@ from broker.metrics.profiles import profiles_from_text
 from broker.model.clock import SystemClock
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
+from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.v1.admin import Admin
@@ -51,7 +52,6 @@ from broker.services.retention import Retention, is_wanted
 from broker.services.runner import services_running
 from broker.services.send import Send, SendRules
 from broker.store.message_store import MessageStore
-from broker.store.metadata import PERMISSION_WRITE
 
 EXIT_OK: Final = 0
 EXIT_STORE_FAILED: Final = 74

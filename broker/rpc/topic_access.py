@@ -9,8 +9,8 @@ from typing import Protocol
 
 from broker.model.errors import QueueOutOfRange, SystemTopic, TopicNotFound, TopicNotReadable
 from broker.model.system_topics import is_group_topic, is_readable_by, is_system_topic
+from broker.model.topic import TopicConfig
 from broker.model.topic_names import check_topic
-from broker.store.metadata import TopicConfig
 
 
 class Topics(Protocol):

@@ -37,6 +37,12 @@ from broker.model.message import KEY_SEPARATOR, PutAddress, PutRow
 from broker.model.results import PutStatus
 from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
 from broker.model.system_topics import DEFAULT_TOPIC, is_group_topic, is_system_topic
+from broker.model.topic import (
+    PERMISSION_INHERIT,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
+    TopicConfig,
+)
 from broker.model.topic_names import (
     PROPERTY_COUNT_MAX,
     check_key,
@@ -47,12 +53,6 @@ from broker.model.topic_names import (
     check_topic,
 )
 from broker.store.message_store import MessageStore
-from broker.store.metadata import (
-    PERMISSION_INHERIT,
-    PERMISSION_READ,
-    PERMISSION_WRITE,
-    TopicConfig,
-)
 
 MESSAGES_MAX: Final = 1_024
 """Messages of one request: about 10 ms of the event loop."""

@@ -7,7 +7,7 @@ Source: TopicConfigManager, SubscriptionGroupManager.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
@@ -29,23 +29,23 @@ from broker.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from broker.model.system_topics import is_group_topic, is_system_topic
+from broker.model.group import GroupConfig, GroupSettings
+from broker.model.topic import (
+    DEFAULT_TYPE,
+    PERMISSION_MAX,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
+    QUEUE_COUNT_MAX,
+    TYPE_ATTRIBUTE,
+    TopicConfig,
+)
 from broker.model.topic_names import check_group, check_topic
 from broker.store.durable_table import DurableTable
-
-PERMISSION_READ: Final = 4
-PERMISSION_WRITE: Final = 2
-PERMISSION_INHERIT: Final = 1
-PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
-QUEUE_COUNT_MAX: Final = 1_024
-"""More queues than this in one topic serve nobody and cost a file each."""
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
 NUMBER_MAX: Final = 2**31 - 2
 """Group settings are signed 32-bit numbers, and deliveries one more than retries."""
-
-TYPE_ATTRIBUTE: Final = "message.type"
 
 _TOPICS: Final = "topicConfigTable"
 _GROUPS: Final = "subscriptionGroupTable"
@@ -59,35 +59,6 @@ _GROUP_MEMBERS: Final = {
     "consume_timeout_minutes": "consumeTimeoutMinute",
 }
 """What the file calls each of a group's settings (SubscriptionGroupConfig)."""
-
-
-class TopicConfig:
-    """One topic as its table has it; `fields` is the row of the file, not changed afterwards."""
-
-    __slots__ = (
-        "fields", "is_internal", "is_readable", "is_writable", "name", "order", "permission",
-        "read_queue_count", "write_queue_count",
-    )  # fmt: skip
-
-    def __init__(self, name: str, fields: dict[str, Any]) -> None:
-        self.fields = fields
-        self.name = name
-        self.read_queue_count = read_number(fields.get("readQueueNums"), QUEUE_COUNT_READ_MAX)
-        """Queues a consumer may pull from."""
-        self.write_queue_count = read_number(fields.get("writeQueueNums"), QUEUE_COUNT_READ_MAX)
-        """Queues a producer may send to."""
-        self.permission = read_number(fields.get("perm"), PERMISSION_MAX)
-        """Sum of 4 read, 2 write, 1 inherit."""
-        self.order = bool(fields.get("order", False))
-        self.is_internal = is_system_topic(name) or is_group_topic(name)
-        """Whether clients may not send to it."""
-        self.is_readable = bool(self.permission & PERMISSION_READ)
-        self.is_writable = bool(self.permission & PERMISSION_WRITE)
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """Attributes without the leading plus: message.type and others."""
-        return read_texts(self.fields.get("attributes"))
 
 
 class _ConfigTable:
@@ -114,6 +85,10 @@ class _ConfigTable:
 
     def _encode(self) -> bytes:
         return encode_table(self._table)
+
+    def row(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._table[self._member][name]
+        return found
 
     def note(self, name: str, row: dict[str, Any]) -> None:
         self._table[self._member][name] = row
@@ -157,7 +132,7 @@ class TopicTable:
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
         rows = self._table.load().items()
-        self._topics = {n: TopicConfig(n, row) for n, row in rows if _passes(check_topic, n)}
+        self._topics = {n: _topic_from_row(n, row) for n, row in rows if _passes(check_topic, n)}
 
     def find(self, topic: str) -> TopicConfig | None:
         """Return a topic, None when nobody created it."""
@@ -189,10 +164,7 @@ class TopicTable:
                 raise TopicExists(topic=topic, queue_count=existing.write_queue_count)
             await self._table.saved()  # Another call may still be writing it, or have failed to.
             return existing
-        config = TopicConfig(topic, topic_row(topic, queue_count, permission, wanted))
-        self._topics[topic] = config
-        await self._table.put(topic, config.fields)
-        return config
+        return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
 
     async def update(
         self,
@@ -228,13 +200,12 @@ class TopicTable:
             "order": order,
             "attributes": attributes,
         }
-        row = {**existing.fields, **{k: v for k, v in given.items() if v is not None}}
-        if row == existing.fields:
-            await self._table.saved()
-            return existing
-        config = self._topics[topic] = TopicConfig(topic, row)
-        await self._table.put(topic, row)
-        return config
+        before = self._table.row(topic)
+        row = {**before, **{k: v for k, v in given.items() if v is not None}}
+        if row != before:
+            return await self._put(topic, row)
+        await self._table.saved()
+        return existing
 
     async def remove(self, topic: str) -> None:
         """Forget a topic, if it is there; durable when it returns.
@@ -251,8 +222,24 @@ class TopicTable:
         if topic not in self._topics:
             count = min(queue_count, QUEUE_COUNT_READ_MAX)
             row = topic_row(topic, count, PERMISSION_READ | PERMISSION_WRITE, {})
-            self._topics[topic] = TopicConfig(topic, row)
+            self._topics[topic] = _topic_from_row(topic, row)
             self._table.note(topic, row)
+
+    async def _put(self, topic: str, row: dict[str, Any]) -> TopicConfig:
+        config = self._topics[topic] = _topic_from_row(topic, row)
+        await self._table.put(topic, row)
+        return config
+
+
+def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
+    return TopicConfig(
+        name,
+        read_number(row.get("readQueueNums"), QUEUE_COUNT_READ_MAX),
+        read_number(row.get("writeQueueNums"), QUEUE_COUNT_READ_MAX),
+        read_number(row.get("perm"), PERMISSION_MAX),
+        bool(row.get("order", False)),
+        read_texts(row.get("attributes")),
+    )
 
 
 def _passes(check: Callable[[str], None], name: Any) -> bool:
@@ -270,45 +257,20 @@ def _check_queue_count(field: str, count: int) -> None:
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
     """Return attributes with the type a topic has when nothing is said."""
-    return {TYPE_ATTRIBUTE: "NORMAL", **attributes}
+    return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}
 
 
-class GroupSettings(NamedTuple):
-    """What of a group may be set; None: as it is, or as RocketMQ makes it.
-
-    retry_max   deliveries after the first one
-    """
-
-    is_enabled: bool | None = None
-    is_fifo: bool | None = None
-    is_broadcast_enabled: bool | None = None
-    begins_at_min: bool | None = None
-    retry_max: int | None = None
-    retry_queue_count: int | None = None
-    consume_timeout_minutes: int | None = None
-
-    def members(self) -> dict[str, Any]:
-        """Return what is set, as the file calls it."""
-        pairs = self._asdict().items()
-        return {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
+def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
+    """Return a group as its row has it; members of a wrong type or size are the defaults."""
+    fit = {**GROUP_DEFAULTS, **{k: v for k, v in row.items() if _is_fit(k, v)}}
+    settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
+    return GroupConfig(name, settings, read_texts(row.get("attributes")))
 
 
-class GroupConfig:
-    """One group as its table has it; `fields` is the row of the file, not changed afterwards."""
-
-    __slots__ = ("fields", "name", "settings")
-
-    def __init__(self, name: str, fields: dict[str, Any]) -> None:
-        self.fields = fields
-        self.name = name
-        row = {**GROUP_DEFAULTS, **{k: v for k, v in fields.items() if _is_fit(k, v)}}
-        self.settings = GroupSettings(**{ours: row[its] for ours, its in _GROUP_MEMBERS.items()})
-        """All of them, none is None."""
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """Attributes without the leading plus."""
-        return read_texts(self.fields.get("attributes"))
+def _members(settings: GroupSettings) -> dict[str, Any]:
+    """Return what is set, as the file calls it."""
+    pairs = settings._asdict().items()
+    return {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
 
 
 def _is_fit(name: str, value: Any) -> bool:
@@ -334,7 +296,7 @@ class GroupTable:
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
         rows = self._table.load().items()
-        self._groups = {n: GroupConfig(n, row) for n, row in rows if _passes(check_group, n)}
+        self._groups = {n: _group_from_row(n, row) for n, row in rows if _passes(check_group, n)}
 
     def find(self, group: str) -> GroupConfig | None:
         """Return a group, None when nobody made it."""
@@ -360,11 +322,11 @@ class GroupTable:
         Errors   IllegalGroup, GroupExists (with other settings), DiskFull
         """
         check_group(group)
-        row = {**GROUP_DEFAULTS, "groupName": group, **settings.members()}
+        row = {**GROUP_DEFAULTS, "groupName": group, **_members(settings)}
         existing = self._groups.get(group)
         if existing is None:
             return await self._put(group, row)
-        if existing.settings != GroupConfig(group, row).settings:
+        if existing.settings != _group_from_row(group, row).settings:
             raise GroupExists(group=group)
         await self._table.saved()
         return existing
@@ -374,10 +336,9 @@ class GroupTable:
 
         Errors   GroupNotFound, DiskFull
         """
-        existing = self._groups.get(group)
-        if existing is None:
+        if group not in self._groups:
             raise GroupNotFound(group=group)
-        return await self._put(group, {**existing.fields, **settings.members()})
+        return await self._put(group, {**self._table.row(group), **_members(settings)})
 
     async def remove(self, group: str) -> None:
         """Forget a group, if it is there; durable when it returns.
@@ -390,6 +351,6 @@ class GroupTable:
         await self._table.saved()
 
     async def _put(self, group: str, row: dict[str, Any]) -> GroupConfig:
-        config = self._groups[group] = GroupConfig(group, row)
+        config = self._groups[group] = _group_from_row(group, row)
         await self._table.put(group, row)
         return config

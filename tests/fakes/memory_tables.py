@@ -1,13 +1,13 @@
 """Topics, groups and offsets that forget: the tables of a store in memory."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from broker.format.table_json import topic_row
 from broker.model.errors import GroupExists, GroupNotFound, TopicExists, TopicNotFound
-from broker.store.metadata import GroupConfig, GroupSettings, TopicConfig
+from broker.model.group import GroupConfig, GroupSettings
+from broker.model.topic import TopicConfig
 
-GROUP_ROW: dict[str, Any] = {"retryMaxTimes": 16, "retryQueueNums": 1}
+DEFAULTS = GroupSettings(True, False, True, True, 16, 1, 15)
 
 
 class MemoryTopics:
@@ -25,9 +25,8 @@ class MemoryTopics:
         read_count: int | None = None,
     ) -> None:
         """Make a topic, system topics included."""
-        row = topic_row(topic, queue_count, permission, {})
-        row["readQueueNums"] = queue_count if read_count is None else read_count
-        self.rows[topic] = TopicConfig(topic, row)
+        read_count = queue_count if read_count is None else read_count
+        self.rows[topic] = TopicConfig(topic, read_count, queue_count, permission)
 
     def find(self, topic: str) -> TopicConfig | None:
         """Return a topic."""
@@ -52,7 +51,7 @@ class MemoryTopics:
             if (found.write_queue_count, found.attributes) != (queue_count, wanted):
                 raise TopicExists(topic=topic, queue_count=found.write_queue_count)
             return found
-        config = TopicConfig(topic, topic_row(topic, queue_count, permission, wanted))
+        config = TopicConfig(topic, queue_count, queue_count, permission, False, wanted)
         self.rows[topic] = config
         return config
 
@@ -71,14 +70,14 @@ class MemoryTopics:
         if found is None:
             raise TopicNotFound(topic=topic)
         given = {
-            "readQueueNums": read_queue_count,
-            "writeQueueNums": write_queue_count,
-            "perm": permission,
+            "read_queue_count": read_queue_count,
+            "write_queue_count": write_queue_count,
+            "permission": permission,
             "order": order,
             "attributes": attributes,
         }
-        row = {**found.fields, **{k: v for k, v in given.items() if v is not None}}
-        self.rows[topic] = TopicConfig(topic, row)
+        changed = {k: v for k, v in given.items() if v is not None}
+        self.rows[topic] = replace(found, **changed)  # type: ignore[arg-type]
         return self.rows[topic]
 
     async def remove(self, topic: str) -> None:
@@ -95,7 +94,7 @@ class MemoryGroups:
     def add(self, *groups: str) -> None:
         """Make groups with the defaults."""
         for group in groups:
-            self.rows[group] = GroupConfig(group, {**GROUP_ROW, "groupName": group})
+            self.rows[group] = GroupConfig(group, DEFAULTS)
 
     def find(self, group: str) -> GroupConfig | None:
         """Return a group."""
@@ -107,7 +106,7 @@ class MemoryGroups:
 
     async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
         """Make a group; with other settings than it has, GroupExists."""
-        made = GroupConfig(group, {**GROUP_ROW, "groupName": group, **settings.members()})
+        made = GroupConfig(group, _over(DEFAULTS, settings))
         found = self.rows.setdefault(group, made)
         if found.settings != made.settings:
             raise GroupExists(group=group)
@@ -118,12 +117,16 @@ class MemoryGroups:
         found = self.rows.get(group)
         if found is None:
             raise GroupNotFound(group=group)
-        self.rows[group] = GroupConfig(group, {**found.fields, **settings.members()})
+        self.rows[group] = GroupConfig(group, _over(found.settings, settings))
         return self.rows[group]
 
     async def remove(self, group: str) -> None:
         """Forget a group."""
         self.rows.pop(group, None)
+
+
+def _over(before: GroupSettings, given: GroupSettings) -> GroupSettings:
+    return before._replace(**{k: v for k, v in given._asdict().items() if v is not None})
 
 
 class MemoryOffsets:

@@ -7,7 +7,9 @@ import asyncio
 from typing import Any, Final
 
 from broker.model.errors import GroupNotFound, SystemGroup
+from broker.model.group import GroupConfig, GroupSettings
 from broker.model.system_topics import dead_letter_topic, retry_topic
+from broker.model.topic import QUEUE_COUNT_MAX
 from broker.model.topic_names import check_group
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
@@ -15,7 +17,6 @@ from broker.rpc.v1.admin.needs import GroupTable, Offsets, TopicTable
 from broker.rpc.v1.admin.pages import check_group_token, page_of
 from broker.rpc.v1.admin.topics import TopicMethods
 from broker.rpc.v1.convert import INT32_MAX, check_number
-from broker.store.metadata import QUEUE_COUNT_MAX, GroupConfig, GroupSettings
 
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 FIELDS: Final = {

@@ -17,7 +17,6 @@ from broker.rpc.v1.admin.groups import find_group
 from broker.rpc.v1.admin.needs import GroupTable, Offsets, Store, TopicTable
 from broker.rpc.v1.admin.pages import page_of
 from broker.rpc.v1.admin.patience import read_patiently
-from broker.rpc.v1.admin.topics import queue_count_of
 
 TOKEN_SEPARATOR: Final = "@"
 """Between group and topic; neither name may hold it."""
@@ -117,7 +116,7 @@ class LagMethod:
     def _places(self, topic: str, committed: Mapping[int, int]) -> list[QueuePlace]:
         """Return every queue the topic has, and those the group knows besides."""
         config = self._topics.find(topic)
-        count = queue_count_of(config) if config is not None else 0
+        count = config.queue_count if config is not None else 0
         return [
             QueuePlace(queue_id, committed.get(queue_id), *self._store.queue_range(topic, queue_id))
             for queue_id in sorted({*range(count), *committed})

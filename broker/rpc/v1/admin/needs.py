@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from broker.model.clock import Clock
+from broker.model.group import GroupConfig, GroupSettings
 from broker.model.stats import Stat
+from broker.model.topic import TopicConfig
 from broker.rpc.topic_access import Topics
-from broker.store.metadata import GroupConfig, GroupSettings, TopicConfig
 
 
 class TopicTable(Topics, Protocol):

@@ -8,6 +8,7 @@ from typing import Final
 from broker.model.errors import IllegalAttribute, SystemTopic
 from broker.model.offsets import OFFSET_MAX
 from broker.model.system_topics import RETRY_PREFIX, is_group_topic, is_system_topic
+from broker.model.topic import PERMISSION_MAX, QUEUE_COUNT_MAX, TYPE_ATTRIBUTE, TopicConfig
 from broker.model.topic_names import check_topic
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
@@ -17,7 +18,6 @@ from broker.rpc.v1.admin.pages import check_topic_token, page_of
 from broker.rpc.v1.admin.patience import read_patiently
 from broker.rpc.v1.convert import check_number
 from broker.services.query import Query
-from broker.store.metadata import PERMISSION_MAX, QUEUE_COUNT_MAX, TYPE_ATTRIBUTE, TopicConfig
 
 QUEUE_COUNT_DEFAULT: Final = 8
 """As a real broker's defaultTopicQueueNums."""
@@ -154,7 +154,7 @@ class TopicMethods:
     async def _stats(self, config: TopicConfig, *, totals_only: bool) -> pb.TopicStats:
         queues = []
         if totals_only:
-            count = queue_count_of(config)
+            count = config.queue_count
             ranges = [self._store.queue_range(config.name, queue_id) for queue_id in range(count)]
         else:
             queues = await self._queue_states(config)
@@ -173,7 +173,7 @@ class TopicMethods:
     async def _queue_states(self, config: TopicConfig) -> list[pb.QueueState]:
         return [
             await read_patiently(partial(self._queue_state, config.name, queue_id))
-            for queue_id in range(queue_count_of(config))
+            for queue_id in range(config.queue_count)
         ]
 
     def _queue_state(self, topic: str, queue_id: int) -> pb.QueueState:
@@ -193,11 +193,6 @@ class TopicMethods:
             if topic in topics:
                 for separator in RETRY_SEPARATORS:
                     yield f"{RETRY_PREFIX}{group}{separator}{topic}"
-
-
-def queue_count_of(config: TopicConfig) -> int:
-    """Return how many queues a topic has, for readers or writers."""
-    return max(config.read_queue_count, config.write_queue_count)
 
 
 def changed_attributes(
@@ -242,8 +237,7 @@ def _is_number(text: str) -> bool:
 
 def proto_topic(config: TopicConfig) -> pb.Topic:
     """Return a topic as it is sent to clients; its type is NORMAL where it has none."""
-    attributes = config.attributes
-    type_name = attributes.get(TYPE_ATTRIBUTE, "NORMAL")
+    type_name = config.type_name
     return pb.Topic(
         name=config.name,
         read_queue_count=config.read_queue_count,
@@ -252,5 +246,5 @@ def proto_topic(config: TopicConfig) -> pb.Topic:
         type=type_name if type_name in TYPE_NAMES else None,
         system=is_system_topic(config.name),
         order=config.order,
-        attributes=attributes,
+        attributes=config.attributes,
     )

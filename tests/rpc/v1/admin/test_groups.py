@@ -53,8 +53,7 @@ async def test_attempts_count_the_first_delivery_too(broker: MemoryBroker) -> No
     await create(broker, fifo=True, max_attempts=3)
     config = broker.store.groups.find("readers")
     assert config is not None
-    assert config.fields["retryMaxTimes"] == 2
-    assert config.fields["consumeMessageOrderly"] is True
+    assert (config.settings.retry_max, config.settings.is_fifo) == (2, True)
 
 
 async def test_the_same_group_again_is_no_error(broker: MemoryBroker) -> None:

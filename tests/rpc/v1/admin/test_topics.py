@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from broker.format.table_json import topic_row
 from broker.model.errors import (
     BrokerError,
     IllegalAttribute,
@@ -16,9 +15,9 @@ from broker.model.errors import (
     TopicExists,
     TopicNotFound,
 )
+from broker.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.v1.admin.topics import changed_attributes, proto_topic
-from broker.store.metadata import QUEUE_COUNT_MAX, TopicConfig
 from tests.fakes.call import FakeCall
 from tests.fakes.memory_broker import MemoryBroker
 
@@ -128,11 +127,11 @@ async def test_a_topic_is_described_with_its_queues(broker: MemoryBroker) -> Non
 
 
 def test_types_that_are_not_in_the_proto_stay_visible_as_attributes() -> None:
-    mixed = proto_topic(TopicConfig("x", topic_row("x", 1, 6, {"message.type": "MIXED"})))
+    mixed = proto_topic(TopicConfig("x", 1, 1, 6, attributes={"message.type": "MIXED"}))
     assert (mixed.type, mixed.attributes["message.type"]) == (pb.TOPIC_TYPE_UNSPECIFIED, "MIXED")
-    plain = proto_topic(TopicConfig("x", topic_row("x", 1, 6, {})))
+    plain = proto_topic(TopicConfig("x", 1, 1))
     assert plain.type == pb.NORMAL
-    system = proto_topic(TopicConfig("TBW102", topic_row("TBW102", 1, 7, {})))
+    system = proto_topic(TopicConfig("TBW102", 1, 1, 7))
     assert (system.system, system.permission) == (True, 7)
 
 
