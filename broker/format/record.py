@@ -36,13 +36,11 @@ from broker.format.properties import decode_properties
 from broker.model.message import (
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
-    FLAG_TRANSACTION_MASK,
     PROPERTY_CRC,
-    TRANSACTION_COMMIT,
-    TRANSACTION_NONE,
     PutAddress,
     PutRow,
     StoredMessage,
+    has_queue_offset,
 )
 
 MAGIC_V1: Final = 0xDAA320A7
@@ -107,11 +105,6 @@ class BadRecord(ValueError):
 def body_crc(body: Buffer) -> int:
     """Return the CRC a record keeps of its body."""
     return crc32(body) & CRC_MASK
-
-
-def has_queue_offset(system_flag: int) -> bool:
-    """Return whether such a record takes a queue offset and a consume unit."""
-    return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def topic_field(topic: str) -> bytes:

@@ -4,6 +4,7 @@
 where a named tuple or an object costs ten times as much.
 """
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 # Property names (MessageConst).
@@ -35,7 +36,6 @@ RESERVED_PROPERTIES: Final = frozenset(
 
 # System flag bits (MessageSysFlag).
 FLAG_COMPRESSED: Final = 0x1
-FLAG_MULTI_TAGS: Final = 0x2
 FLAG_TRANSACTION_MASK: Final = 0xC
 TRANSACTION_NONE: Final = 0x0
 TRANSACTION_PREPARED: Final = 0x4
@@ -43,6 +43,12 @@ TRANSACTION_COMMIT: Final = 0x8
 TRANSACTION_ROLLBACK: Final = 0xC
 FLAG_BORN_HOST_V6: Final = 0x10
 FLAG_STORE_HOST_V6: Final = 0x20
+
+
+def has_queue_offset(system_flag: int) -> bool:
+    """Return whether such a record takes a queue offset and a consume unit."""
+    return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
 
 PutRow = tuple[bytes, bytes, int, int, bytes, str, str, str]
 """One message to put: (body, property block, flag, born timestamp in ms, born host as packed
@@ -68,6 +74,7 @@ class PutAddress(NamedTuple):
     prepared_transaction_offset: int = 0
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class StoredMessage:
     """A record of the commit log, decoded.
 
@@ -75,61 +82,22 @@ class StoredMessage:
     packed address and port (see `format/hosts.py`).
     """
 
-    __slots__ = (
-        "body",
-        "body_crc",
-        "born_host",
-        "born_timestamp_ms",
-        "flag",
-        "physical_offset",
-        "prepared_transaction_offset",
-        "properties",
-        "queue_id",
-        "queue_offset",
-        "reconsume_times",
-        "store_host",
-        "store_size",
-        "store_timestamp_ms",
-        "system_flag",
-        "topic",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        physical_offset: int,
-        store_size: int,
-        body: bytes,
-        body_crc: int,
-        properties: dict[str, str],
-        system_flag: int,
-        flag: int,
-        reconsume_times: int,
-        born_timestamp_ms: int,
-        born_host: bytes,
-        store_timestamp_ms: int,
-        store_host: bytes,
-        prepared_transaction_offset: int,
-    ) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self.queue_offset = queue_offset
-        self.physical_offset = physical_offset
-        self.store_size = store_size
-        self.body = body
-        self.body_crc = body_crc
-        self.properties = properties
-        self.system_flag = system_flag
-        self.flag = flag
-        self.reconsume_times = reconsume_times
-        self.born_timestamp_ms = born_timestamp_ms
-        self.born_host = born_host
-        self.store_timestamp_ms = store_timestamp_ms
-        self.store_host = store_host
-        self.prepared_transaction_offset = prepared_transaction_offset
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    store_size: int
+    body: bytes
+    body_crc: int
+    properties: dict[str, str]
+    system_flag: int
+    flag: int
+    reconsume_times: int
+    born_timestamp_ms: int
+    born_host: bytes
+    store_timestamp_ms: int
+    store_host: bytes
+    prepared_transaction_offset: int
 
     @property
     def unique_key(self) -> str:

@@ -1,17 +1,13 @@
-"""Three offsets that must never be mixed up, and the address of a queue.
+"""The address of a queue, and how far offsets go.
 
 A physical offset counts bytes from the start of the whole commit log; a queue offset counts
 messages of one queue; a file position counts bytes inside one file.
 """
 
-from typing import NewType
-
-PhysicalOffset = NewType("PhysicalOffset", int)
-QueueOffset = NewType("QueueOffset", int)
-FilePosition = NewType("FilePosition", int)
+from typing import Final
 
 QueueKey = tuple[str, int]
 """(topic, queue id)."""
 
-OFFSET_MAX = 2**63 - 1
+OFFSET_MAX: Final = 2**63 - 1
 """Largest value an i64 field on disk or on the wire can hold."""

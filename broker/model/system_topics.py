@@ -14,7 +14,6 @@ QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
 """Topic of records that stand in the place of damaged ones; they have no unit and no entry."""
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"

@@ -33,7 +33,6 @@ from broker.model.stats import Stat
 from broker.store.allocation import Allocation, Reserve
 from broker.store.commit import Commit
 from broker.store.consumer_offsets import ConsumerOffsets
-from broker.store.dispatcher import Dispatcher, DispatchPoint
 from broker.store.durability import Durability
 from broker.store.expiry import Expiry
 from broker.store.metadata import GroupTable, TopicTable
@@ -44,8 +43,9 @@ from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.store_gauges import store_gauges
 from broker.store.structures import Structures
 from broker.store.view_flush import ViewFlush
+from broker.store.views.dispatcher import Dispatcher, DispatchPoint
 from broker.store.watermark import Watermark
-from broker.store.writer import Writer
+from broker.store.writing.writer import Writer
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from broker.model.errors import StoreFailed
 from broker.model.offsets import QueueKey
 from broker.store.allocation import Allocation
 from broker.store.commit import Commit
-from broker.store.dispatcher import DispatchPoint
 from broker.store.durability import Durability
 from broker.store.reading.reads import Reads
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.view_flush import ViewFlush
+from broker.store.views.dispatcher import DispatchPoint
 from broker.store.watermark import Watermark
 
 DISPATCH_PAUSE_MS: Final = 5

@@ -26,9 +26,9 @@ from broker.log.queue_ends import QueueEnd
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
-from broker.store.dispatcher import DispatchPoint
 from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.structures import Structures
+from broker.store.views.dispatcher import DispatchPoint
 
 NEVER: Final = -1
 AT_ONCE: Final = 0

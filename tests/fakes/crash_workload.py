@@ -21,7 +21,8 @@ from unittest.mock import patch
 
 from broker.model.message import PutAddress
 from broker.model.results import PutStatus
-from broker.store import dispatcher, expiry, running, view_flush
+from broker.store import expiry, running, view_flush
+from broker.store.views import dispatcher
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock

@@ -30,7 +30,8 @@ from broker.model.message import StoredMessage
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
-from broker.store import dispatcher, expiry, running
+from broker.store import expiry, running
+from broker.store.views import dispatcher
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk

@@ -13,9 +13,9 @@ from broker.log.commit_log import CommitLog
 from broker.model.delay_levels import DelayLevels
 from broker.model.message import DispatchEntry, PutAddress, PutRow
 from broker.model.results import PutResult
-from broker.store.dispatcher import Dispatcher
 from broker.store.durability import Durability
-from broker.store.writer import Writer
+from broker.store.views.dispatcher import Dispatcher
+from broker.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import STORE_HOST, put_row

@@ -24,7 +24,6 @@ from broker.format.record import (
     encode_blank,
     encode_records,
     encode_records_with_crc,
-    has_queue_offset,
     host_flags,
     property_crc_field,
     record_head,
@@ -43,6 +42,7 @@ from broker.model.message import (
     TRANSACTION_ROLLBACK,
     PutAddress,
     PutRow,
+    has_queue_offset,
 )
 
 STORE_HOST = host_from_text("192.168.1.10:10911")

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.model import message
-from broker.model.message import PutAddress, StoredMessage
+from broker.model.message import StoredMessage
 
 
 def stored(properties: dict[str, str]) -> StoredMessage:
@@ -25,28 +25,6 @@ def stored(properties: dict[str, str]) -> StoredMessage:
         store_host=b"store",
         prepared_transaction_offset=11,
     )
-
-
-def test_a_message_keeps_what_it_was_made_of() -> None:
-    found = stored({"a": "b"})
-    assert {name: getattr(found, name) for name in StoredMessage.__slots__} == {
-        "topic": "T",
-        "queue_id": 1,
-        "queue_offset": 2,
-        "physical_offset": 3,
-        "store_size": 4,
-        "body": b"body",
-        "body_crc": 5,
-        "properties": {"a": "b"},
-        "system_flag": 6,
-        "flag": 7,
-        "reconsume_times": 8,
-        "born_timestamp_ms": 9,
-        "born_host": b"born",
-        "store_timestamp_ms": 10,
-        "store_host": b"store",
-        "prepared_transaction_offset": 11,
-    }
 
 
 @pytest.mark.parametrize(
@@ -79,13 +57,6 @@ def test_tag_and_unique_key_are_properties() -> None:
     assert found.unique_key == "7F00"
 
 
-def test_an_address_asks_for_nothing_special_unless_told() -> None:
-    address = PutAddress("T", 0, b"\x7f\x00\x00\x01\x00\x00\x2a\x9f")
-    assert address.system_flag == message.TRANSACTION_NONE
-    assert address.reconsume_times == 0
-    assert address.prepared_transaction_offset == 0
-
-
 def test_the_names_the_broker_reads_are_reserved() -> None:
     own = {
         message.KEYS,
@@ -104,7 +75,7 @@ def test_the_names_the_broker_reads_are_reserved() -> None:
 
 
 def test_flag_bits_lie_where_rocketmq_has_them() -> None:
-    assert (message.FLAG_COMPRESSED, message.FLAG_MULTI_TAGS) == (0x1, 0x2)
+    assert message.FLAG_COMPRESSED == 0x1
     assert (message.FLAG_BORN_HOST_V6, message.FLAG_STORE_HOST_V6) == (0x10, 0x20)
     transactions = (
         message.TRANSACTION_NONE,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.consume_unit import PRE_BLANK
-from broker.format.record import encode_records, has_queue_offset, record_sizes
+from broker.format.record import encode_records, record_sizes
 from broker.model.errors import Corruption
 from broker.model.message import (
     TRANSACTION_COMMIT,
@@ -21,6 +21,7 @@ from broker.model.message import (
     TRANSACTION_ROLLBACK,
     PutAddress,
     PutRow,
+    has_queue_offset,
 )
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.sequential import rebuild

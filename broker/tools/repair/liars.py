@@ -20,10 +20,10 @@ from broker.format.record import (
     BLANK_SIZE,
     BadRecord,
     check_record,
-    has_queue_offset,
     split_record,
 )
 from broker.format.stand_in import is_stand_in
+from broker.model.message import has_queue_offset
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.range_pass import RangePass, queue_runs

@@ -24,8 +24,8 @@ from broker.model.message import (
     DispatchEntry,
 )
 from broker.model.offsets import QueueKey
-from broker.store import dispatcher as dispatcher_module
-from broker.store.dispatcher import (
+from broker.store.views import dispatcher as dispatcher_module
+from broker.store.views.dispatcher import (
     BATCH_MAX,
     INDEX_TRIES_MAX,
     QUEUE_TRIES_MAX,

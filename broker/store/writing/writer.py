@@ -13,21 +13,20 @@ from broker.format.record import (
     PROPERTY_CRC_SIZE,
     encode_records,
     encode_records_with_crc,
-    has_queue_offset,
     record_sizes,
 )
 from broker.format.record_scan import tags_code_of
 from broker.log.commit_log import CommitLog
 from broker.model.clock import Clock
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import FLAG_TRANSACTION_MASK, PutAddress, PutRow
+from broker.model.message import FLAG_TRANSACTION_MASK, PutAddress, PutRow, has_queue_offset
 from broker.model.offsets import QueueKey
 from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Histogram
 from broker.model.system_topics import SCHEDULE_TOPIC
-from broker.store.dispatcher import Dispatcher
 from broker.store.durability import Durability
-from broker.store.put_lock import PutLock
+from broker.store.views.dispatcher import Dispatcher
+from broker.store.writing.put_lock import PutLock
 
 
 class Writer:

@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from broker.model.errors import StoreBusy
-from broker.store import put_lock
-from broker.store.put_lock import PutLock
+from broker.store.writing import put_lock
+from broker.store.writing.put_lock import PutLock
 
 
 def test_writers_come_one_after_the_other() -> None:

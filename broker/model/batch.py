@@ -1,0 +1,197 @@
+"""Messages by column: on their way in, and as the views of the log are told of them.
+
+    request ─► Batch ─► bytes in the log          where to: a Destination, what: its columns
+                 └────► Written ─► views          where they lie, and what they are found by
+
+A run is (Destination, Batch): messages of one queue, next to each other. A single message is a
+column of one.
+"""
+
+from typing import NamedTuple
+
+from broker.model.message import FLAG_TRANSACTION_MASK, has_queue_offset
+from broker.model.offsets import QueueKey
+
+
+class Destination(NamedTuple):
+    """Where the messages of a run go, and what all of them share.
+
+    store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
+    system_flag      bits of model/message.py, without those that tell the widths of hosts
+    prepared_offset  physical offset of the half message that a commit or rollback ends, else 0
+    """
+
+    topic: str
+    queue_id: int
+    store_host: bytes = b""
+    system_flag: int = 0
+    prepared_offset: int = 0
+
+    @property
+    def queue(self) -> QueueKey:
+        """The queue's name in tables."""
+        return self.topic, self.queue_id
+
+    @property
+    def transaction(self) -> int:
+        """The bits of the system flag that tell normal, prepared, commit and rollback apart."""
+        return self.system_flag & FLAG_TRANSACTION_MASK
+
+
+class Batch:
+    """Messages to put, as lists of one length: element i of each is of message i.
+
+    bodies           as they are stored, compressed or not
+    property_blocks  see format/properties.py, without a property CRC
+    unique_keys      …, `keys` joined by spaces, `tags`: what the property block says as well, so
+                     that it need not be parsed; "" stands for absent
+    born_ms          the producer's clock
+    born_hosts       packed, as in `Destination`
+    flags            the user's own numbers
+    reconsume_times  how often each was retried
+    """
+
+    __slots__ = (
+        "bodies", "born_hosts", "born_ms", "flags", "keys", "property_blocks", "reconsume_times",
+        "tags", "unique_keys",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        bodies: list[bytes],
+        property_blocks: list[bytes],
+        unique_keys: list[str],
+        keys: list[str],
+        tags: list[str],
+        born_ms: list[int],
+        born_hosts: list[bytes],
+        flags: list[int],
+        reconsume_times: list[int],
+    ) -> None:
+        count = len(bodies)
+        assert count
+        assert len(property_blocks) == count
+        assert len(unique_keys) == count
+        assert len(keys) == count
+        assert len(tags) == count
+        assert len(born_ms) == count
+        assert len(born_hosts) == count
+        assert len(flags) == count
+        assert len(reconsume_times) == count
+        self.bodies = bodies
+        self.property_blocks = property_blocks
+        self.unique_keys = unique_keys
+        self.keys = keys
+        self.tags = tags
+        self.born_ms = born_ms
+        self.born_hosts = born_hosts
+        self.flags = flags
+        self.reconsume_times = reconsume_times
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+
+def batch_of(
+    body: bytes,
+    *,
+    property_block: bytes = b"",
+    unique_key: str = "",
+    keys: str = "",
+    tag: str = "",
+    born_ms: int = 0,
+    born_host: bytes = bytes(8),
+    flag: int = 0,
+    reconsume_times: int = 0,
+) -> Batch:
+    """Return a batch of one message."""
+    return Batch(
+        bodies=[body],
+        property_blocks=[property_block],
+        unique_keys=[unique_key],
+        keys=[keys],
+        tags=[tag],
+        born_ms=[born_ms],
+        born_hosts=[born_host],
+        flags=[flag],
+        reconsume_times=[reconsume_times],
+    )
+
+
+class Written:
+    """Records of one run in the log, next to each other in their queue: what views need of them.
+
+    queue_offset      of the first; each following one has the next. 0 for those that take none:
+                      prepared and rollback
+    physical_offsets  where each record lies, rising
+    sizes             bytes of each in the log
+    tags_codes        what its consume unit holds
+    store_time_ms     when all of them were stored
+    unique_keys       …, `keys` joined by spaces, `tags`: what they are indexed by; "" for absent
+    """
+
+    __slots__ = (
+        "destination", "keys", "physical_offsets", "queue_offset", "sizes", "store_time_ms",
+        "tags", "tags_codes", "unique_keys",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        destination: Destination,
+        queue_offset: int,
+        *,
+        physical_offsets: list[int],
+        sizes: list[int],
+        tags_codes: list[int],
+        store_time_ms: int,
+        unique_keys: list[str],
+        keys: list[str],
+        tags: list[str],
+    ) -> None:
+        count = len(physical_offsets)
+        assert count
+        assert len(sizes) == count
+        assert len(tags_codes) == count
+        assert len(unique_keys) == count
+        assert len(keys) == count
+        assert len(tags) == count
+        self.destination = destination
+        self.queue_offset = queue_offset
+        self.physical_offsets = physical_offsets
+        self.sizes = sizes
+        self.tags_codes = tags_codes
+        self.store_time_ms = store_time_ms
+        self.unique_keys = unique_keys
+        self.keys = keys
+        self.tags = tags
+
+    def __len__(self) -> int:
+        return len(self.physical_offsets)
+
+    @property
+    def begin(self) -> int:
+        """Where the first record starts in the log."""
+        return self.physical_offsets[0]
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind the last record."""
+        return self.physical_offsets[-1] + self.sizes[-1]
+
+    def behind(self, count: int) -> "Written":
+        """Return the same without its first `count` records, of which there are more."""
+        assert 0 <= count < len(self)
+        if not count:
+            return self
+        return Written(
+            self.destination,
+            self.queue_offset + count if has_queue_offset(self.destination.system_flag) else 0,
+            physical_offsets=self.physical_offsets[count:],
+            sizes=self.sizes[count:],
+            tags_codes=self.tags_codes[count:],
+            store_time_ms=self.store_time_ms,
+            unique_keys=self.unique_keys[count:],
+            keys=self.keys[count:],
+            tags=self.tags[count:],
+        )
