@@ -21,8 +21,8 @@ from broker.model.errors import (
 )
 from broker.model.message import TRANSACTION_PREPARED, PutAddress
 from broker.model.results import Bound, PullStatus, PutStatus
-from broker.store.views import dispatcher as dispatcher_module
 from broker.store.message_store import MessageStore
+from broker.store.views import dispatcher as dispatcher_module
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.store_disk import StoreDisk, open_files
