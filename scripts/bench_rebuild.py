@@ -106,7 +106,7 @@ def run_reput(store: Path) -> dict[str, float]:
     """Let the broker's own dispatch build the views of a store that has none."""
     from broker.files.disk import Disk
     from broker.store.settings import StoreSettings
-    from broker.store.structures import Structures
+    from broker.store.starting.structures import Structures
 
     parts = Structures(
         StoreSettings(

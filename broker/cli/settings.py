@@ -61,7 +61,7 @@ def sizes_of(
     """
     from broker.config.load import load
     from broker.format.index_layout import IndexGeometry
-    from broker.store.geometry import settle_sizes
+    from broker.store.starting.geometry import settle_sizes
     from broker.tools.store_access import Sizes
 
     config = load(assignments=assignments)

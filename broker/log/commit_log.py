@@ -10,7 +10,7 @@ Invariants
     3. A record's own physical offset equals the place where it lies.
     4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
 Not here: durability (store/durability.py), what records mean (services/), rebuilding
-(store/recovering/recovery.py), making the next file in time (store/allocation.py).
+(store/starting/recovery.py), making the next file in time (store/writing/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
 

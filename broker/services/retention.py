@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from broker.model.errors import BrokerError, DiskAboveLimit, StoreFailed
 from broker.model.stats import Counter, Gauge
-from broker.store.expiry import LogFile
+from broker.store.views.expiry import LogFile
 
 DISK: Final = "disk"
 SIZE: Final = "size"

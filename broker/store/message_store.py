@@ -30,21 +30,21 @@ from broker.model.errors import (
 from broker.model.message import PutAddress, PutRow
 from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Stat
-from broker.store.allocation import Allocation, Reserve
 from broker.store.commit import Commit
-from broker.store.consumer_offsets import ConsumerOffsets
 from broker.store.durability import Durability
-from broker.store.expiry import Expiry
-from broker.store.metadata import GroupTable, TopicTable
 from broker.store.reading.query import Query
-from broker.store.removed_queues import RemovedQueues
 from broker.store.running import DISPATCH_PAUSE_MS, Running
 from broker.store.settings import FLUSH_SYNC, StoreSettings
+from broker.store.starting.structures import Structures
 from broker.store.store_gauges import store_gauges
-from broker.store.structures import Structures
-from broker.store.view_flush import ViewFlush
+from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.removed_queues import RemovedQueues
+from broker.store.tables.topics import GroupTable, TopicTable
 from broker.store.views.dispatcher import Dispatcher, DispatchPoint
+from broker.store.views.expiry import Expiry
+from broker.store.views.flush import ViewFlush
 from broker.store.watermark import Watermark
+from broker.store.writing.allocation import Allocation, Reserve
 from broker.store.writing.writer import Writer
 
 logger = logging.getLogger(__name__)

@@ -17,14 +17,14 @@ from broker.files.disk import Disk
 from broker.model.clock import Clock
 from broker.model.errors import StoreFailed
 from broker.model.offsets import QueueKey
-from broker.store.allocation import Allocation
 from broker.store.commit import Commit
 from broker.store.durability import Durability
 from broker.store.reading.reads import Reads
 from broker.store.settings import FLUSH_SYNC, StoreSettings
-from broker.store.view_flush import ViewFlush
 from broker.store.views.dispatcher import DispatchPoint
+from broker.store.views.flush import ViewFlush
 from broker.store.watermark import Watermark
+from broker.store.writing.allocation import Allocation
 
 DISPATCH_PAUSE_MS: Final = 5
 """Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""

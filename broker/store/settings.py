@@ -53,8 +53,8 @@ class StoreSettings:
     """Consume-queue files kept open; the least used is closed for the next one. Never more than
     half of what the process may open."""
     reserve_size_bytes: int = 16 * 1024 * 1024
-    """Set aside for the day the disk is full (store/allocation.py); never more than one commit-log
-    file."""
+    """Set aside for the day the disk is full (store/writing/allocation.py); never more than one
+    commit-log file."""
     property_crc: bool = False
     max_message_size_bytes: int = 4 * 1024 * 1024
     delay_levels: str = ""

@@ -14,8 +14,8 @@ from random import Random
 from unittest.mock import patch
 
 from broker.log import consume_queue_table, queue_end
-from broker.store import view_flush
-from broker.store.recovering import log_columns, quick_dispatch, recovery
+from broker.store.starting import log_columns, quick_dispatch, recovery
+from broker.store.views import flush as view_flush
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import Cut, Life
 from tests.fakes.disk_image import Image

@@ -10,10 +10,10 @@ from typing import Any, cast
 from broker.format.names import BACKUP_SUFFIX
 from broker.log.queue_ends import QUEUE_ENDS_FILE
 from broker.model.errors import BrokerError
-from broker.store.consumer_offsets import ConsumerOffsets
-from broker.store.metadata import GroupTable, TopicTable
-from broker.store.removed_queues import RemovedQueues
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
+from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.removed_queues import RemovedQueues
+from broker.store.tables.topics import GroupTable, TopicTable
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_checks import (
     Violation,

@@ -21,10 +21,11 @@ from unittest.mock import patch
 
 from broker.model.message import PutAddress
 from broker.model.results import PutStatus
-from broker.store import expiry, running, view_flush
+from broker.store import running
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
-from broker.store.views import dispatcher
+from broker.store.views import dispatcher, expiry
+from broker.store.views import flush as view_flush
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import TORN, File, Folder, Image

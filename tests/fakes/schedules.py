@@ -30,10 +30,10 @@ from broker.model.message import StoredMessage
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
-from broker.store import expiry, running
+from broker.store import running
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
-from broker.store.views import dispatcher
+from broker.store.views import dispatcher, expiry
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, small_settings

@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.store.settings import StoreSettings
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import GoldenStores
 

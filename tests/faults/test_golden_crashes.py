@@ -2,7 +2,7 @@
 
 Each pair is a store before and after a real RocketMQ's own recovery. Opened here, the store before
 must serve every message that broker kept, byte for byte, and the sound ones it lost. That its
-views are those of a rebuild stands in tests/store/recovering/test_recovery.py.
+views are those of a rebuild stands in tests/store/starting/test_recovery.py.
 """
 
 from pathlib import Path

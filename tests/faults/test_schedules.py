@@ -12,15 +12,15 @@ import pytest
 
 from broker.services.pull import Pull
 from broker.services.send import Send
-from broker.store.allocation import Allocation
 from broker.store.commit import Commit
-from broker.store.consumer_offsets import ConsumerOffsets
 from broker.store.durability import Durability
-from broker.store.durable_table import DurableTable
-from broker.store.expiry import Expiry
 from broker.store.message_store import MessageStore
 from broker.store.reading import cold_pull
-from broker.store.removed_queues import RemovedQueues
+from broker.store.tables.durable_table import DurableTable
+from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.removed_queues import RemovedQueues
+from broker.store.views.expiry import Expiry
+from broker.store.writing.allocation import Allocation
 from tests.fakes.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))

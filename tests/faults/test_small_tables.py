@@ -20,7 +20,7 @@ from broker.log.checkpoint import Checkpoint
 from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import StorageError
-from broker.store.removed_queues import RemovedQueues
+from broker.store.tables.removed_queues import RemovedQueues
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.quick_disk import PowerCut, QuickDisk

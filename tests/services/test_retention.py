@@ -16,7 +16,7 @@ from broker.services.retention import (
     is_wanted,
     percent_used,
 )
-from broker.store.expiry import LogFile
+from broker.store.views.expiry import LogFile
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS

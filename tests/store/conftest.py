@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 from tests.fakes.store_golden import golden_parts
 from tests.golden_stores import GoldenStores
 

@@ -15,7 +15,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
 from broker.model.results import PullStatus
 from broker.store.commit import Commit
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 from tests.fakes.records import record
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import (

@@ -6,7 +6,7 @@ import pytest
 
 from broker.format.names import RESERVE_FILE
 from broker.model.errors import FsyncFailed
-from broker.store.allocation import Allocation
+from broker.store.writing.allocation import Allocation
 from tests.fakes.store_language import store_at, until
 
 

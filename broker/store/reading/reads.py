@@ -17,11 +17,11 @@ from broker.format.record import decode_record
 from broker.model.cold_read import LongChain
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullResult, QueryResult
-from broker.store.arrivals import Arrivals
 from broker.store.reading import cold_pull, reader
 from broker.store.reading.mending import Mending
 from broker.store.reading.query import Query
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
+from broker.store.views.arrivals import Arrivals
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.watermark import Watermark
 

@@ -16,7 +16,7 @@ from broker.model.message import StoredMessage
 from broker.model.results import QueryResult
 from broker.store.reading import query as query_module
 from broker.store.reading.query import Query
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, golden_sizes

@@ -17,7 +17,7 @@ from broker.model.cold_read import ColdRead
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullResult, PullStatus
 from broker.store.reading import reader
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.store_golden import READ_WHOLE, recovered
 from tests.fakes.store_language import store_at

@@ -17,9 +17,9 @@ from broker.model.cold_read import ColdRead
 from broker.model.errors import StoreDamaged
 from broker.model.results import ScanEnd
 from broker.store.message_store import MessageStore
-from broker.store.recovering import recovery as recovery_module
-from broker.store.recovering.recovery import LogDecision, Observation, decide
-from broker.store.structures import Structures
+from broker.store.starting import recovery as recovery_module
+from broker.store.starting.recovery import LogDecision, Observation, decide
+from broker.store.starting.structures import Structures
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_disk import StoreDisk

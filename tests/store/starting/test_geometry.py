@@ -11,8 +11,8 @@ from broker.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
 from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import StoreManifest
 from broker.model.errors import UnknownGeometry
-from broker.store.geometry import settle_sizes
 from broker.store.settings import StoreSettings
+from broker.store.starting.geometry import settle_sizes
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import Records
 from tests.fakes.store_golden import READ_WHOLE, golden_parts, golden_sizes

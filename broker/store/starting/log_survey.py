@@ -19,7 +19,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.delay_levels import DelayLevels
 from broker.model.results import ScanEnd
 from broker.rebuild.holes import ORDERLY_END, Hole
-from broker.store.recovering.log_columns import LogColumns, Piece, Single
+from broker.store.starting.log_columns import LogColumns, Piece, Single
 
 
 class Known(NamedTuple):

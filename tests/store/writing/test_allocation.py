@@ -10,7 +10,7 @@ import pytest
 from broker.format.names import RESERVE_FILE
 from broker.log.commit_log import DRAFT_NAME, CommitLog
 from broker.model.errors import AllocationFailed, DiskFull, StoreFailed
-from broker.store.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
+from broker.store.writing.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import full_disk
 from tests.fakes.records import record

@@ -15,7 +15,7 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import REMOVED_QUEUES_FILE, queue_id_from_name
 from broker.model.offsets import OFFSET_MAX, QueueKey
-from broker.store.durable_table import DurableTable
+from broker.store.tables.durable_table import DurableTable
 
 
 class RemovedQueues:

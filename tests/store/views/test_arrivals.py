@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.store import arrivals as arrivals_module
-from broker.store.arrivals import Arrivals
+from broker.store.views import arrivals as arrivals_module
+from broker.store.views.arrivals import Arrivals
 
 A, B = ("orders", 0), ("orders", 1)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.model.results import PullStatus
-from broker.store.expiry import UNKNOWN_TIME, LogFile
+from broker.store.views.expiry import UNKNOWN_TIME, LogFile
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files
 

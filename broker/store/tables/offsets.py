@@ -15,8 +15,8 @@ from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE, queue_i
 from broker.format.table_json import decode_rows, encode_table
 from broker.model.clock import Clock
 from broker.model.offsets import OFFSET_MAX
-from broker.store.durable_table import DurableTable
-from broker.store.metadata import GroupTable
+from broker.store.tables.durable_table import DurableTable
+from broker.store.tables.topics import GroupTable
 
 _OFFSETS: Final = "offsetTable"
 _PULL_OFFSETS: Final = "pullOffsetTable"

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.table_json import decode_table
-from broker.store.consumer_offsets import ConsumerOffsets
-from broker.store.metadata import GroupTable
+from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.topics import GroupTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.memory_tables import MemoryGroups, MemoryOffsets
 from tests.fakes.store_disk import StoreDisk

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker.store.recovering.recovery_numbers import PHASES, RecoveryNumbers
+from broker.store.starting.recovery_numbers import PHASES, RecoveryNumbers
 from tests.fakes.store_language import store_at
 
 

@@ -37,7 +37,7 @@ from broker.format.record import (
 from broker.log.index_file import IndexFile
 from broker.model.errors import StoreFailed
 from broker.model.offsets import OFFSET_MAX
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 
 TURN_SECONDS: Final = 0.003
 """Queues are looked at for this long before others get their turn."""

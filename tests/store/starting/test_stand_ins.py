@@ -9,10 +9,10 @@ from broker.format.record import BLANK_SIZE, decode_record
 from broker.model.errors import FsyncFailed
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.holes import Hole
-from broker.store.recovering.mending import mend_holes
+from broker.store.starting.stand_ins import mend_holes
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
-from tests.store.recovering.test_log_survey import (
+from tests.store.starting.test_log_survey import (
     FILE_SIZE,
     a_log,
     directory_of,

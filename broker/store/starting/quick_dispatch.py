@@ -4,7 +4,7 @@
         └───► index entries ───────► index
 
 The views end as they would if each record had been dispatched alone; records between pieces are.
-What holes or an extension need is done so elsewhere (store/recovering/recovery.py).
+What holes or an extension need is done so elsewhere (store/starting/recovery.py).
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from broker.log.hash_index import HashIndex
 from broker.log.queue_units import Units
 from broker.model.delay_levels import DelayLevels
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.store.recovering.log_columns import PIECE_SIZE, LogColumns, Piece
+from broker.store.starting.log_columns import PIECE_SIZE, LogColumns, Piece
 
 COLLECTED_MAX: Final = 262_144
 """Units kept until queues get theirs: one write for each queue, not one for each piece."""

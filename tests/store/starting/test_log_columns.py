@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from broker.format.names import COMMIT_LOG_DIRECTORY
 from broker.log.commit_log import CommitLog, LogScan
 from broker.model.results import ScanEnd
-from broker.store.recovering.log_columns import LogColumns, Piece
+from broker.store.starting.log_columns import LogColumns, Piece
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.odd_records import records
 from tests.fakes.quick_disk import QuickDisk

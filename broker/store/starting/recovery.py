@@ -43,10 +43,10 @@ from broker.model.offsets import OFFSET_MAX
 from broker.model.results import ScanEnd
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.holes import Hole
-from broker.store.recovering.log_survey import Known, Survey, stretches, survey_log
-from broker.store.recovering.mending import mend_holes
-from broker.store.recovering.quick_dispatch import Lacking, QuickDispatch
-from broker.store.recovering.recovery_numbers import RecoveryNumbers
+from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
+from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
+from broker.store.starting.recovery_numbers import RecoveryNumbers
+from broker.store.starting.stand_ins import mend_holes
 
 QUICK_MIN: Final = 1024 * 1024
 """Bytes of log from which on dispatch by column is quicker."""

@@ -36,10 +36,10 @@ from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.errors import Corruption, IllegalConfig
 from broker.model.offsets import OFFSET_MAX, QueueKey
-from broker.store.geometry import settle_sizes
-from broker.store.recovering.completeness import missing_from_list, missing_from_log
-from broker.store.recovering.recovery import Beliefs, Recovery
 from broker.store.settings import FLUSH_SYNC, StoreSettings
+from broker.store.starting.completeness import missing_from_list, missing_from_log
+from broker.store.starting.geometry import settle_sizes
+from broker.store.starting.recovery import Beliefs, Recovery
 
 LOG_FILES_OPEN_MAX: Final = 64
 """Commit-log files mapped at once; old ones are read without a map, or one after the other."""

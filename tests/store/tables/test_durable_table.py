@@ -9,7 +9,7 @@ import pytest
 
 from broker.files.table_file import TableFile
 from broker.model.errors import DiskFull
-from broker.store.durable_table import DurableTable
+from broker.store.tables.durable_table import DurableTable
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import until
 

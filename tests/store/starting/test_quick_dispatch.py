@@ -22,8 +22,8 @@ from broker.model.delay_levels import DelayLevels
 from broker.model.message import TRANSACTION_ROLLBACK
 from broker.model.offsets import QueueKey
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.store.recovering import quick_dispatch
-from broker.store.recovering.quick_dispatch import Lacking, QuickDispatch
+from broker.store.starting import quick_dispatch
+from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
 from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files
 from tests.fakes.odd_records import records
 from tests.fakes.quick_disk import QuickDisk

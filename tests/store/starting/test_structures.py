@@ -27,8 +27,8 @@ from broker.model.errors import (
     StoreTooNew,
     WrongFileSize,
 )
-from broker.store.recovering.recovery import Recovery
-from broker.store.structures import Structures
+from broker.store.starting.recovery import Recovery
+from broker.store.starting.structures import Structures
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_parts, recovered

@@ -15,11 +15,11 @@ from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.model.offsets import QueueKey
-from broker.store import view_flush
 from broker.store.durability import PAGE_SIZE, Durability
-from broker.store.structures import Structures
-from broker.store.view_flush import ViewFlush
+from broker.store.starting.structures import Structures
+from broker.store.views import flush as view_flush
 from broker.store.views.dispatcher import DispatchPoint
+from broker.store.views.flush import ViewFlush
 from tests.fakes.clock import FakeClock
 from tests.fakes.records import TIME_MS, Records, entry
 from tests.fakes.store_disk import StoreDisk

@@ -10,8 +10,8 @@ from broker.log.commit_log import CommitLog
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.results import ScanEnd
 from broker.rebuild.holes import ORDERLY_END, Hole
-from broker.store.recovering.log_columns import LogColumns
-from broker.store.recovering.log_survey import Known, Survey, stretches, survey_log
+from broker.store.starting.log_columns import LogColumns
+from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.cli.settings import sizes_of
 from broker.files.disk import Disk
-from broker.store.expiry import Expiry
+from broker.store.views.expiry import Expiry
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
 

@@ -27,7 +27,7 @@ from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
 from broker.store.durability import PAGE_SIZE, Durability
-from broker.store.structures import Structures
+from broker.store.starting.structures import Structures
 from broker.store.views.dispatcher import DispatchPoint
 
 NEVER: Final = -1

@@ -22,7 +22,7 @@ from broker.model.errors import (
     TopicNotFound,
 )
 from broker.model.group import GroupSettings
-from broker.store.metadata import GroupTable, TopicTable
+from broker.store.tables.topics import GroupTable, TopicTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import config_of

@@ -40,7 +40,7 @@ from broker.model.topic import (
     TopicConfig,
 )
 from broker.model.topic_names import check_group, check_topic
-from broker.store.durable_table import DurableTable
+from broker.store.tables.durable_table import DurableTable
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""

@@ -1,0 +1,1 @@
+"""Small tables that are written whole: topics, groups, offsets, removed queues."""
