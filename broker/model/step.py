@@ -1,0 +1,41 @@
+"""A step: a bounded piece of work that says when it wants to be called again.
+
+    def step(self, now: Now) -> Next
+
+Flushing, dispatching, allocating, retention: each is a step that owns no loop, no clock and no
+thread of its own to wait in. It is synchronous: what takes long goes to a thread as a job, and a
+later call of the step looks for its result. One runner (store/runner.py) calls all of them; tests
+call a step with numbers.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+
+class Now(NamedTuple):
+    """One reading of both clocks: milliseconds to wait by, and milliseconds since 1970."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+class Mark(Protocol):
+    """A number that only grows and can be waited for (store/watermark.py: no loop lives here)."""
+
+    def reached(self, value: int, /) -> Awaitable[bool]:
+        """Return what is done once the mark stands at `value` or above; it may be cancelled."""
+
+
+class Next(NamedTuple):
+    """When a step is to be called again: at a time, when a mark rose, or at whichever comes first.
+
+    at_ms   monotonic ms, not before; one that has passed means soon, after others had their turn
+    mark    with the value it has to reach
+    """
+
+    at_ms: int | None = None
+    mark: Mark | None = None
+    value: int = 0
+
+
+Step = Callable[[Now], Next]
