@@ -223,7 +223,7 @@ class Image:
 
     def look(self) -> None:
         """Take what was stored through maps since the last look."""
-        for file in self.open_files.values():
+        for file in list(self.open_files.values()):  # threads of a store open and close some
             live = file.live
             if live is not None and live != file.seen:
                 file.look()
@@ -233,7 +233,7 @@ class Image:
         folders: list[tuple[str, Folder]] = [("", self.root)]
         while folders:
             above, folder = folders.pop()
-            for name, node in folder.live.items():
+            for name, node in list(folder.live.items()):
                 if isinstance(node, Folder):
                     folders.append((f"{above}/{name}", node))
                 else:

@@ -130,7 +130,7 @@ class SimNames(Disk):
 
     def _used(self) -> int:
         files = {id(file): file for _, file in self.image.files()}
-        files.update({id(file): file for file, _ in self._open.values()})
+        files.update({id(file): file for file, _ in list(self._open.values())})
         return sum(file.blocks.bit_count() for file in files.values()) * BLOCK
 
     def _give_blocks(self, file: File, begin: int, end: int, path: Path) -> None:

@@ -1,10 +1,13 @@
-"""The whole API over a store on disk, called with bytes and without a transport.
+"""The whole API over a real store on a simulated disk: called with bytes, or served on a port.
 
-    async with store_broker(tmp_path / "s") as broker:
+    async with store_broker() as broker:                  topic `orders` has 2 queues
+        await broker.add("orders", b"a", TAGS="A")        stored and visible
         await broker.answer("SendMessage", pb.SendMessageRequest(…))
         await broker.outcome("Admin/CreateTopic", b"what a fuzzer thinks of")
+        async with running(GrpcioServer(broker.services())) as address: …
 
-Files are small and time stands still, as in store_language.py.
+It opens in a few ms. Time stands still and nothing waits for a disk, as in store_language.py; the
+fixture `broker` is one of these.
 """
 
 from collections.abc import AsyncIterator
@@ -12,35 +15,43 @@ from contextlib import asynccontextmanager
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
+import grpc
+import pytest
 from google.protobuf.message import Message
 
 from broker.format.message_id import UniqueKeyMaker
+from broker.format.properties import encode_properties
 from broker.model.errors import BrokerError
-from broker.rpc.service import Method
+from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow, StoredMessage
+from broker.model.results import PutResult
+from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.admin.needs import Process
 from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send, SendRules
-from broker.store.message_store import MessageStore
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
-from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
+from tests.fakes.disk import SimDisk
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, store_at
 
 CALL = FakeCall(time_left_ms=0)
 """Its deadline is past, so that polls are answered at once."""
+SIZES: Final = {"commit_log_file_size_bytes": 1 << 18, "consume_queue_file_size_bytes": 2000}
 
 
 class StoreBroker:
-    """Services and methods, wired as the broker wires them."""
+    """Store, services and methods, wired as the broker wires them."""
 
     def __init__(self, talking: TalkingStore) -> None:
         self.talking = talking
-        store: MessageStore = talking.store
-        pull, query = Pull(store), Query(store)
+        self.store = store = talking.store
+        self.clock = talking.clock
+        self.pull, self.query = Pull(store), Query(store)
         self.send = Send(
             store,
             SendRules(STORE_HOST, "DefaultCluster", default_queue_count=2),
@@ -48,22 +59,66 @@ class StoreBroker:
             key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
             random=Random(1),
         )
-        messaging = Messaging(
-            self.send, pull, query, topics=store.topics, offsets=store.offsets
-        ).service()
-        admin = Admin(
-            pull,
-            query,
+        self.messaging = Messaging(
+            self.send, self.pull, self.query, topics=store.topics, offsets=store.offsets
+        )
+        self.settings = [("store.flush", "async", "--set")]
+        self.drains: list[str] = []
+        """One entry for each time the broker was asked to end."""
+        self.admin = Admin(
+            self.pull,
+            self.query,
             store=store,
             topics=store.topics,
             offsets=store.offsets,
-            process=Process(list, lambda: None),
-        ).service()
+            process=Process(lambda: self.settings, lambda: self.drains.append("asked")),
+        )
         self.methods: dict[str, Method] = {
-            **{f"Admin/{method.name}": method for method in admin.methods},
-            **{method.name: method for method in messaging.methods},
+            **{f"Admin/{method.name}": method for method in self.admin.service().methods},
+            **{method.name: method for method in self.messaging.service().methods},
         }
 
+    def services(self) -> list[Service]:
+        """Return the services of the API."""
+        return [self.messaging.service(), self.admin.service()]
+
+    # -- the store behind it -------------------------------------------------------------------
+    async def add(
+        self,
+        topic: str,
+        *bodies: bytes,
+        queue_id: int = 0,
+        system_flag: int = 0,
+        **properties: str,
+    ) -> PutResult:
+        """Store messages with these properties in one queue; all of them can be pulled then."""
+        block = encode_properties(properties)
+        unique_key, keys, tags = (properties.get(name, "") for name in (UNIQUE_KEY, KEYS, TAGS))
+        born_ms = self.clock.wall - 5
+        rows: list[PutRow] = [
+            (body, block, 7, born_ms, BORN_HOST, unique_key, keys, tags) for body in bodies
+        ]
+        address = PutAddress(topic, queue_id, STORE_HOST, system_flag)
+        result = await self.store.put_batch(address, rows)
+        await self.talking.settled()
+        return result
+
+    def messages(self) -> list[StoredMessage]:
+        """Return every message of the first file of the log, in order."""
+        found: list[StoredMessage] = []
+        place = 0
+        while place < self.store.appended:
+            message = self.store.message_at(place)
+            assert message is not None
+            found.append(message)
+            place += message.store_size
+        return found
+
+    def records(self, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
+        """Return the records of a queue."""
+        return self.store.pull(topic, queue_id, 0, max_messages=1024, max_bytes=1 << 30).records
+
+    # -- calls without a transport -------------------------------------------------------------
     async def outcome(self, name: str, raw: bytes) -> str:
         """Serve a call as a transport does; returns "ok", or the name of our own error.
 
@@ -91,8 +146,50 @@ class StoreBroker:
 
 @asynccontextmanager
 async def store_broker(
-    directory: Path, *, clock: FakeClock | None = None, **settings: Any
+    directory: Path | None = None, *, clock: FakeClock | None = None, **settings: Any
 ) -> AsyncIterator[StoreBroker]:
-    """Open a broker without a transport over a store of small files; close it in the end."""
-    async with store_at(directory, clock=clock, **settings) as talking:
+    """Open a broker without a transport and close it in the end.
+
+    directory  of real files that roll after a few messages; None: one on a simulated disk, with the
+               topic `orders` of 2 queues
+    settings   fields of StoreSettings
+    """
+    if directory is not None:
+        async with store_at(directory, clock=clock, **settings) as talking:
+            yield StoreBroker(talking)
+        return
+    sizes = {**SIZES, **settings}
+    async with store_at(Path("/store"), clock=clock, disk=SimDisk(), **sizes) as talking:
+        talking.store.topics.adopt("orders", 2)
         yield StoreBroker(talking)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[StoreBroker]:
+    """A broker without a transport; a conftest.py that imports this gives it to its tests."""
+    async with store_broker() as opened:
+        yield opened
+
+
+# -- on a port -------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def running(server: GrpcioServer) -> AsyncIterator[str]:
+    """Start a server on a free port and yield its address; stop it in the end."""
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield address
+    finally:
+        server.drain()
+        await server.stop(0)
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[grpc.aio.Channel]:
+    """Yield a channel to an address."""
+    async with grpc.aio.insecure_channel(
+        address, options=(("grpc.max_receive_message_length", 17 << 20),)
+    ) as channel:
+        yield channel
