@@ -17,7 +17,7 @@ from broker.client.values import (
 from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
 from broker.model.results import Bound, PullStatus, PutStatus
-from tests.fakes.memory_store import STORE_HOST
+from tests.fakes.store_language import STORE_HOST
 from tests.rpc.desk import Desk, opened_desk
 
 
@@ -45,16 +45,16 @@ async def test_sending(desk: Desk) -> None:
     assert (first.message_id, first.queue_id, first.queue_offset) == ("id", 1, 0)
     assert (second.queue_offset, second.status) == (1, PutStatus.OK)
     assert second.offset_message_id == offset_message_id(STORE_HOST, second.physical_offset)
+    stored = (await desk.broker.messages())[0]
     page = await desk.client.pull(PullQuery("orders", 1, 0))
-    stored = decode_record(desk.broker.store.places[0])
     (message, _) = page.messages
     for name in type(stored).__slots__:
         assert getattr(message, name) == getattr(stored, name), name
 
 
 async def test_pulling(desk: Desk) -> None:
-    desk.broker.store.add("orders", b"a", TAGS="A")
-    desk.broker.store.add("orders", b"b", TAGS="B")
+    await desk.broker.add("orders", b"a", TAGS="A")
+    await desk.broker.add("orders", b"b", TAGS="B")
     page = await desk.client.pull(PullQuery("orders", 0, 0, expression="B"))
     assert [message.body for message in page.messages] == [b"b"]
     assert (page.status, page.next_begin_offset) == (PullStatus.FOUND, 2)
@@ -67,8 +67,8 @@ async def test_pulling(desk: Desk) -> None:
 
 
 async def test_pulling_system_topics_is_for_operators(desk: Desk) -> None:
-    desk.broker.store.topics.add("SCHEDULE_TOPIC_XXXX")
-    desk.broker.store.add("SCHEDULE_TOPIC_XXXX", b"a")
+    desk.broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
+    await desk.broker.add("SCHEDULE_TOPIC_XXXX", b"a")
     query = PullQuery("SCHEDULE_TOPIC_XXXX", 0, 0)
     assert (await desk.client.admin_pull(query)).messages[0].body == b"a"
     with pytest.raises(ClientError) as caught:
@@ -78,14 +78,14 @@ async def test_pulling_system_topics_is_for_operators(desk: Desk) -> None:
 
 async def test_large_pages_arrive(desk: Desk) -> None:
     folded = zlib.compress(bytes(5 << 20))
-    desk.broker.store.add("orders", *[folded] * 3, system_flag=1)
+    await desk.broker.add("orders", *[folded] * 3, system_flag=1)
     assert len((await desk.client.pull(PullQuery("orders", 0, 0))).messages) == 3
 
 
 async def test_looking_up(desk: Desk) -> None:
-    desk.broker.store.now_ms = 10
-    desk.broker.store.add("orders", b"a", UNIQ_KEY="id", KEYS="k")
-    desk.broker.store.add("orders", b"b", KEYS="k")
+    desk.broker.clock.wall = 10
+    await desk.broker.add("orders", b"a", UNIQ_KEY="id", KEYS="k")
+    await desk.broker.add("orders", b"b", KEYS="k")
     client = desk.client
     page = await client.query_by_key(KeyQuery("orders", "k", 1, 1, 20))
     assert ([m.body for m in page.messages], page.complete) == ([b"b"], False)
@@ -98,7 +98,7 @@ async def test_looking_up(desk: Desk) -> None:
 
 
 async def test_offsets_of_groups(desk: Desk) -> None:
-    desk.broker.store.add("orders", b"a")
+    await desk.broker.add("orders", b"a")
     assert await desk.client.fetch_offset("g", "orders", 0) is None
     await desk.client.commit_offset("g", "orders", 0, 0)
     assert await desk.client.fetch_offset("g", "orders", 0) == 0

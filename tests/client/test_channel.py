@@ -14,7 +14,7 @@ from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import CallClass, Service, method
 from broker.rpc.v1.messaging import DESCRIPTOR
 from broker.rpc.v1.status import DETAILS_KEY
-from tests.fakes.memory_broker import running
+from tests.fakes.store_broker import running
 from tests.rpc.desk import Desk, opened_desk
 
 

@@ -16,6 +16,7 @@ from broker.model.message import TRANSACTION_NONE, DispatchEntry, PutAddress, Pu
 TIME_MS = 1_795_000_000_000
 """A store time, on a full second."""
 HOST = host_from_text("127.0.0.1:10911")
+BORN_HOST = host_from_text("10.0.0.7:4711")
 
 
 def record(
@@ -27,10 +28,11 @@ def record(
     queue_offset: int = 0,
     properties: bytes = b"",
     time_ms: int = TIME_MS,
+    system_flag: int = 0,
 ) -> bytes:
     """Encode one record; `size`, when given, is reached by a body of x."""
-    address = PutAddress(topic, 0, HOST)
-    row: PutRow = (body, properties, 0, time_ms, HOST, "", "", "")
+    address = PutAddress(topic, 0, HOST, system_flag)
+    row: PutRow = (body, properties, 7, time_ms - 5, BORN_HOST, "", "", "")
     (found,) = record_sizes(address, [row])
     if size:
         row = (body + b"x" * (size - found), *row[1:])

@@ -37,7 +37,7 @@ from broker.services.send import Send, SendRules
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, store_at
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, store_at, until
 
 CALL = FakeCall(time_left_ms=0)
 """Its deadline is past, so that polls are answered at once."""
@@ -103,8 +103,23 @@ class StoreBroker:
         await self.talking.settled()
         return result
 
-    def messages(self) -> list[StoredMessage]:
+    async def expire(self) -> None:
+        """Let every message so far go, as retention does: the next one begins another file."""
+        size_bytes = self.store.settings.commit_log_file_size_bytes
+        while self.store.appended < size_bytes:
+            await self.add("filler", bytes(size_bytes // 3))
+        self.clock.advance(self.store.settings.view_flush_thorough_interval_ms)
+        expiry = self.store.expiry
+        await until(lambda: expiry.oldest() is not None)
+        oldest = expiry.oldest()
+        assert oldest is not None
+        await expiry.drop(oldest)
+        await expiry.trim_views()
+
+    async def messages(self) -> list[StoredMessage]:
         """Return every message of the first file of the log, in order."""
+        await self.store.flush()
+        await self.talking.settled()
         found: list[StoredMessage] = []
         place = 0
         while place < self.store.appended:

@@ -42,6 +42,12 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
+async def turns(count: int = 5) -> None:
+    """Let everything that is ready on the loop run."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def small_settings(directory: Path, **changes: Any) -> StoreSettings:
     """Settings of a store whose files roll after a few messages."""
     fields: dict[str, Any] = {

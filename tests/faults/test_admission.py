@@ -16,7 +16,7 @@ from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import DEFAULT_LIMITS, CallClass
 from tests.e2e.daemon import LATE_FACTOR, is_busy
-from tests.fakes.memory_broker import MemoryBroker, running
+from tests.fakes.store_broker import StoreBroker, running, store_broker
 
 SLOTS: Final = 8
 REFUSALS: Final = 100
@@ -25,11 +25,14 @@ REFUSED_S: Final = 0.005
 
 
 @asynccontextmanager
-async def full_of_polls() -> AsyncIterator[tuple[MemoryBroker, str]]:
+async def full_of_polls() -> AsyncIterator[tuple[StoreBroker, str]]:
     """Serve a broker all of whose slots for polls are taken by parked ones."""
-    broker = MemoryBroker()
-    server = GrpcioServer(broker.services(), limits={**DEFAULT_LIMITS, CallClass.POLL: SLOTS})
-    async with running(server) as address, BrokerClient(address) as parked:
+    limits = {**DEFAULT_LIMITS, CallClass.POLL: SLOTS}
+    async with (
+        store_broker() as broker,
+        running(GrpcioServer(broker.services(), limits=limits)) as address,
+        BrokerClient(address) as parked,
+    ):
         polls = [
             asyncio.ensure_future(parked.pull(PullQuery("orders", 0, 0, wait_ms=20_000)))
             for _ in range(SLOTS)

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 from broker.client.broker import BrokerClient
 from broker.rpc.grpcio.server import GrpcioServer
-from tests.fakes.memory_broker import MemoryBroker, running
+from tests.fakes.store_broker import StoreBroker, running, store_broker
 
 
 class Desk:
     """Both sides of one connection."""
 
-    def __init__(self, broker: MemoryBroker, server: GrpcioServer, client: BrokerClient) -> None:
+    def __init__(self, broker: StoreBroker, server: GrpcioServer, client: BrokerClient) -> None:
         self.broker = broker
         self.server = server
         self.client = client
@@ -19,8 +19,8 @@ class Desk:
 
 @asynccontextmanager
 async def opened_desk() -> AsyncIterator[Desk]:
-    """Serve a broker in memory and connect to it."""
-    broker = MemoryBroker()
-    server = GrpcioServer(broker.services())
-    async with running(server) as address, BrokerClient(address) as client:
-        yield Desk(broker, server, client)
+    """Serve a broker and connect to it."""
+    async with store_broker() as broker:
+        server = GrpcioServer(broker.services())
+        async with running(server) as address, BrokerClient(address) as client:
+            yield Desk(broker, server, client)

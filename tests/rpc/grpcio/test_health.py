@@ -8,7 +8,7 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from broker.rpc.grpcio.health import NAME, STORE_WRITE, Health
-from tests.fakes.memory_broker import connected
+from tests.fakes.store_broker import connected
 
 BROKER = "pocketmq.v1.Broker"
 SERVING = HealthCheckResponse.SERVING

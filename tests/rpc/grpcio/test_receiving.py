@@ -16,7 +16,7 @@ from broker.rpc.grpcio.receiving import (
     Arrival,
     Receiving,
 )
-from tests.fakes.memory_store import turns
+from tests.fakes.store_language import turns
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -24,8 +25,8 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import DEFAULT_LIMITS, CallClass, Service, method
 from broker.rpc.v1.messaging import DESCRIPTOR
 from broker.rpc.v1.status import DETAILS_KEY
-from tests.fakes.memory_broker import MemoryBroker, connected, running
-from tests.fakes.memory_store import turns
+from tests.fakes.store_broker import StoreBroker, connected, running, store_broker
+from tests.fakes.store_language import turns
 
 BROKER = "/pocketmq.v1.Broker/"
 
@@ -33,7 +34,7 @@ BROKER = "/pocketmq.v1.Broker/"
 class Desk:
     """A broker served on a port, and a client of it."""
 
-    def __init__(self, broker: MemoryBroker, server: GrpcioServer, channel: grpc.aio.Channel):
+    def __init__(self, broker: StoreBroker, server: GrpcioServer, channel: grpc.aio.Channel):
         self.broker = broker
         self.server = server
         self.channel = channel
@@ -68,12 +69,17 @@ class Desk:
         return next(stat for stat in self.server.stats if stat.name == name)
 
 
-@pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    broker = MemoryBroker()
+@asynccontextmanager
+async def served(broker: StoreBroker) -> AsyncIterator[Desk]:
     server = GrpcioServer(broker.services())
     async with running(server) as address, connected(address) as channel:
         yield Desk(broker, server, channel)
+
+
+@pytest.fixture
+async def desk(broker: StoreBroker) -> AsyncIterator[Desk]:
+    async with served(broker) as opened:
+        yield opened
 
 
 def reason(error: grpc.aio.AioRpcError) -> str:
@@ -105,16 +111,17 @@ async def test_a_message_sent_is_pulled(desk: Desk) -> None:
     assert pulled.messages[0].born_host.startswith("127.0.0.1:")
 
 
-async def test_16_mib_pass_both_ways(desk: Desk) -> None:
-    desk.broker.store.add("orders", *[bytes(4 << 20)] * 4)
-    request = pb.PullMessageRequest(topic="orders", max_bytes=15 << 20, shape=pb.RECORDS)
-    assert len((await desk.ask("PullMessage", request)).records) > 12 << 20
-    keys = ["k" * 1000] * 15_000
-    error = await desk.refusal(
-        "SendMessage",
-        pb.SendMessageRequest(messages=[pb.Message(topic="orders", body=b"x", keys=keys)]),
-    )
-    assert reason(error) == "PropertiesTooLarge"
+async def test_16_mib_pass_both_ways() -> None:
+    async with store_broker(commit_log_file_size_bytes=20 << 20) as broker, served(broker) as desk:
+        await broker.add("orders", *[bytes(4 << 20)] * 4)
+        request = pb.PullMessageRequest(topic="orders", max_bytes=15 << 20, shape=pb.RECORDS)
+        assert len((await desk.ask("PullMessage", request)).records) > 12 << 20
+        keys = ["k" * 1000] * 15_000
+        error = await desk.refusal(
+            "SendMessage",
+            pb.SendMessageRequest(messages=[pb.Message(topic="orders", body=b"x", keys=keys)]),
+        )
+        assert reason(error) == "PropertiesTooLarge"
 
 
 async def test_admin_is_served_beside(desk: Desk) -> None:
@@ -244,8 +251,7 @@ async def test_calls_that_succeed_or_are_refused_leave_no_log_line(
     assert not [r for r in caplog.records if r.name.startswith("broker.rpc")]
 
 
-async def test_one_class_of_calls_may_be_full_while_another_is_not() -> None:
-    broker = MemoryBroker()
+async def test_one_class_of_calls_may_be_full_while_another_is_not(broker: StoreBroker) -> None:
     server = GrpcioServer(broker.services(), limits={**DEFAULT_LIMITS, CallClass.POLL: 1})
     async with running(server) as address, connected(address) as channel:
         desk = Desk(broker, server, channel)
@@ -309,8 +315,7 @@ async def test_a_drain_answers_polls_and_refuses_sends(desk: Desk) -> None:
     await desk.ask("QueryOffsets", pb.QueryOffsetsRequest(topic="orders"))
 
 
-async def test_stopping_waits_for_nobody_when_all_is_drained() -> None:
-    broker = MemoryBroker()
+async def test_stopping_waits_for_nobody_when_all_is_drained(broker: StoreBroker) -> None:
     server = GrpcioServer(broker.services())
     async with running(server) as address, connected(address) as channel:
         desk = Desk(broker, server, channel)
@@ -332,8 +337,7 @@ async def test_stopping_waits_for_nobody_when_all_is_drained() -> None:
         assert (await poll).status == pb.NO_NEW_MESSAGE
 
 
-async def test_stopping_does_not_wait_for_a_call_that_no_handler_has() -> None:
-    broker = MemoryBroker()
+async def test_stopping_does_not_wait_for_a_call_that_no_handler_has(broker: StoreBroker) -> None:
     server = GrpcioServer(broker.services())
     async with running(server) as address, connected(address) as channel:
         unfinished = channel.stream_unary("/pocketmq.v1.Broker/PullMessage")()
@@ -370,8 +374,7 @@ async def test_health_follows_what_the_server_says(desk: Desk) -> None:
     assert await statuses() == ["NOT_SERVING"] * 4
 
 
-async def test_calls_are_refused_until_the_store_has_recovered() -> None:
-    broker = MemoryBroker()
+async def test_calls_are_refused_until_the_store_has_recovered(broker: StoreBroker) -> None:
     server = GrpcioServer(broker.services())
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
     await server.start(Draining())

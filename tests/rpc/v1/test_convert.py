@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker.format.hosts import host_from_text
+from broker.format.properties import encode_properties
 from broker.format.record import decode_record
 from broker.model.errors import (
     BrokerError,
@@ -26,18 +27,14 @@ from broker.rpc.v1.convert import (
     draft_from_message,
     proto_message,
 )
-from tests.fakes.memory_store import STORE_HOST, MemoryStore
+from tests.fakes.records import record
 
 PEER = host_from_text("10.0.0.9:80")
 
 
 def stored(**properties: str) -> StoredMessage:
-    store = MemoryStore()
-    store.add("orders", b"before")
-    place = store.add(
-        "orders", b"body", queue_id=0, system_flag=0, store_host=STORE_HOST, **properties
-    ).physical_offsets[0]
-    return decode_record(store.places[place])
+    block = encode_properties(properties)
+    return decode_record(record(100, b"body", topic="orders", queue_offset=1, properties=block))
 
 
 def test_what_is_absent_stays_absent() -> None:
@@ -142,11 +139,10 @@ def test_a_delay_that_is_no_level_is_absent(text: str) -> None:
 
 
 def test_a_body_too_large_for_any_reply_is_told() -> None:
-    store = MemoryStore()
     folded = zlib.compress(bytes(REPLY_BODY_SIZE_MAX + 1))
-    store.add("orders", folded, system_flag=FLAG_COMPRESSED)
+    stored = decode_record(record(0, folded, system_flag=FLAG_COMPRESSED))
     with pytest.raises(UnsupportedFeature, match="RECORDS"):
-        proto_message(decode_record(store.places[0]))
+        proto_message(stored)
 
 
 def test_numbers_have_bounds() -> None:

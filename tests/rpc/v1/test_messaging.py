@@ -31,28 +31,23 @@ from broker.rpc.service import CallClass
 from broker.rpc.v1.messaging import DESCRIPTOR
 from broker.services.send import MESSAGES_MAX
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_broker import MemoryBroker
-from tests.fakes.memory_store import STORE_HOST
+from tests.fakes.store_broker import StoreBroker
+from tests.fakes.store_language import STORE_HOST
 
 CALL = FakeCall(peer="ipv4:10.1.2.3:99")
-
-
-@pytest.fixture
-def broker() -> MemoryBroker:
-    return MemoryBroker()
 
 
 def message(body: bytes = b"x", **fields: Any) -> pb.Message:
     return pb.Message(**{"topic": "orders", "body": body, **fields})
 
 
-async def send(broker: MemoryBroker, *messages: pb.Message, wait: int = 0) -> list[pb.SendResult]:
+async def send(broker: StoreBroker, *messages: pb.Message, wait: int = 0) -> list[pb.SendResult]:
     request = pb.SendMessageRequest(messages=messages, wait=wait)  # type: ignore[arg-type]
     answer = await broker.messaging.send_message(request, CALL)
     return list(pb.SendMessageResponse.FromString(answer).results)
 
 
-def test_the_table_serves_every_method_of_the_proto(broker: MemoryBroker) -> None:
+def test_the_table_serves_every_method_of_the_proto(broker: StoreBroker) -> None:
     service = broker.messaging.service()
     assert service.name == "pocketmq.v1.Broker"
     assert {row.name for row in service.methods} == set(DESCRIPTOR.methods_by_name)
@@ -65,7 +60,7 @@ def test_the_table_serves_every_method_of_the_proto(broker: MemoryBroker) -> Non
 # --- SendMessage ---
 
 
-async def test_results_come_in_the_order_of_the_messages(broker: MemoryBroker) -> None:
+async def test_results_come_in_the_order_of_the_messages(broker: StoreBroker) -> None:
     results = await send(
         broker, message(b"a", message_id="A", queue_id=1), message(b"b", message_id="B", queue_id=1)
     )
@@ -76,20 +71,20 @@ async def test_results_come_in_the_order_of_the_messages(broker: MemoryBroker) -
     for result in results:
         assert (result.topic, result.status) == ("orders", pb.SEND_OK)
         assert result.offset_message_id == offset_message_id(STORE_HOST, result.physical_offset)
-        assert result.store_timestamp_ms == broker.store.now_ms
+        assert result.store_timestamp_ms == broker.clock.wall
 
 
-async def test_the_peer_is_the_host_of_messages_that_name_none(broker: MemoryBroker) -> None:
+async def test_the_peer_is_the_host_of_messages_that_name_none(broker: StoreBroker) -> None:
     await send(broker, message(queue_id=0), message(queue_id=0, born_host="[::1]:5"))
-    stored = [decode_record(record) for record in broker.store.places.values()]
+    stored = await broker.messages()
     assert [text_from_host(one.born_host) for one in stored] == ["10.1.2.3:99", "[::1]:5"]
 
 
 @pytest.mark.parametrize("wait", [pb.WAIT_UNSPECIFIED, pb.DURABLE, pb.APPENDED])
-async def test_waiting_is_what_is_stored(broker: MemoryBroker, wait: int) -> None:
+async def test_waiting_is_what_is_stored(broker: StoreBroker, wait: int) -> None:
     await send(broker, message(), wait=wait)
-    (record,) = broker.store.places.values()
-    assert decode_record(record).properties["WAIT"] == str(wait != pb.APPENDED).lower()
+    (stored,) = await broker.messages()
+    assert stored.properties["WAIT"] == str(wait != pb.APPENDED).lower()
 
 
 @pytest.mark.parametrize(
@@ -106,28 +101,28 @@ async def test_waiting_is_what_is_stored(broker: MemoryBroker, wait: int) -> Non
     ],
 )
 async def test_one_bad_message_refuses_all(
-    broker: MemoryBroker, messages: list[pb.Message], wait: int, error: type[BrokerError]
+    broker: StoreBroker, messages: list[pb.Message], wait: int, error: type[BrokerError]
 ) -> None:
     with pytest.raises(error):
         await send(broker, *messages, wait=wait)
-    assert not broker.store.places
+    assert broker.store.appended == 0
 
 
 # --- queries ---
 
 
-def query_by_key(broker: MemoryBroker, **fields: Any) -> pb.QueryByKeyResponse:
+def query_by_key(broker: StoreBroker, **fields: Any) -> pb.QueryByKeyResponse:
     request = pb.QueryByKeyRequest(**{"topic": "orders", "key": "k", **fields})
     return broker.messaging.query_messages.by_key(request, CALL)
 
 
-def query_by_id(broker: MemoryBroker, message_id: str, topic: str = "orders") -> pb.StoredMessage:
+def query_by_id(broker: StoreBroker, message_id: str, topic: str = "orders") -> pb.StoredMessage:
     request = pb.QueryByIdRequest(topic=topic, id=message_id)
     return broker.messaging.query_messages.by_id(request, CALL).message
 
 
-def test_keys_are_found_page_by_page(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a", b"b", b"c", KEYS="k")
+async def test_keys_are_found_page_by_page(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b", b"c", KEYS="k")
     first = query_by_key(broker, max=2)
     assert [m.body for m in first.messages] == [b"c", b"b"]
     assert not first.complete
@@ -148,14 +143,14 @@ def test_keys_are_found_page_by_page(broker: MemoryBroker) -> None:
     ],
 )
 def test_bad_key_queries_are_refused(
-    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
     with pytest.raises(error):
         query_by_key(broker, **fields)
 
 
-def test_ids_find_one_message(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a", UNIQ_KEY="id")
+async def test_ids_find_one_message(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", UNIQ_KEY="id")
     assert query_by_id(broker, "id").body == b"a"
     assert query_by_id(broker, offset_message_id(STORE_HOST, 0)).message_id == "id"
     with pytest.raises(MessageNotFound):
@@ -166,9 +161,9 @@ def test_ids_find_one_message(broker: MemoryBroker) -> None:
         query_by_id(broker, "id", "SCHEDULE_TOPIC_XXXX")
 
 
-def test_times_become_offsets(broker: MemoryBroker) -> None:
-    broker.store.now_ms = 10
-    broker.store.add("orders", b"a", b"b")
+async def test_times_become_offsets(broker: StoreBroker) -> None:
+    broker.clock.wall = 10
+    await broker.add("orders", b"a", b"b")
 
     def ask(**fields: Any) -> int:
         request = pb.QueryByTimeRequest(**{"topic": "orders", **fields})
@@ -187,9 +182,9 @@ def test_times_become_offsets(broker: MemoryBroker) -> None:
             ask(**fields)
 
 
-def test_offsets_of_a_queue(broker: MemoryBroker) -> None:
-    for broker.store.now_ms in (10, 20):
-        broker.store.add("orders", b"a")
+async def test_offsets_of_a_queue(broker: StoreBroker) -> None:
+    for broker.clock.wall in (10, 20):
+        await broker.add("orders", b"a")
 
     def ask(**fields: Any) -> pb.QueryOffsetsResponse:
         request = pb.QueryOffsetsRequest(**{"topic": "orders", **fields})
@@ -202,9 +197,9 @@ def test_offsets_of_a_queue(broker: MemoryBroker) -> None:
     for queue_id in (-1, 2):
         with pytest.raises(QueueOutOfRange):
             ask(queue_id=queue_id)
-    broker.store.topics.add("%DLQ%g", 1)
+    broker.store.topics.adopt("%DLQ%g", 1)
     assert ask(topic="%DLQ%g").max_offset == 0
-    broker.store.topics.add("write_only", 1, permission=2)
+    await broker.store.topics.create("write_only", queue_count=1, permission=2)
     with pytest.raises(TopicNotReadable):
         ask(topic="write_only")
 
@@ -212,18 +207,18 @@ def test_offsets_of_a_queue(broker: MemoryBroker) -> None:
 # --- offsets of groups ---
 
 
-async def commit(broker: MemoryBroker, **fields: Any) -> None:
+async def commit(broker: StoreBroker, **fields: Any) -> None:
     request = pb.CommitOffsetRequest(**{"group": "g", "topic": "orders", **fields})
     assert await broker.messaging.commit_offset(request, CALL) == pb.CommitOffsetResponse()
 
 
-def fetch(broker: MemoryBroker, **fields: Any) -> pb.FetchOffsetResponse:
+def fetch(broker: StoreBroker, **fields: Any) -> pb.FetchOffsetResponse:
     request = pb.FetchOffsetRequest(**{"group": "g", "topic": "orders", **fields})
     return broker.messaging.fetch_offset(request, CALL)
 
 
-async def test_an_offset_committed_is_fetched(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a", b"b")
+async def test_an_offset_committed_is_fetched(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
     assert not fetch(broker).HasField("offset")
     await commit(broker, offset=0)
     assert fetch(broker).HasField("offset"), "0 is an offset too"
@@ -244,18 +239,18 @@ async def test_an_offset_committed_is_fetched(broker: MemoryBroker) -> None:
     ],
 )
 async def test_bad_commits_are_refused(
-    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
-    broker.store.add("orders", b"a", b"b")
+    await broker.add("orders", b"a", b"b")
     with pytest.raises(error):
         await commit(broker, **fields)
-    assert not broker.store.offsets.table
+    assert not broker.store.offsets.topics_by_group()
     if "offset" not in fields:
         with pytest.raises(error):
             fetch(broker, **fields)
 
 
-async def test_a_group_stands_in_its_own_retry_topic(broker: MemoryBroker) -> None:
-    broker.store.topics.add("%RETRY%g", 1)
+async def test_a_group_stands_in_its_own_retry_topic(broker: StoreBroker) -> None:
+    broker.store.topics.adopt("%RETRY%g", 1)
     await commit(broker, topic="%RETRY%g")
     assert fetch(broker, topic="%RETRY%g").offset == 0

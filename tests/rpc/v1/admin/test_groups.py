@@ -15,7 +15,7 @@ from broker.model.errors import (
 )
 from broker.rpc.pb import admin_pb2 as pb
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_broker import MemoryBroker
+from tests.fakes.store_broker import StoreBroker
 
 CALL = FakeCall()
 DEFAULTS = pb.GroupSettings(
@@ -29,40 +29,40 @@ DEFAULTS = pb.GroupSettings(
 )
 
 
-async def create(broker: MemoryBroker, name: str = "readers", **settings: Any) -> pb.Group:
+async def create(broker: StoreBroker, name: str = "readers", **settings: Any) -> pb.Group:
     request = pb.CreateGroupRequest(name=name, settings=pb.GroupSettings(**settings))
     return (await broker.admin.groups.create_group(request, CALL)).group
 
 
-async def update(broker: MemoryBroker, name: str = "readers", **settings: Any) -> pb.Group:
+async def update(broker: StoreBroker, name: str = "readers", **settings: Any) -> pb.Group:
     request = pb.UpdateGroupRequest(name=name, settings=pb.GroupSettings(**settings))
     return (await broker.admin.groups.update_group(request, CALL)).group
 
 
-async def delete(broker: MemoryBroker, **fields: Any) -> list[str]:
+async def delete(broker: StoreBroker, **fields: Any) -> list[str]:
     request = pb.DeleteGroupRequest(**{"name": "readers", **fields})
     return list((await broker.admin.groups.delete_group(request, CALL)).removed_topics)
 
 
-async def test_a_group_is_made_with_rocketmqs_defaults(broker: MemoryBroker) -> None:
+async def test_a_group_is_made_with_rocketmqs_defaults(broker: StoreBroker) -> None:
     group = await create(broker)
     assert (group.name, group.settings, group.system) == ("readers", DEFAULTS, False)
 
 
-async def test_attempts_count_the_first_delivery_too(broker: MemoryBroker) -> None:
+async def test_attempts_count_the_first_delivery_too(broker: StoreBroker) -> None:
     await create(broker, fifo=True, max_attempts=3)
     config = broker.store.groups.find("readers")
     assert config is not None
     assert (config.settings.retry_max, config.settings.is_fifo) == (2, True)
 
 
-async def test_the_same_group_again_is_no_error(broker: MemoryBroker) -> None:
+async def test_the_same_group_again_is_no_error(broker: StoreBroker) -> None:
     assert await create(broker) == await create(broker, max_attempts=17)
     with pytest.raises(GroupExists):
         await create(broker, max_attempts=16)
 
 
-async def test_what_is_set_is_changed_and_the_rest_stays(broker: MemoryBroker) -> None:
+async def test_what_is_set_is_changed_and_the_rest_stays(broker: StoreBroker) -> None:
     await create(broker, max_attempts=3)
     group = await update(broker, enabled=False, retry_queue_count=2)
     assert (group.settings.enabled, group.settings.retry_queue_count) == (False, 2)
@@ -82,15 +82,15 @@ async def test_what_is_set_is_changed_and_the_rest_stays(broker: MemoryBroker) -
     ],
 )
 async def test_groups_that_cannot_be(
-    broker: MemoryBroker, name: str, settings: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, name: str, settings: dict[str, Any], error: type[BrokerError]
 ) -> None:
-    broker.store.groups.add("readers")
+    await broker.store.groups.ensure("readers")
     for verb in (create, update):
         with pytest.raises(error):
             await verb(broker, name, **settings)
 
 
-async def test_a_group_nobody_made_is_not_found(broker: MemoryBroker) -> None:
+async def test_a_group_nobody_made_is_not_found(broker: StoreBroker) -> None:
     with pytest.raises(GroupNotFound):
         await update(broker)
     with pytest.raises(GroupNotFound):
@@ -99,8 +99,9 @@ async def test_a_group_nobody_made_is_not_found(broker: MemoryBroker) -> None:
         broker.admin.groups.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
 
 
-def test_groups_are_listed_page_by_page(broker: MemoryBroker) -> None:
-    broker.store.groups.add("c", "a", "b", "CID_RMQ_SYS_TRANS")
+async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
+    for name in ("c", "a", "b", "CID_RMQ_SYS_TRANS"):
+        await broker.store.groups.ensure(name)
 
     def names(**fields: Any) -> tuple[list[str], str]:
         page = broker.admin.groups.list_groups(pb.ListGroupsRequest(**fields), CALL)
@@ -114,15 +115,15 @@ def test_groups_are_listed_page_by_page(broker: MemoryBroker) -> None:
         names(page_token="a b")
 
 
-async def test_a_group_is_described_with_its_topics(broker: MemoryBroker) -> None:
+async def test_a_group_is_described_with_its_topics(broker: StoreBroker) -> None:
     await broker.store.offsets.commit("readers", "orders", 0, 0)
     await broker.store.offsets.commit("readers", "audit", 0, 0)
     found = broker.admin.groups.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
     assert (found.group.name, list(found.topics)) == ("readers", ["audit", "orders"])
 
 
-async def test_a_group_goes_with_its_offsets(broker: MemoryBroker) -> None:
-    broker.store.topics.add("%RETRY%readers")
+async def test_a_group_goes_with_its_offsets(broker: StoreBroker) -> None:
+    broker.store.topics.adopt("%RETRY%readers", 1)
     for group in ("readers", "others"):
         await broker.store.offsets.commit(group, "orders", 0, 0)
     assert await delete(broker) == []
@@ -131,15 +132,15 @@ async def test_a_group_goes_with_its_offsets(broker: MemoryBroker) -> None:
     assert "%RETRY%readers" in broker.store.topics.names()
 
 
-async def test_its_own_topics_go_when_asked_to(broker: MemoryBroker) -> None:
+async def test_its_own_topics_go_when_asked_to(broker: StoreBroker) -> None:
     for topic in ("%RETRY%readers", "%DLQ%readers", "%DLQ%others"):
-        broker.store.topics.add(topic)
-    broker.store.groups.add("readers")
+        broker.store.topics.adopt(topic, 1)
+    await broker.store.groups.ensure("readers")
     assert await delete(broker, with_topics=True) == ["%RETRY%readers", "%DLQ%readers"]
     assert broker.store.topics.names() == ["%DLQ%others", "orders"]
 
 
-async def test_groups_of_the_broker_stay(broker: MemoryBroker) -> None:
-    broker.store.groups.add("CID_RMQ_SYS_TRANS")
+async def test_groups_of_the_broker_stay(broker: StoreBroker) -> None:
+    await broker.store.groups.ensure("CID_RMQ_SYS_TRANS")
     with pytest.raises(SystemGroup):
         await delete(broker, name="CID_RMQ_SYS_TRANS")

@@ -8,27 +8,27 @@ from broker.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken, T
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.v1.admin.lag import QueuePlace
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_broker import MemoryBroker
+from tests.fakes.store_broker import StoreBroker
 
 CALL = FakeCall()
 
 
-async def lag(broker: MemoryBroker, **fields: Any) -> list[pb.TopicLag]:
+async def lag(broker: StoreBroker, **fields: Any) -> list[pb.TopicLag]:
     answer = await broker.admin.lag.group_lag(pb.GroupLagRequest(**fields), CALL)
     return list(answer.topics)
 
 
-async def consumed(broker: MemoryBroker, **offsets: int) -> None:
+async def consumed(broker: StoreBroker, **offsets: int) -> None:
     """Let the group `readers` stand there; q0 is queue 0 of orders."""
     for name, queue_offset in offsets.items():
         await broker.store.offsets.commit("readers", "orders", int(name[1:]), queue_offset)
 
 
-async def test_messages_left_and_the_age_of_the_first(broker: MemoryBroker) -> None:
-    for broker.store.now_ms in (100, 200, 300):
-        broker.store.add("orders", b"a")
+async def test_messages_left_and_the_age_of_the_first(broker: StoreBroker) -> None:
+    for broker.clock.wall in (100, 200, 300):
+        await broker.add("orders", b"a")
     await consumed(broker, q0=1)
-    broker.store.now_ms = 1_000
+    broker.clock.wall = 1_000
     (row,) = await lag(broker, group="readers")
     assert (row.group, row.topic) == ("readers", "orders")
     assert (row.lag_messages, row.lag_ms, row.committed_sum) == (2, 800, 1)
@@ -40,17 +40,17 @@ async def test_messages_left_and_the_age_of_the_first(broker: MemoryBroker) -> N
     ]
 
 
-async def test_who_has_read_all_is_not_behind(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a")
+async def test_who_has_read_all_is_not_behind(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a")
     await consumed(broker, q0=1)
     (row,) = await lag(broker, group="readers")
     assert (row.lag_messages, row.lag_ms) == (0, 0)
 
 
-async def test_a_clock_that_went_back_makes_no_negative_age(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a")
+async def test_a_clock_that_went_back_makes_no_negative_age(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a")
     await consumed(broker, q0=0)
-    broker.store.now_ms -= 5
+    broker.clock.wall -= 5
     assert (await lag(broker, group="readers"))[0].lag_ms == 0
 
 
@@ -62,24 +62,24 @@ def test_what_counts_as_left(committed: int | None, lower: int, upper: int, left
     assert QueuePlace(0, committed, lower, upper).lag_messages == left
 
 
-async def test_one_topic_of_a_group(broker: MemoryBroker) -> None:
-    broker.store.topics.add("audit")
+async def test_one_topic_of_a_group(broker: StoreBroker) -> None:
+    broker.store.topics.adopt("audit", 1)
     await broker.store.offsets.commit("readers", "audit", 0, 0)
     await consumed(broker, q0=0)
     assert [row.topic for row in await lag(broker, group="readers")] == ["audit", "orders"]
     assert [row.topic for row in await lag(broker, group="readers", topic="orders")] == ["orders"]
-    broker.store.topics.add("fresh")
+    broker.store.topics.adopt("fresh", 1)
     (row,) = await lag(broker, group="readers", topic="fresh")
     assert (row.lag_messages, row.queues[0].HasField("committed_offset")) == (0, False)
 
 
-async def test_queues_beyond_the_topics_count_are_still_shown(broker: MemoryBroker) -> None:
+async def test_queues_beyond_the_topics_count_are_still_shown(broker: StoreBroker) -> None:
     await consumed(broker, q7=3)
     assert [queue.queue_id for queue in (await lag(broker, group="readers"))[0].queues] == [0, 1, 7]
 
 
-async def test_all_groups_page_by_page_without_queues(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a", b"b")
+async def test_all_groups_page_by_page_without_queues(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
     for group in ("b", "a"):
         await broker.store.offsets.commit(group, "orders", 0, 1)
     answer = await broker.admin.lag.group_lag(pb.GroupLagRequest(page_size=1), CALL)
@@ -91,7 +91,7 @@ async def test_all_groups_page_by_page_without_queues(broker: MemoryBroker) -> N
     assert await lag(broker, topic="orders") != []
 
 
-async def test_what_cannot_be_asked(broker: MemoryBroker) -> None:
+async def test_what_cannot_be_asked(broker: StoreBroker) -> None:
     with pytest.raises(GroupNotFound):
         await lag(broker, group="unknown")
     with pytest.raises(IllegalGroup):

@@ -2,11 +2,11 @@
 
 from broker.rpc.service import CallClass
 from broker.rpc.v1.admin import DESCRIPTOR
-from tests.fakes.memory_broker import MemoryBroker
+from tests.fakes.store_broker import StoreBroker
 
 
-def test_the_table_serves_every_method_of_the_proto() -> None:
-    service = MemoryBroker().admin.service()
+async def test_the_table_serves_every_method_of_the_proto(broker: StoreBroker) -> None:
+    service = broker.admin.service()
     assert service.name == "pocketmq.v1.Admin"
     classes = {row.name: row.call_class for row in service.methods}
     assert set(classes) == set(DESCRIPTOR.methods_by_name)

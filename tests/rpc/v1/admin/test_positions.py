@@ -1,5 +1,6 @@
 """Groups are moved as a whole or not at all, and a dry run tells where they would be."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from broker.model.errors import (
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.service import MalformedRequest
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_broker import MemoryBroker
+from tests.fakes.store_broker import StoreBroker, store_broker
 
 CALL = FakeCall()
 EARLIEST, LATEST = pb.ResetOffsetsRequest.EARLIEST, pb.ResetOffsetsRequest.LATEST
@@ -25,15 +26,13 @@ Rows = list[tuple[str, int, int | None, int]]
 
 
 @pytest.fixture
-async def broker() -> MemoryBroker:
+async def broker() -> AsyncIterator[StoreBroker]:
     """Queue 0 of orders holds messages of 100, 200 and 300, queue 1 one of 200."""
-    made = MemoryBroker()
-    for made.store.now_ms in (100, 200, 300):
-        made.store.add("orders", b"a")
-    made.store.now_ms = 200
-    made.store.add("orders", b"b", queue_id=1)
-    await made.store.offsets.commit("readers", "orders", 0, 2)
-    return made
+    async with store_broker() as made:
+        for made.clock.wall, queue_id in ((100, 0), (200, 0), (200, 1), (300, 0)):
+            await made.add("orders", b"a", queue_id=queue_id)
+        await made.store.offsets.commit("readers", "orders", 0, 2)
+        yield made
 
 
 def rows(answer: pb.MoveOffsetsResponse) -> Rows:
@@ -48,12 +47,12 @@ def rows(answer: pb.MoveOffsetsResponse) -> Rows:
     ]
 
 
-async def reset(broker: MemoryBroker, **fields: Any) -> Rows:
+async def reset(broker: StoreBroker, **fields: Any) -> Rows:
     request = pb.ResetOffsetsRequest(**{"group": "readers", "topic": "orders", **fields})
     return rows(await broker.admin.positions.reset_offsets(request, CALL))
 
 
-async def assign(broker: MemoryBroker, offsets: dict[int, int], **fields: Any) -> Rows:
+async def assign(broker: StoreBroker, offsets: dict[int, int], **fields: Any) -> Rows:
     pairs = [pb.QueueOffset(queue_id=queue, offset=place) for queue, place in offsets.items()]
     request = pb.SetOffsetsRequest(
         **{"group": "readers", "topic": "orders", **fields}, offsets=pairs
@@ -61,25 +60,25 @@ async def assign(broker: MemoryBroker, offsets: dict[int, int], **fields: Any) -
     return rows(await broker.admin.positions.set_offsets(request, CALL))
 
 
-async def clone(broker: MemoryBroker, **fields: Any) -> Rows:
+async def clone(broker: StoreBroker, **fields: Any) -> Rows:
     request = pb.CloneOffsetsRequest(
         **{"source_group": "readers", "target_group": "others", **fields}
     )
     return rows(await broker.admin.positions.clone_offsets(request, CALL))
 
 
-def stands(broker: MemoryBroker, group: str = "readers") -> dict[int, int]:
+def stands(broker: StoreBroker, group: str = "readers") -> dict[int, int]:
     return broker.store.offsets.all_of(group).get("orders", {})
 
 
-def test_offsets_are_listed(broker: MemoryBroker) -> None:
+def test_offsets_are_listed(broker: StoreBroker) -> None:
     def listed(**fields: Any) -> list[tuple[str, int, int]]:
         request = pb.ListOffsetsRequest(**{"group": "readers", **fields})
         answer = broker.admin.positions.list_offsets(request, CALL)
         return [(row.topic, row.queue_id, row.offset) for row in answer.offsets]
 
     assert listed() == listed(topic="orders") == [("orders", 0, 2)]
-    broker.store.topics.add("audit")
+    broker.store.topics.adopt("audit", 1)
     assert listed(topic="audit") == []
     with pytest.raises(GroupNotFound):
         listed(group="unknown")
@@ -102,7 +101,7 @@ def test_offsets_are_listed(broker: MemoryBroker) -> None:
     ],
 )
 async def test_a_reset_leads_where_it_says(
-    broker: MemoryBroker, to: dict[str, Any], expected: dict[int, int]
+    broker: StoreBroker, to: dict[str, Any], expected: dict[int, int]
 ) -> None:
     dry = await reset(broker, **to, dry_run=True)
     assert stands(broker) == {0: 2}
@@ -110,15 +109,15 @@ async def test_a_reset_leads_where_it_says(
     assert stands(broker) == expected
 
 
-async def test_a_reset_tells_old_and_new(broker: MemoryBroker) -> None:
+async def test_a_reset_tells_old_and_new(broker: StoreBroker) -> None:
     assert await reset(broker, place=EARLIEST) == [("orders", 0, 2, 0), ("orders", 1, None, 0)]
 
 
-async def test_retention_moves_the_earliest(broker: MemoryBroker) -> None:
-    broker.store.min_offsets["orders", 0] = 2
-    assert await reset(broker, place=EARLIEST, queue_ids=[0]) == [("orders", 0, 2, 2)]
+async def test_retention_moves_the_earliest(broker: StoreBroker) -> None:
+    await broker.expire()
+    assert await reset(broker, place=EARLIEST, queue_ids=[0]) == [("orders", 0, 2, 3)]
     with pytest.raises(OffsetOutOfRange):
-        await reset(broker, offset=1, queue_ids=[0])
+        await reset(broker, offset=2, queue_ids=[0])
 
 
 @pytest.mark.parametrize(
@@ -136,14 +135,14 @@ async def test_retention_moves_the_earliest(broker: MemoryBroker) -> None:
     ],
 )
 async def test_resets_that_change_nothing(
-    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
     with pytest.raises(error):
         await reset(broker, **fields)
     assert stands(broker) == {0: 2}
 
 
-async def test_offsets_are_set_together_or_not_at_all(broker: MemoryBroker) -> None:
+async def test_offsets_are_set_together_or_not_at_all(broker: StoreBroker) -> None:
     assert await assign(broker, {1: 1, 0: 0}, dry_run=True) == [
         ("orders", 0, 2, 0),
         ("orders", 1, None, 1),
@@ -155,7 +154,7 @@ async def test_offsets_are_set_together_or_not_at_all(broker: MemoryBroker) -> N
     assert stands(broker) == {0: 0, 1: 1}
 
 
-async def test_a_clone_stands_where_its_source_stands(broker: MemoryBroker) -> None:
+async def test_a_clone_stands_where_its_source_stands(broker: StoreBroker) -> None:
     await broker.store.offsets.commit("others", "orders", 1, 1)
     assert await clone(broker, dry_run=True) == [("orders", 0, None, 2)]
     assert stands(broker, "others") == {1: 1}
@@ -163,8 +162,8 @@ async def test_a_clone_stands_where_its_source_stands(broker: MemoryBroker) -> N
     assert stands(broker, "others") == {0: 2}
 
 
-async def test_a_clone_of_one_topic(broker: MemoryBroker) -> None:
-    broker.store.topics.add("audit")
+async def test_a_clone_of_one_topic(broker: StoreBroker) -> None:
+    broker.store.topics.adopt("audit", 1)
     await broker.store.offsets.commit("readers", "audit", 0, 0)
     assert await clone(broker, topic="audit") == [("audit", 0, None, 0)]
     assert stands(broker, "others") == {}
@@ -181,7 +180,7 @@ async def test_a_clone_of_one_topic(broker: MemoryBroker) -> None:
     ],
 )
 async def test_clones_that_cannot_be(
-    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
     with pytest.raises(error):
         await clone(broker, **fields)

@@ -19,32 +19,33 @@ from broker.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.v1.admin.topics import changed_attributes, proto_topic
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_broker import MemoryBroker
+from tests.fakes.store_broker import StoreBroker
+from tests.fakes.store_language import until
 
 CALL = FakeCall()
 
 
-async def create(broker: MemoryBroker, **fields: Any) -> pb.Topic:
+async def create(broker: StoreBroker, **fields: Any) -> pb.Topic:
     request = pb.CreateTopicRequest(**{"name": "new", **fields})
     return (await broker.admin.topics.create_topic(request, CALL)).topic
 
 
-def names(broker: MemoryBroker, **fields: Any) -> tuple[list[str], str]:
+def names(broker: StoreBroker, **fields: Any) -> tuple[list[str], str]:
     page = broker.admin.topics.list_topics(pb.ListTopicsRequest(**fields), CALL)
     return [topic.name for topic in page.topics], page.next_page_token
 
 
-async def update(broker: MemoryBroker, **fields: Any) -> pb.Topic:
+async def update(broker: StoreBroker, **fields: Any) -> pb.Topic:
     request = pb.UpdateTopicRequest(**{"name": "orders", **fields})
     return (await broker.admin.topics.update_topic(request, CALL)).topic
 
 
-async def delete(broker: MemoryBroker, name: str) -> list[str]:
+async def delete(broker: StoreBroker, name: str) -> list[str]:
     request = pb.DeleteTopicRequest(name=name)
     return list((await broker.admin.topics.delete_topic(request, CALL)).removed_topics)
 
 
-async def stats(broker: MemoryBroker, **fields: Any) -> list[pb.TopicStats]:
+async def stats(broker: StoreBroker, **fields: Any) -> list[pb.TopicStats]:
     answer = await broker.admin.topics.topic_stats(pb.TopicStatsRequest(**fields), CALL)
     return list(answer.topics)
 
@@ -52,14 +53,14 @@ async def stats(broker: MemoryBroker, **fields: Any) -> list[pb.TopicStats]:
 # -- making and listing ----------------------------------------------------------------------------
 
 
-async def test_a_topic_is_made_with_defaults(broker: MemoryBroker) -> None:
+async def test_a_topic_is_made_with_defaults(broker: StoreBroker) -> None:
     topic = await create(broker)
     assert (topic.write_queue_count, topic.read_queue_count, topic.permission) == (8, 8, 6)
     assert (topic.type, dict(topic.attributes)) == (pb.NORMAL, {"message.type": "NORMAL"})
 
 
 @pytest.mark.parametrize("kind", ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"])
-async def test_a_topic_has_a_type(broker: MemoryBroker, kind: str) -> None:
+async def test_a_topic_has_a_type(broker: StoreBroker, kind: str) -> None:
     topic = await create(broker, type=kind, queue_count=3)
     assert pb.TopicType.Name(topic.type) == kind
     config = broker.store.topics.find("new")
@@ -67,7 +68,7 @@ async def test_a_topic_has_a_type(broker: MemoryBroker, kind: str) -> None:
     assert (config.attributes, config.write_queue_count) == ({"message.type": kind}, 3)
 
 
-async def test_the_same_topic_again_is_no_error(broker: MemoryBroker) -> None:
+async def test_the_same_topic_again_is_no_error(broker: StoreBroker) -> None:
     assert await create(broker) == await create(broker)
     for fields in ({"queue_count": 9}, {"type": pb.FIFO}):
         with pytest.raises(TopicExists):
@@ -87,15 +88,15 @@ async def test_the_same_topic_again_is_no_error(broker: MemoryBroker) -> None:
     ],
 )
 async def test_topics_that_cannot_be_made(
-    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
     with pytest.raises(error):
         await create(broker, **fields)
 
 
-def test_topics_are_listed_page_by_page(broker: MemoryBroker) -> None:
+def test_topics_are_listed_page_by_page(broker: StoreBroker) -> None:
     for name in ("c", "a", "b", "SCHEDULE_TOPIC_XXXX", "%DLQ%g"):
-        broker.store.topics.add(name)
+        broker.store.topics.adopt(name, 1)
     assert names(broker) == (["%DLQ%g", "a", "b", "c", "orders"], "")
     assert names(broker, page_size=2) == (["%DLQ%g", "a"], "a")
     assert names(broker, page_size=2, page_token="a") == (["b", "c"], "c")
@@ -107,9 +108,9 @@ def test_topics_are_listed_page_by_page(broker: MemoryBroker) -> None:
         names(broker, page_token="a b")
 
 
-async def test_a_topic_is_described_with_its_queues(broker: MemoryBroker) -> None:
-    for broker.store.now_ms in (10, 20):
-        broker.store.add("orders", b"a", queue_id=1)
+async def test_a_topic_is_described_with_its_queues(broker: StoreBroker) -> None:
+    for broker.clock.wall in (10, 20):
+        await broker.add("orders", b"a", queue_id=1)
     found = await broker.admin.topics.describe_topic(pb.DescribeTopicRequest(name="orders"), CALL)
     assert found.topic.name == "orders"
     assert list(found.queues) == [
@@ -138,7 +139,7 @@ def test_types_that_are_not_in_the_proto_stay_visible_as_attributes() -> None:
 # -- changing --------------------------------------------------------------------------------------
 
 
-async def test_what_is_given_is_changed_and_the_rest_stays(broker: MemoryBroker) -> None:
+async def test_what_is_given_is_changed_and_the_rest_stays(broker: StoreBroker) -> None:
     topic = await update(broker, write_queue_count=1)
     assert (topic.read_queue_count, topic.write_queue_count, topic.permission) == (2, 1, 6)
     topic = await update(broker, read_queue_count=5, permission=4, order=True)
@@ -148,7 +149,7 @@ async def test_what_is_given_is_changed_and_the_rest_stays(broker: MemoryBroker)
     assert (await update(broker, permission=0, order=False)).permission == 0
 
 
-async def test_attributes_are_set_and_removed(broker: MemoryBroker) -> None:
+async def test_attributes_are_set_and_removed(broker: StoreBroker) -> None:
     topic = await update(broker, set_attributes={"message.type": "FIFO", "reserve.time": "5"})
     assert topic.type == pb.FIFO
     topic = await update(broker, remove_attributes=["message.type"])
@@ -170,7 +171,7 @@ async def test_attributes_are_set_and_removed(broker: MemoryBroker) -> None:
     ],
 )
 async def test_changes_that_cannot_be_made(
-    broker: MemoryBroker, fields: dict[str, Any], error: type[BrokerError]
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
     before = broker.store.topics.find("orders")
     with pytest.raises(error):
@@ -206,30 +207,30 @@ def test_attributes_that_may_be() -> None:
 # -- removing --------------------------------------------------------------------------------------
 
 
-async def test_a_topic_goes_with_its_queues_and_offsets(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a")
-    broker.store.topics.add("audit")
+async def test_a_topic_goes_with_its_queues_and_offsets(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a")
+    broker.store.topics.adopt("audit", 1)
     await broker.store.offsets.commit("readers", "orders", 0, 1)
     await broker.store.offsets.commit("readers", "audit", 0, 0)
     assert await delete(broker, "orders") == ["orders"]
     assert broker.store.topics.names() == ["audit"]
-    assert broker.store.queues == {}
+    assert broker.store.queue_range("orders", 0) == (0, 0)
     assert broker.store.offsets.all_of("readers") == {"audit": {0: 0}}
     with pytest.raises(TopicNotFound):
         await delete(broker, "orders")
 
 
-async def test_retry_topics_that_were_for_it_go_too(broker: MemoryBroker) -> None:
+async def test_retry_topics_that_were_for_it_go_too(broker: StoreBroker) -> None:
     for name in ("%RETRY%readers_orders", "%RETRY%others_orders", "%RETRY%readers"):
-        broker.store.topics.add(name)
+        broker.store.topics.adopt(name, 1)
     await broker.store.offsets.commit("readers", "orders", 0, 0)
     await broker.store.offsets.commit("others", "audit", 0, 0)
     assert await delete(broker, "orders") == ["orders", "%RETRY%readers_orders"]
     assert broker.store.topics.names() == ["%RETRY%others_orders", "%RETRY%readers"]
 
 
-async def test_topics_of_the_broker_stay(broker: MemoryBroker) -> None:
-    broker.store.topics.add("SCHEDULE_TOPIC_XXXX")
+async def test_topics_of_the_broker_stay(broker: StoreBroker) -> None:
+    broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
     with pytest.raises(SystemTopic):
         await delete(broker, "SCHEDULE_TOPIC_XXXX")
     assert "SCHEDULE_TOPIC_XXXX" in broker.store.topics.names()
@@ -238,26 +239,30 @@ async def test_topics_of_the_broker_stay(broker: MemoryBroker) -> None:
 # -- counting --------------------------------------------------------------------------------------
 
 
-async def test_a_topic_is_counted_queue_by_queue(broker: MemoryBroker) -> None:
-    for broker.store.now_ms, queue_id in ((10, 1), (20, 0), (30, 1)):
-        broker.store.add("orders", b"a", queue_id=queue_id)
-    broker.store.min_offsets["orders", 1] = 1
+async def test_a_topic_is_counted_queue_by_queue(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", queue_id=1)
+    await broker.expire()
+    begun = broker.clock.wall
+    for queue_id in (0, 1):
+        broker.clock.advance(10)
+        await broker.add("orders", b"a", queue_id=queue_id)
     (found,) = await stats(broker, name="orders")
     assert (found.name, found.queue_count) == ("orders", 2)
     assert (found.message_count, found.stored_count) == (2, 3)
-    assert (found.first_store_timestamp_ms, found.last_store_timestamp_ms) == (20, 30)
+    assert found.first_store_timestamp_ms == begun + 10
+    assert found.last_store_timestamp_ms == begun + 20
     assert [(q.min_offset, q.max_offset) for q in found.queues] == [(0, 1), (1, 2)]
 
 
-async def test_an_empty_topic_has_no_times(broker: MemoryBroker) -> None:
+async def test_an_empty_topic_has_no_times(broker: StoreBroker) -> None:
     (found,) = await stats(broker, name="orders")
     assert (found.message_count, found.first_store_timestamp_ms) == (0, 0)
 
 
-async def test_all_topics_are_counted_page_by_page(broker: MemoryBroker) -> None:
-    broker.store.add("orders", b"a", b"b")
-    broker.store.topics.add("audit")
-    broker.store.topics.add("SCHEDULE_TOPIC_XXXX")
+async def test_all_topics_are_counted_page_by_page(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
+    broker.store.topics.adopt("audit", 1)
+    broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
     found = await stats(broker, totals_only=True)
     assert [(row.name, row.message_count, len(row.queues)) for row in found] == [
         ("audit", 0, 0),
@@ -271,23 +276,11 @@ async def test_all_topics_are_counted_page_by_page(broker: MemoryBroker) -> None
         await stats(broker, page_token="a b")
 
 
-async def test_a_caller_who_gives_up_half_way_leaves_no_half_a_topic(
-    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_go_on, remove_queues = asyncio.Event(), broker.store.remove_topic
-
-    async def wait_and_remove(topic: str) -> None:
-        await may_go_on.wait()
-        await remove_queues(topic)
-
-    monkeypatch.setattr(broker.store, "remove_topic", wait_and_remove)
+async def test_a_caller_who_gives_up_half_way_leaves_no_half_a_topic(broker: StoreBroker) -> None:
     await broker.store.offsets.commit("readers", "orders", 0, 1)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await delete(broker, "orders")
     assert broker.store.offsets.find("readers", "orders", 0) == 1
-    may_go_on.set()
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await until(lambda: broker.store.offsets.find("readers", "orders", 0) is None)
     assert broker.store.topics.find("orders") is None
-    assert broker.store.offsets.find("readers", "orders", 0) is None
