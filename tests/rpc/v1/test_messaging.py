@@ -6,7 +6,6 @@ import pytest
 
 from broker.format.hosts import text_from_host
 from broker.format.message_id import offset_message_id
-from broker.format.record import decode_record
 from broker.model.errors import (
     BodyEmpty,
     BrokerError,
