@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from broker.format.record import decode_record
 from broker.metrics.storage import Storage, queue_gauges
 from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from broker.model.message import StoredMessage
 from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.records import record
 
 
 class Table:
@@ -31,11 +32,7 @@ class Desk:
         self.appended = 100
         self.asked = 0
         self.fault: Exception | None = None
-        memory = MemoryStore()
-        memory.now_ms = START_MS - 60_000
-        memory.add("T", b"x")
-        self.message = memory.message_at(0)
-        assert self.message is not None
+        self.message = decode_record(record(0, b"x", time_ms=START_MS - 60_000))
         self.storage = Storage(
             self,
             self.clock.wall_ms,

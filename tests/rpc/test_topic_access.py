@@ -17,7 +17,7 @@ from broker.rpc.topic_access import (
     check_queue,
     find_readable,
 )
-from tests.fakes.memory_tables import MemoryTopics
+from tests.fakes.store_broker import StoreBroker
 
 
 @pytest.mark.parametrize(
@@ -62,24 +62,24 @@ def test_offsets_of_a_group_topic_are_no_secret() -> None:
         ("closed", TopicNotReadable),
     ],
 )
-def test_a_topic_has_to_exist_and_be_readable(topic: str, error: type[BrokerError]) -> None:
-    topics = MemoryTopics()
-    topics.add("closed", permission=2)
+async def test_a_topic_has_to_exist_and_be_readable(
+    broker: StoreBroker, topic: str, error: type[BrokerError]
+) -> None:
+    await broker.store.topics.create("closed", queue_count=1, permission=2)
     with pytest.raises(error):
-        find_readable(topics, topic, "", check_client_reads)
+        find_readable(broker.store.topics, topic, "", check_client_reads)
 
 
-def test_operators_read_every_topic() -> None:
-    topics = MemoryTopics()
-    topics.add("SCHEDULE_TOPIC_XXXX", 18)
+def test_operators_read_every_topic(broker: StoreBroker) -> None:
+    topics = broker.store.topics
+    topics.adopt("SCHEDULE_TOPIC_XXXX", 18)
     config = find_readable(topics, "SCHEDULE_TOPIC_XXXX", "", check_operator_reads)
     assert config.read_queue_count == 18
 
 
-def test_queues_have_bounds() -> None:
-    topics = MemoryTopics()
-    topics.add("orders", 4, read_count=2)
-    config = find_readable(topics, "orders", "", check_client_reads)
+async def test_queues_have_bounds(broker: StoreBroker) -> None:
+    await broker.store.topics.update("orders", write_queue_count=4)
+    config = find_readable(broker.store.topics, "orders", "", check_client_reads)
     check_queue(config, 1)
     for queue_id in (-1, 2):
         with pytest.raises(QueueOutOfRange) as caught:

@@ -6,65 +6,63 @@ from broker.model.errors import IllegalKey, IllegalTag, MessageNotFound, SystemT
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import check_client_reads, check_operator_reads
 from broker.rpc.v1.query_messages import QueryMessages
-from broker.services.query import Query
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.store_broker import StoreBroker
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 CALL = FakeCall()
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    store = MemoryStore()
+async def stocked(broker: StoreBroker) -> StoreBroker:
+    broker.store.topics.adopt(HALF, 1)
     for topic in ("orders", HALF):
-        store.topics.add(topic)
-        store.add(topic, b"first", UNIQ_KEY=f"id-{topic}", KEYS="k1 k2", TAGS="a tag")
-        store.add(topic, b"second", KEYS="k2")
-    return store
+        await broker.add(topic, b"first", UNIQ_KEY=f"id-{topic}", KEYS="k1 k2", TAGS="a tag")
+        await broker.add(topic, b"second", KEYS="k2")
+    return broker
 
 
-def lookups(store: MemoryStore, *, operator: bool = False) -> QueryMessages:
+def lookups(broker: StoreBroker, *, operator: bool = False) -> QueryMessages:
     check = check_operator_reads if operator else check_client_reads
-    return QueryMessages(Query(store), store.topics, check=check)
+    return QueryMessages(broker.query, broker.store.topics, check=check)
 
 
 def bodies(answer: pb.QueryByKeyResponse) -> list[bytes]:
     return [message.body for message in answer.messages]
 
 
-def test_a_key_finds_its_messages_newest_first(store: MemoryStore) -> None:
-    answer = lookups(store).by_key(pb.QueryByKeyRequest(topic="orders", key="k2"), CALL)
+def test_a_key_finds_its_messages_newest_first(stocked: StoreBroker) -> None:
+    answer = lookups(stocked).by_key(pb.QueryByKeyRequest(topic="orders", key="k2"), CALL)
     assert bodies(answer) == [b"second", b"first"]
     assert answer.complete
 
 
-def test_an_id_finds_its_message(store: MemoryStore) -> None:
+def test_an_id_finds_its_message(stocked: StoreBroker) -> None:
     request = pb.QueryByIdRequest(topic="orders", id="id-orders")
-    assert lookups(store).by_id(request, CALL).message.body == b"first"
+    assert lookups(stocked).by_id(request, CALL).message.body == b"first"
 
 
-def test_a_tag_finds_its_messages_also_one_with_a_space(store: MemoryStore) -> None:
+def test_a_tag_finds_its_messages_also_one_with_a_space(stocked: StoreBroker) -> None:
     request = pb.QueryByKeyRequest(topic="orders", key="a tag")
-    assert bodies(lookups(store, operator=True).by_tag(request, CALL)) == [b"first"]
+    assert bodies(lookups(stocked, operator=True).by_tag(request, CALL)) == [b"first"]
 
 
-def test_clients_do_not_look_into_system_topics(store: MemoryStore) -> None:
-    client = lookups(store)
+def test_clients_do_not_look_into_system_topics(stocked: StoreBroker) -> None:
+    client = lookups(stocked)
     with pytest.raises(SystemTopic):
         client.by_key(pb.QueryByKeyRequest(topic=HALF, key="k2"), CALL)
     with pytest.raises(SystemTopic):
         client.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL)
 
 
-def test_operators_do(store: MemoryStore) -> None:
-    operator = lookups(store, operator=True)
+def test_operators_do(stocked: StoreBroker) -> None:
+    operator = lookups(stocked, operator=True)
     assert len(bodies(operator.by_key(pb.QueryByKeyRequest(topic=HALF, key="k2"), CALL))) == 2
     assert operator.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL).message.body
 
 
-def test_what_cannot_be_looked_for_is_refused(store: MemoryStore) -> None:
-    client = lookups(store)
+def test_what_cannot_be_looked_for_is_refused(stocked: StoreBroker) -> None:
+    client = lookups(stocked)
     with pytest.raises(TopicNotFound):
         client.by_key(pb.QueryByKeyRequest(topic="nobody", key="k"), CALL)
     with pytest.raises(IllegalKey):
