@@ -89,6 +89,7 @@ class StoreBroker:
         *bodies: bytes,
         queue_id: int = 0,
         system_flag: int = 0,
+        store_host: bytes = STORE_HOST,
         **properties: str,
     ) -> PutResult:
         """Store messages with these properties in one queue; all of them can be pulled then."""
@@ -98,7 +99,7 @@ class StoreBroker:
         rows: list[PutRow] = [
             (body, block, 7, born_ms, BORN_HOST, unique_key, keys, tags) for body in bodies
         ]
-        address = PutAddress(topic, queue_id, STORE_HOST, system_flag)
+        address = PutAddress(topic, queue_id, store_host, system_flag)
         result = await self.store.put_batch(address, rows)
         await self.talking.settled()
         return result

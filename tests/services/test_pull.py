@@ -1,4 +1,4 @@
-"""Pulling and parking, against a store in memory."""
+"""Pulling and parking."""
 
 import asyncio
 
@@ -12,10 +12,11 @@ from broker.services.pull import (
     OTHER_GROUP,
     SERIES_MAX,
     WAITERS_KEPT_MAX,
-    Pull,
     PullRequest,
 )
-from tests.fakes.memory_store import MemoryStore, turns
+from broker.store.reading.reader import SCAN_COUNT_MIN
+from tests.fakes.store_broker import StoreBroker
+from tests.fakes.store_language import turns
 
 LONG_MS = 60_000
 
@@ -32,9 +33,9 @@ def bodies(result: PullResult) -> list[bytes]:
 class Desk:
     """A store, its pull service, and pulls that wait in tasks."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.pull = Pull(self.store)
+    def __init__(self, broker: StoreBroker) -> None:
+        self.broker = broker
+        self.pull = broker.pull
 
     async def ask(self, asked: PullRequest, *, joined: bool = False) -> PullResult:
         result = self.pull.pull_now(asked, joined=joined)
@@ -51,42 +52,42 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk(broker: StoreBroker) -> Desk:
+    return Desk(broker)
 
 
 async def test_messages_that_are_there_are_returned_at_once(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"a", b"b")
     result = await desk.ask(request(wait_ms=LONG_MS))
     assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 2)
     assert bodies(result) == [b"a", b"b"]
 
 
 async def test_joined_records_come_as_one_piece(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"a", b"b")
     result = await desk.ask(request(), joined=True)
     assert (len(result.records), result.record_count) == (1, 2)
 
 
 async def test_a_pull_at_the_end_is_woken_by_the_next_message(desk: Desk) -> None:
-    desk.store.add("orders", b"a")
+    await desk.broker.add("orders", b"a")
     task = await desk.parked(request(1, wait_ms=LONG_MS))
-    desk.store.add("orders", b"b")
+    await desk.broker.add("orders", b"b")
     assert bodies(await task) == [b"b"]
     assert desk.pull.waiter_count == 0
 
 
 async def test_a_pull_of_an_empty_queue_waits_too(desk: Desk) -> None:
     task = await desk.parked(request(wait_ms=LONG_MS))
-    desk.store.add("orders", b"a", queue_id=1)
+    await desk.broker.add("orders", b"a", queue_id=1)
     await turns()
     assert not task.done(), "another queue's message is no reason to wake"
-    desk.store.add("orders", b"b")
+    await desk.broker.add("orders", b"b")
     assert bodies(await task) == [b"b"]
 
 
 async def test_running_out_of_time_is_an_empty_answer(desk: Desk) -> None:
-    desk.store.add("orders", b"a")
+    await desk.broker.add("orders", b"a")
     result = await desk.ask(request(1, wait_ms=1))
     assert result.status is PullStatus.OFFSET_OVERFLOW_ONE
     assert (result.next_begin_offset, result.min_offset, result.max_offset) == (1, 0, 1)
@@ -100,8 +101,9 @@ async def test_running_out_of_time_is_an_empty_answer(desk: Desk) -> None:
 async def test_offsets_outside_the_queue_are_answered_at_once(
     desk: Desk, queue_offset: int, status: PullStatus, following: int
 ) -> None:
-    desk.store.add("orders", b"a", b"b")
-    desk.store.min_offsets["orders", 0] = 1
+    await desk.broker.add("orders", b"a")
+    await desk.broker.expire()
+    await desk.broker.add("orders", b"b")
     result = await desk.ask(request(queue_offset, wait_ms=LONG_MS))
     assert (result.status, result.next_begin_offset) == (status, following)
     assert (result.min_offset, result.max_offset) == (1, 2)
@@ -118,7 +120,7 @@ async def test_a_cancelled_pull_leaves_nothing_behind(desk: Desk) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert desk.pull.waiter_count == 0
-    desk.store.add("orders", b"a")  # finds a waiter that is gone
+    await desk.broker.add("orders", b"a")  # finds a waiter that is gone
 
 
 async def test_a_silent_queue_forgets_those_who_gave_up(desk: Desk) -> None:
@@ -126,7 +128,7 @@ async def test_a_silent_queue_forgets_those_who_gave_up(desk: Desk) -> None:
         task = await desk.parked(request(wait_ms=LONG_MS))
         task.cancel()
         await asyncio.wait([task])
-    assert desk.store.arrivals("orders", 0).waiter_count <= WAITERS_KEPT_MAX
+    assert desk.broker.store.arrivals("orders", 0).waiter_count <= WAITERS_KEPT_MAX
 
 
 async def test_a_drain_answers_parked_pulls_and_parks_none(desk: Desk) -> None:
@@ -140,30 +142,30 @@ async def test_a_drain_answers_parked_pulls_and_parks_none(desk: Desk) -> None:
 
 async def test_a_store_that_sends_waiters_away_ends_the_wait(desk: Desk) -> None:
     task = await desk.parked(request(wait_ms=LONG_MS))
-    desk.store.arrivals("orders", 0).release()
+    desk.broker.store.arrivals("orders", 0).release()
     assert (await task).records == []
 
 
 async def test_a_mark_ahead_of_the_queue_does_not_hold_the_loop(desk: Desk) -> None:
-    desk.store.arrivals("orders", 0).advance(5)
+    desk.broker.store.arrivals("orders", 0).advance(5)
     task = asyncio.create_task(desk.ask(request(wait_ms=LONG_MS)))
     await turns()
-    desk.store.add("orders", b"a")
+    await desk.broker.add("orders", b"a")
     assert bodies(await task) == [b"a"]
 
 
 async def test_tags_choose(desk: Desk) -> None:
-    desk.store.add("orders", b"a", TAGS="A")
-    desk.store.add("orders", b"b", TAGS="B")
-    desk.store.add("orders", b"none")
+    await desk.broker.add("orders", b"a", TAGS="A")
+    await desk.broker.add("orders", b"b", TAGS="B")
+    await desk.broker.add("orders", b"none")
     result = await desk.ask(request(tags="A || C"))
     assert bodies(result) == [b"a"]
     assert result.next_begin_offset == 3
 
 
 async def test_a_hash_that_lies_is_found_out(desk: Desk) -> None:
-    desk.store.add("orders", b"aa", TAGS="Aa")
-    desk.store.add("orders", b"bb", TAGS="BB")
+    await desk.broker.add("orders", b"aa", TAGS="Aa")
+    await desk.broker.add("orders", b"bb", TAGS="BB")
     result = await desk.ask(request(tags="Aa"))
     assert (bodies(result), result.record_count) == ([b"aa"], 1)
     other = await desk.ask(request(1, tags="Aa"))
@@ -171,35 +173,38 @@ async def test_a_hash_that_lies_is_found_out(desk: Desk) -> None:
 
 
 async def test_one_scan_without_a_match_says_where_to_go_on(desk: Desk) -> None:
-    desk.store.add("orders", *[b"x"] * 10, TAGS="B")
+    await desk.broker.add("orders", *[b"x"] * (SCAN_COUNT_MIN + 10), TAGS="B")
     result = await desk.ask(request(tags="A"))
-    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 4)
+    assert (result.status, result.next_begin_offset) == (
+        PullStatus.NO_MATCHED_MESSAGE, SCAN_COUNT_MIN,
+    )  # fmt: skip
 
 
 async def test_a_waiting_scan_goes_on_to_the_match(desk: Desk) -> None:
-    desk.store.add("orders", *[b"x"] * 10, TAGS="B")
-    desk.store.add("orders", b"a", TAGS="A")
+    await desk.broker.add("orders", *[b"x"] * SCAN_COUNT_MIN, TAGS="B")
+    await desk.broker.add("orders", b"a", TAGS="A")
     result = await desk.ask(request(tags="A", wait_ms=LONG_MS))
-    assert (bodies(result), result.next_begin_offset) == ([b"a"], 11)
+    assert (bodies(result), result.next_begin_offset) == ([b"a"], SCAN_COUNT_MIN + 1)
 
 
 async def test_what_does_not_match_parks_the_pull_again(desk: Desk) -> None:
     task = await desk.parked(request(tags="A", wait_ms=LONG_MS))
-    desk.store.add("orders", b"x", TAGS="B")
+    await desk.broker.add("orders", b"x", TAGS="B")
     await turns()
     assert not task.done()
-    desk.store.add("orders", b"a", TAGS="A")
+    await desk.broker.add("orders", b"a", TAGS="A")
     assert bodies(await task) == [b"a"]
 
 
 async def test_a_wait_without_a_match_ends_where_it_has_looked(desk: Desk) -> None:
-    desk.store.add("orders", *[b"x"] * 10, TAGS="B")
+    count = SCAN_COUNT_MIN + 10
+    await desk.broker.add("orders", *[b"x"] * count, TAGS="B")
     result = await desk.ask(request(tags="A", wait_ms=50))
-    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 10)
+    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, count)
 
 
 async def test_messages_and_bytes_out_are_counted(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b", TAGS="A")
+    await desk.broker.add("orders", b"a", b"b", TAGS="A")
     desk.pull.pull_now(request(group="g"))
     desk.pull.pull_now(request(group="g"), joined=True)
     desk.pull.pull_now(request(group="CID_RMQ_SYS_x"))
@@ -207,12 +212,12 @@ async def test_messages_and_bytes_out_are_counted(desk: Desk) -> None:
         ("orders", "g", "false"): 4,
         ("orders", "CID_RMQ_SYS_x", "true"): 2,
     }
-    size = sum(len(stored.record) for stored in desk.store.queues["orders", 0])
+    size = sum(map(len, desk.broker.records()))
     assert desk.pull.bytes_out.values["orders", "g", "false"] == 2 * size
 
 
 async def test_group_names_from_clients_do_not_become_endless_series(desk: Desk) -> None:
-    desk.store.add("orders", b"a")
+    await desk.broker.add("orders", b"a")
     for number in range(SERIES_MAX + 5):
         desk.pull.pull_now(request(group=f"g{number}"))
     values = desk.pull.messages_out.values

@@ -1,6 +1,7 @@
-"""Looking messages up, against a store in memory."""
+"""Looking messages up."""
 
 import zlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -22,50 +23,54 @@ from broker.services.query import (
     fitting_count,
     size_in_reply,
 )
-from tests.fakes.memory_store import STORE_HOST, MemoryStore
+from tests.fakes.clock import FakeClock
+from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.fakes.store_language import STORE_HOST
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+async def broker() -> AsyncIterator[StoreBroker]:
+    """A broker whose time begins at 0."""
+    async with store_broker(clock=FakeClock(0)) as opened:
+        yield opened
 
 
 @pytest.fixture
-def query(store: MemoryStore) -> Query:
-    return Query(store)
+def query(broker: StoreBroker) -> Query:
+    return broker.query
 
 
 def bodies(result: QueryResult) -> list[bytes]:
     return [message.body for message in result.messages]
 
 
-def test_keys_are_found_newest_first(store: MemoryStore, query: Query) -> None:
-    store.add("orders", b"a", KEYS="k x")
-    store.add("orders", b"b", KEYS="k")
-    store.add("other", b"c", KEYS="k")
+async def test_keys_are_found_newest_first(broker: StoreBroker, query: Query) -> None:
+    await broker.add("orders", b"a", KEYS="k x")
+    await broker.add("orders", b"b", KEYS="k")
+    await broker.add("other", b"c", KEYS="k")
     page = query.by_key("orders", "k")
     assert (bodies(page), page.complete) == ([b"b", b"a"], True)
 
 
-def test_pages_go_on_where_the_last_one_ended(store: MemoryStore, query: Query) -> None:
-    store.add("orders", b"a", b"b", b"c", KEYS="k")
+async def test_pages_go_on_where_the_last_one_ended(broker: StoreBroker, query: Query) -> None:
+    await broker.add("orders", b"a", b"b", b"c", KEYS="k")
     first = query.by_key("orders", "k", count_max=2)
     assert (bodies(first), first.complete) == ([b"c", b"b"], False)
     second = query.by_key("orders", "k", count_max=2, cursor=first.next_cursor)
     assert (bodies(second), second.complete, second.next_cursor) == ([b"a"], True, "")
 
 
-def test_64_messages_unless_asked_otherwise(store: MemoryStore, query: Query) -> None:
-    store.add("orders", *[b"a"] * 65, KEYS="k")
+async def test_64_messages_unless_asked_otherwise(broker: StoreBroker, query: Query) -> None:
+    await broker.add("orders", *[b"a"] * 65, KEYS="k")
     assert len(query.by_key("orders", "k").messages) == 64
 
 
-def test_times_bound_the_search_and_0_does_not(store: MemoryStore, query: Query) -> None:
+async def test_times_bound_the_search_and_0_does_not(broker: StoreBroker, query: Query) -> None:
     for time_ms, body in ((10, b"a"), (20, b"b"), (30, b"c")):
-        store.now_ms = time_ms
-        store.add("orders", body, KEYS="k")
+        broker.clock.wall = time_ms
+        await broker.add("orders", body, KEYS="k")
     assert bodies(query.by_key("orders", "k", begin_ms=20)) == [b"c", b"b"]
     assert bodies(query.by_key("orders", "k", end_ms=20)) == [b"b", b"a"]
     assert bodies(query.by_key("orders", "k", begin_ms=20, end_ms=20)) == [b"b"]
@@ -100,36 +105,36 @@ def test_a_foreign_page_token_is_refused(query: Query) -> None:
         query.by_key("orders", "k", cursor="nonsense")
 
 
-def test_bodies_that_unfold_shorten_the_page(store: MemoryStore, query: Query) -> None:
+async def test_bodies_that_unfold_shorten_the_page(broker: StoreBroker, query: Query) -> None:
     folded = zlib.compress(bytes(5 * MIB))
-    store.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED, KEYS="k")
+    await broker.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED, KEYS="k")
     first = query.by_key("orders", "k")
     assert (len(first.messages), first.complete) == (2, False)
     second = query.by_key("orders", "k", cursor=first.next_cursor)
     assert (len(second.messages), second.complete) == (2, True)
 
 
-def test_one_message_is_returned_whatever_its_size(store: MemoryStore, query: Query) -> None:
+async def test_one_message_is_returned_whatever_its_size(broker: StoreBroker, query: Query) -> None:
     folded = zlib.compress(bytes(PAGE_SIZE_MAX))
-    store.add("orders", folded, system_flag=FLAG_COMPRESSED, KEYS="k")
+    await broker.add("orders", folded, system_flag=FLAG_COMPRESSED, KEYS="k")
     page = query.by_key("orders", "k")
     assert (len(page.messages), page.complete) == (1, True)
     assert size_in_reply(page.messages[0]) > PAGE_SIZE_MAX
     assert fitting_count([]) == 0
 
 
-def test_an_id_is_a_unique_key_first(store: MemoryStore, query: Query) -> None:
-    store.add("orders", b"at 0")
+async def test_an_id_is_a_unique_key_first(broker: StoreBroker, query: Query) -> None:
+    await broker.add("orders", b"at 0")
     looks_like_an_offset = offset_message_id(STORE_HOST, 0)
     assert query.by_id("orders", looks_like_an_offset).body == b"at 0"
-    store.add("orders", b"by key", UNIQ_KEY=looks_like_an_offset)
+    await broker.add("orders", b"by key", UNIQ_KEY=looks_like_an_offset)
     assert query.by_id("orders", looks_like_an_offset).body == b"by key"
 
 
-def test_an_offset_id_needs_a_record_its_host_and_its_topic(
-    store: MemoryStore, query: Query
+async def test_an_offset_id_needs_a_record_its_host_and_its_topic(
+    broker: StoreBroker, query: Query
 ) -> None:
-    store.add("orders", b"a")
+    await broker.add("orders", b"a")
     other_host = host_from_text("127.0.0.1:1")
     for topic, message_id in (
         ("orders", offset_message_id(STORE_HOST, 1)),
@@ -143,9 +148,9 @@ def test_an_offset_id_needs_a_record_its_host_and_its_topic(
     assert query.by_id("orders", offset_message_id(STORE_HOST, 0).lower()).body == b"a"
 
 
-def test_an_ipv6_offset_id_is_read_too(store: MemoryStore, query: Query) -> None:
+async def test_an_ipv6_offset_id_is_read_too(broker: StoreBroker, query: Query) -> None:
     host = host_from_text("[::1]:10911")
-    store.add("orders", b"a", store_host=host)
+    await broker.add("orders", b"a", store_host=host)
     message_id = offset_message_id(host, 0)
     assert len(message_id) == 56
     assert query.by_id("orders", message_id).body == b"a"
@@ -157,28 +162,27 @@ def test_malformed_ids_are_refused(query: Query, message_id: str) -> None:
         query.by_id("orders", message_id)
 
 
-def test_a_time_becomes_an_offset(store: MemoryStore, query: Query) -> None:
+async def test_a_time_becomes_an_offset(broker: StoreBroker, query: Query) -> None:
     for time_ms in (10, 20):
-        store.now_ms = time_ms
-        store.add("orders", b"a")
+        broker.clock.wall = time_ms
+        await broker.add("orders", b"a")
     assert query.offset_by_time("orders", 0, 11, Bound.LOWER) == 1
     assert query.offset_by_time("orders", 0, 11, Bound.UPPER) == 0
     with pytest.raises(IllegalNumber):
         query.offset_by_time("orders", 0, -1, Bound.LOWER)
 
 
-def test_a_span_tells_offsets_and_times(store: MemoryStore, query: Query) -> None:
+async def test_a_span_tells_offsets_and_times(broker: StoreBroker, query: Query) -> None:
     assert query.span("orders", 0) == (0, 0, 0, 0)
-    for time_ms in (10, 20, 30):
-        store.now_ms = time_ms
-        store.add("orders", b"a")
-    store.min_offsets["orders", 0] = 1
-    assert query.span("orders", 0) == (1, 3, 20, 30)
+    for broker.clock.wall in (10, 20, 30):
+        await broker.add("orders", b"a")
+    assert query.span("orders", 0) == (0, 3, 10, 30)
 
 
-def test_a_reader_stands_between_min_and_max(store: MemoryStore, query: Query) -> None:
-    store.add("orders", b"a", b"b")
-    store.min_offsets["orders", 0] = 1
+async def test_a_reader_stands_between_min_and_max(broker: StoreBroker, query: Query) -> None:
+    await broker.add("orders", b"a")
+    await broker.expire()
+    await broker.add("orders", b"b")
     query.check_offset("orders", 0, 1)
     query.check_offset("orders", 0, 2)
     for queue_offset in (0, 3):

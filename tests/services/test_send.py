@@ -1,43 +1,30 @@
 """The send pipeline: which requests are refused, and what the others store."""
 
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.message_id import UniqueKeyMaker
-from broker.format.record import decode_record
 from broker.model import errors
 from broker.model.message import StoredMessage
 from broker.services.send import MESSAGES_MAX, Draft, Send, SendRules, Sent
-from broker.store.message_store import MessageStore
-from tests.fakes.memory_store import BORN_HOST, STORE_HOST, MemoryStore
-
-
-class Clock:
-    """A clock that stands."""
-
-    now_ms = 1_700_000_000_000
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
+from tests.fakes.clock import START_MS
+from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.fakes.store_language import BORN_HOST, STORE_HOST
 
 
 class Sender:
-    """A send pipeline over a store in memory, spoken to in messages."""
+    """A send pipeline, spoken to in messages; its topic `orders` has 4 queues."""
 
-    def __init__(self, **rules: Any) -> None:
-        self.store = MemoryStore()
-        self.store.topics.add("orders", 4)
+    def __init__(self, broker: StoreBroker, **rules: Any) -> None:
+        self.broker, self.topics = broker, broker.store.topics
         self.send_service = Send(
-            cast(MessageStore, self.store),
+            broker.store,
             SendRules(STORE_HOST, "ClusterA", **rules),
-            Clock(),
+            broker.clock,
             key_maker=UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=7, random_bytes=b"abcd"),
             random=Random(5),
         )
@@ -45,13 +32,14 @@ class Sender:
     async def send(self, *drafts: Draft, wait: bool = True) -> Sent:
         return await self.send_service.send(list(drafts), wait=wait)
 
-    def stored(self) -> list[StoredMessage]:
-        return [decode_record(record) for record in self.store.places.values()]
+    async def stored(self) -> list[StoredMessage]:
+        return await self.broker.messages()
 
 
 @pytest.fixture
-def sender() -> Sender:
-    return Sender()
+async def sender(broker: StoreBroker) -> Sender:
+    await broker.store.topics.update("orders", write_queue_count=4)
+    return Sender(broker)
 
 
 def draft(
@@ -79,7 +67,7 @@ async def test_what_is_stored_stands_in_the_settled_order(sender: Sender) -> Non
     await sender.send(
         draft(tag="TagA", keys=("k1", "k2"), message_id="ID1", group="g", colour="red"), wait=False
     )
-    (message,) = sender.stored()
+    (message,) = await sender.stored()
     assert list(message.properties.items()) == [
         ("UNIQ_KEY", "ID1"),
         ("WAIT", "false"),
@@ -95,15 +83,15 @@ async def test_what_is_stored_stands_in_the_settled_order(sender: Sender) -> Non
 
 async def test_times_hosts_and_flag_are_kept_or_made(sender: Sender) -> None:
     await sender.send(draft(born_ms=123, flag=-9), draft())
-    first, second = sender.stored()
+    first, second = await sender.stored()
     assert (first.born_timestamp_ms, first.flag) == (123, -9)
-    assert (second.born_timestamp_ms, second.flag) == (Clock.now_ms, 0)
+    assert (second.born_timestamp_ms, second.flag) == (START_MS, 0)
     assert (second.born_host, second.store_host) == (BORN_HOST, STORE_HOST)
 
 
 async def test_results_name_ids_and_places_in_order(sender: Sender) -> None:
     sent = await sender.send(draft(body=b"a", queue_id=2), draft(body=b"b", queue_id=2))
-    first, second = sender.stored()
+    first, second = await sender.stored()
     assert (sent.topic, sent.queue_id, sent.queue_offset) == ("orders", 2, 0)
     assert sent.message_ids == [first.unique_key, second.unique_key]
     assert sent.physical_offsets == [first.physical_offset, second.physical_offset]
@@ -128,21 +116,21 @@ async def test_without_a_queue_all_queues_are_used(sender: Sender) -> None:
 
 async def test_an_unknown_topic_is_made_like_the_default(sender: Sender) -> None:
     await sender.send(draft("fresh"))
-    made = sender.store.topics.find("fresh")
+    made = sender.topics.find("fresh")
     assert made is not None
     assert (made.write_queue_count, made.permission) == (8, 6)
 
 
 async def test_the_default_topic_limits_what_is_made(sender: Sender) -> None:
-    sender.store.topics.add("TBW102", 3, permission=7)
+    await sender.topics.create("TBW102", queue_count=3, permission=7)
     await sender.send(draft("fresh"))
-    made = sender.store.topics.find("fresh")
+    made = sender.topics.find("fresh")
     assert made is not None
     assert (made.write_queue_count, made.permission) == (3, 6)
 
 
 async def test_a_default_topic_that_is_not_inherited_makes_none(sender: Sender) -> None:
-    sender.store.topics.add("TBW102", 3, permission=6)
+    await sender.topics.create("TBW102", queue_count=3, permission=6)
     with pytest.raises(errors.TopicNotFound):
         await sender.send(draft("fresh"))
 
@@ -190,30 +178,30 @@ async def test_one_bad_message_refuses_the_request_and_stores_nothing(
 ) -> None:
     with pytest.raises(error):
         await sender.send(*drafts)
-    assert sender.stored() == []
+    assert await sender.stored() == []
 
 
 async def test_a_topic_without_write_permission_is_refused(sender: Sender) -> None:
-    sender.store.topics.add("readonly", permission=4)
+    await sender.topics.create("readonly", queue_count=1, permission=4)
     with pytest.raises(errors.TopicNotWritable):
         await sender.send(draft("readonly"))
 
 
-async def test_without_automatic_creation_an_unknown_topic_is_refused() -> None:
-    sender = Sender(auto_create_topics=False)
+async def test_without_automatic_creation_an_unknown_topic_is_refused(broker: StoreBroker) -> None:
+    sender = Sender(broker, auto_create_topics=False)
     with pytest.raises(errors.TopicNotFound):
         await sender.send(draft("fresh"))
-    assert sender.store.topics.find("fresh") is None
+    assert sender.topics.find("fresh") is None
 
 
-async def test_sends_before_the_accepted_time_are_refused() -> None:
-    sender = Sender(accept_from_ms=Clock.now_ms + 1)
+async def test_sends_before_the_accepted_time_are_refused(broker: StoreBroker) -> None:
+    sender = Sender(broker, accept_from_ms=START_MS + 1)
     with pytest.raises(errors.NotAccepting):
         await sender.send(draft())
 
 
-async def test_a_broker_that_may_not_be_written_refuses_sends() -> None:
-    sender = Sender(permission=4)
+async def test_a_broker_that_may_not_be_written_refuses_sends(broker: StoreBroker) -> None:
+    sender = Sender(broker, permission=4)
     with pytest.raises(errors.BrokerReadOnly):
         await sender.send(draft())
 
@@ -234,13 +222,15 @@ async def test_messages_are_counted_by_topic_and_kind(sender: Sender) -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
+@settings(deadline=None)
 @given(keys=st.lists(TEXT, max_size=3), tag=st.one_of(st.just(""), TEXT))
 async def test_what_is_accepted_can_be_read_back(keys: list[str], tag: str) -> None:
-    sender = Sender()
-    try:
-        await sender.send(draft(keys=tuple(keys), tag=tag))
-    except (errors.IllegalKey, errors.IllegalTag):
-        assert sender.stored() == []
-        return
-    (message,) = sender.stored()
-    assert (message.keys, message.tag or "") == (keys, tag)
+    async with store_broker() as broker:
+        sender = Sender(broker)
+        try:
+            await sender.send(draft(keys=tuple(keys), tag=tag))
+        except (errors.IllegalKey, errors.IllegalTag):
+            assert await sender.stored() == []
+            return
+        (message,) = await sender.stored()
+        assert (message.keys, message.tag or "") == (keys, tag)

@@ -31,10 +31,9 @@ from broker.rpc.v1.pull_message import (
     encode,
     request_from_message,
 )
-from broker.services.pull import Pull
-from broker.services.query import Query
 from tests.fakes.call import FakeCall
-from tests.fakes.memory_store import MemoryStore, turns
+from tests.fakes.store_broker import StoreBroker
+from tests.fakes.store_language import turns
 
 MIB = 1 << 20
 
@@ -42,18 +41,14 @@ MIB = 1 << 20
 class Desk:
     """A store with topic `orders`, and the method for clients and for operators."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.store.topics.add("orders", 2)
-        self.store.topics.add("SCHEDULE_TOPIC_XXXX", 1)
-        self.store.topics.add("%DLQ%g", 1)
-        self.pull = Pull(self.store)
-        query, offsets = Query(self.store), self.store.offsets
-        self.clients = PullMessage(
-            self.pull, self.store.topics, offsets=offsets, query=query, check=check_client_reads
-        )
-        self.operators = PullMessage(
-            self.pull, self.store.topics, offsets=offsets, query=query, check=check_operator_reads
+    def __init__(self, broker: StoreBroker) -> None:
+        self.broker, self.pull = broker, broker.pull
+        topics, offsets = broker.store.topics, broker.store.offsets
+        topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
+        topics.adopt("%DLQ%g", 1)
+        self.clients, self.operators = (
+            PullMessage(broker.pull, topics, offsets=offsets, query=broker.query, check=check)
+            for check in (check_client_reads, check_operator_reads)
         )
 
     async def ask(
@@ -66,12 +61,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk(broker: StoreBroker) -> Desk:
+    return Desk(broker)
 
 
 async def test_messages_come_in_order_with_where_to_go_on(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b", b"c", TAGS="A")
+    await desk.broker.add("orders", b"a", b"b", b"c", TAGS="A")
     found = await desk.ask(offset=1)
     assert (found.status, found.next_begin_offset) == (pb.FOUND, 3)
     assert (found.min_offset, found.max_offset) == (0, 3)
@@ -83,16 +78,16 @@ async def test_messages_come_in_order_with_where_to_go_on(desk: Desk) -> None:
 
 
 async def test_records_come_as_they_were_stored(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"a", b"b")
     found = await desk.ask(shape=pb.RECORDS)
-    assert found.records == b"".join(desk.store.places.values())
+    assert found.records == b"".join(desk.broker.records())
     assert (found.status, found.next_begin_offset, len(found.messages)) == (pb.FOUND, 2, 0)
 
 
 async def test_filtered_records_are_joined_too(desk: Desk) -> None:
-    desk.store.add("orders", b"a", TAGS="A")
-    desk.store.add("orders", b"b", TAGS="B")
-    desk.store.add("orders", b"c", TAGS="A")
+    await desk.broker.add("orders", b"a", TAGS="A")
+    await desk.broker.add("orders", b"b", TAGS="B")
+    await desk.broker.add("orders", b"c", TAGS="A")
     found = await desk.ask(shape=pb.RECORDS, filter=pb.Filter(expression="A"))
     first = decode_record(found.records)
     second = decode_record(found.records, first.store_size)
@@ -112,10 +107,9 @@ def test_an_encoded_response_is_what_the_encoder_would_make() -> None:
         assert encode(result, joined=True) == expected.SerializeToString()
 
 
-def test_encoded_messages_are_what_the_encoder_would_make() -> None:
-    store = MemoryStore()
-    store.add("orders", b"a", b"b" * 300, TAGS="A")
-    records = list(store.places.values())
+async def test_encoded_messages_are_what_the_encoder_would_make(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b" * 300, TAGS="A")
+    records = broker.records()
     result = PullResult(PullStatus.FOUND, 2, 0, 2, records, 2)
     expected = pb.PullMessageResponse(
         status=pb.FOUND,
@@ -145,8 +139,9 @@ async def test_a_queue_that_is_not_there_is_a_status(desk: Desk, queue_id: int) 
 async def test_offsets_outside_are_statuses_with_min_and_max(
     desk: Desk, offset: int, status: int, following: int
 ) -> None:
-    desk.store.add("orders", b"a", b"b")
-    desk.store.min_offsets["orders", 0] = 1
+    await desk.broker.add("orders", b"a")
+    await desk.broker.expire()
+    await desk.broker.add("orders", b"b")
     found = await desk.ask(offset=offset)
     assert (found.status, found.next_begin_offset) == (status, following)
     assert (found.min_offset, found.max_offset) == (1, 2)
@@ -184,8 +179,8 @@ async def test_bad_requests_are_refused(
 
 
 async def test_operators_read_system_topics_and_groups_their_own(desk: Desk) -> None:
-    desk.store.add("SCHEDULE_TOPIC_XXXX", b"a")
-    desk.store.add("%DLQ%g", b"b")
+    await desk.broker.add("SCHEDULE_TOPIC_XXXX", b"a")
+    await desk.broker.add("%DLQ%g", b"b")
     seen = await desk.ask(desk.operators, topic="SCHEDULE_TOPIC_XXXX")
     assert seen.messages[0].body == b"a"
     seen = await desk.ask(topic="%DLQ%g", group="g")
@@ -222,7 +217,7 @@ async def test_a_wait_is_woken_by_an_arrival(desk: Desk) -> None:
     task = asyncio.create_task(desk.ask(wait_ms=30_000))
     await turns()
     assert desk.pull.waiter_count == 1
-    desk.store.add("orders", b"a")
+    await desk.broker.add("orders", b"a")
     assert (await task).messages[0].body == b"a"
 
 
@@ -232,20 +227,20 @@ async def test_a_wait_that_ends_is_an_answer(desk: Desk) -> None:
 
 
 async def test_committing_comes_before_pulling(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"a", b"b")
     found = await desk.ask(group="g", offset=1, commit_offset=1)
     assert [message.body for message in found.messages] == [b"b"]
-    assert desk.store.offsets.find("g", "orders", 0) == 1
+    assert desk.broker.store.offsets.find("g", "orders", 0) == 1
     task = asyncio.create_task(desk.ask(group="g", offset=2, commit_offset=2, wait_ms=30_000))
     await turns()
-    assert desk.store.offsets.find("g", "orders", 0) == 2
+    assert desk.broker.store.offsets.find("g", "orders", 0) == 2
     desk.pull.drain()
     assert (await task).status == pb.OFFSET_OVERFLOW_ONE
 
 
 async def test_as_many_messages_as_fit_a_reply(desk: Desk) -> None:
     folded = zlib.compress(bytes(5 * MIB))
-    desk.store.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED)
+    await desk.broker.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED)
     found = await desk.ask()
     assert (len(found.messages), found.next_begin_offset) == (3, 3)
     found = await desk.ask(offset=3)
@@ -253,7 +248,7 @@ async def test_as_many_messages_as_fit_a_reply(desk: Desk) -> None:
 
 
 async def test_counts_out_by_topic_and_group(desk: Desk) -> None:
-    desk.store.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"a", b"b")
     await desk.ask(group="g", max_messages=1)
     assert desk.pull.messages_out.values == {("orders", "g", "false"): 1}
 
