@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
-from broker.cli.output import Document, Rows, column, output_option, print_document, talk
-from broker.cli.settings import file_option, preset_option, set_option
+from broker.cli.options import file_option, output_option, preset_option, set_option
+from broker.cli.output import Document, Rows, column, print_document, talk
 
 if TYPE_CHECKING:
     from broker.config.knob import Value

@@ -6,33 +6,32 @@ calls they may block, on a pipe for example, and Ctrl-C ends them as any program
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import click
+from broker.cli.options import endpoint_option, form_option
 
 if TYPE_CHECKING:
     from broker.client.broker import BrokerClient
-
-DEFAULT_ENDPOINT: Final = "127.0.0.1:8081"
+    from broker.client.values import Page
 
 Answer = TypeVar("Answer")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Question = Coroutine[Any, Any, Answer]
 
 
-def endpoint_option(command: Command) -> Command:
-    """Give a command --endpoint."""
-    option = click.option(
-        "--endpoint",
-        envvar="POCKETMQ_ENDPOINT",
-        default=DEFAULT_ENDPOINT,
-        show_default=True,
-        show_envvar=True,
-        metavar="HOST:PORT",
-        help="The broker to ask.",
-    )
-    return option(command)
+def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command -o and --endpoint; it is called with a connection, and with `out`."""
+
+    @form_option
+    @endpoint_option
+    @wraps(command)
+    def connected(endpoint: str, **given: Any) -> None:
+        with Connection(endpoint) as broker:
+            command(broker, **given)
+
+    return connected
 
 
 def make_client(endpoint: str) -> "BrokerClient":
@@ -67,9 +66,22 @@ class Connection:
         finally:
             self._runner.close()
 
-    def ask(self, question: Coroutine[Any, Any, Answer]) -> Answer:
+    def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to one call of the client.
 
         Errors   ClientError
         """
         return self._runner.run(question)
+
+    def all(self, ask: "Callable[[str], Question[Page[Answer]]]") -> Iterator[Answer]:
+        """Yield what a call of the client answers page by page; it is given the page's token.
+
+        Errors   ClientError
+        """
+        token = ""
+        while True:
+            page = self.ask(ask(token))
+            yield from page.items
+            token = page.next_page_token
+            if not token:
+                return

@@ -1,12 +1,12 @@
 """`pocketmq consume`: the messages of a topic's queues, in order, without a trace on the broker."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker.cli.connection import Connection, endpoint_option
+from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import message_document
 from broker.cli.failures import (
     EXIT_DAMAGED,
@@ -15,54 +15,51 @@ from broker.cli.failures import (
     LOOK_AT_STORE,
     Failure,
 )
-from broker.cli.output import Rows, column, moment, output_option, talk
-from broker.cli.times import DURATION
+from broker.cli.groups import examples
+from broker.cli.output import Output, at, columns, talk
+from broker.cli.parameters import DURATION, ReadBy
 from broker.client.values import ClientError, PullPage, PullQuery, QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus
 from broker.model.system_topics import is_group_topic, is_system_topic
 
+if TYPE_CHECKING:
+    from broker.client.broker import BrokerClient
+
 PAGE_COUNT: Final = 256
 FROM_WORDS: Final = ("min", "max")
 OVER: Final = frozenset({PullStatus.NO_NEW_MESSAGE, PullStatus.OFFSET_OVERFLOW_ONE})
 
-MESSAGE_COLUMNS: Final = {
-    "QUEUE": column("queue_id"),
-    "OFFSET": column("queue_offset"),
-    "STORED": lambda row: moment(row["store_timestamp_ms"]),
-    "MESSAGE ID": column("message_id"),
-    "TAG": column("tag"),
-    "KEYS": column("keys"),
-    "BODY": lambda row: row.get("body_text", f"({row['body']})"),
-}
+MESSAGE_COLUMNS: Final = columns(
+    QUEUE="queue_id", OFFSET="queue_offset", STORED=at("store_timestamp_ms"),
+    MESSAGE_ID="message_id", TAG="tag", KEYS="keys",
+    BODY=lambda row: row.get("body_text", f"({row['body']})"),
+)  # fmt: skip
+
+Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
 
 
-class _From(click.ParamType[str | int]):
-    """min, max, or a queue offset."""
-
-    name = "min|max|OFFSET"
-
-    def convert(
-        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | int:
-        if isinstance(value, int) or value in FROM_WORDS:
-            return value
-        if not (value.isascii() and value.isdecimal()):
-            self.fail(f"{value!r} is neither min, max nor a queue offset", param, ctx)
-        return int(value)
+def _begin_from_text(text: str) -> str | int:
+    if text in FROM_WORDS:
+        return text
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{text!r} is neither min, max nor a queue offset")
+    return int(text)
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq consume orders --pull --queue 0 --from min --max 10
-  pocketmq consume orders --pull --from max --wait 5m -o jsonl
-"""
+    epilog=examples(
+        "pocketmq consume orders --pull --queue 0 --from min --max 10",
+        "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
+    )
 )
 @click.argument("topic")
 @click.option("--pull", "is_pull", is_flag=True, help="Read queues by offset; needs no group.")
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: all in turn].")
-@click.option("--from", "begin", type=_From(), default="min", show_default=True, help="Begin here.")
+@click.option(
+    "--from", "begin", type=ReadBy("min|max|OFFSET", _begin_from_text), default="min",
+    show_default=True, help="Begin here.",
+)  # fmt: skip
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many messages.")
 @click.option(
     "--wait", "wait_ms", type=DURATION, default=0, help="At the end, wait so long for more."
@@ -70,9 +67,10 @@ Examples:
 @click.option(
     "--tag-filter", default="*", show_default=True, metavar="A||B", help="Only these tags."
 )
-@output_option
-@endpoint_option
+@asks_broker
 def consume(
+    broker: Connection,
+    out: Output,
     topic: str,
     is_pull: bool,
     queue_id: int | None,
@@ -80,8 +78,6 @@ def consume(
     count_max: int | None,
     wait_ms: int,
     tag_filter: str,
-    output_format: str | None,
-    endpoint: str,
 ) -> None:
     """Print messages of TOPIC in the order of their queue, from an offset to the end.
 
@@ -92,7 +88,7 @@ def consume(
         raise click.UsageError("say how to read: --pull (reading as a group is yet to come)")
     left = count_max
     damaged = Damaged()
-    with Connection(endpoint) as broker, Rows(output_format, MESSAGE_COLUMNS) as rows:
+    with out.rows(MESSAGE_COLUMNS) as rows:
         for queue in _queues(broker, topic, queue_id):
             query = PullQuery(
                 topic, queue.queue_id, _begin(queue, begin), expression=tag_filter, wait_ms=wait_ms
@@ -128,6 +124,11 @@ def _begin(queue: QueueState, begin: str | int) -> int:
 def is_operators(topic: str) -> bool:
     """Return whether only an operator may read the topic without being in its group."""
     return is_system_topic(topic) or is_group_topic(topic)
+
+
+def pull_of(client: "BrokerClient", topic: str) -> Pull:
+    """Return the call of the client that pulls from a topic."""
+    return client.admin_pull if is_operators(topic) else client.pull
 
 
 class Damaged:
@@ -170,8 +171,7 @@ def pages(
     damaged   passes over what cannot be read; None: that is an error
     Errors    Failure for an offset behind the queue's end; ClientError
     """
-    client = broker.client
-    pull = client.admin_pull if is_operators(query.topic) else client.pull
+    pull = pull_of(broker.client, query.topic)
     left = count_max
     while left is None or left > 0:
         count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)

@@ -9,9 +9,9 @@ from typing import Final
 
 import click
 
+from broker.cli.options import set_option
 from broker.cli.output import talk
 from broker.cli.serve import announce
-from broker.cli.settings import set_option
 
 PREFIX: Final = "pocketmq-dev-"
 PORT_MAX: Final = 65_535

@@ -56,6 +56,11 @@ class Failure(click.ClickException):
             click.echo(f"Next:  {self.next_step}", file=file, err=True)
 
 
+def only_planned(text: str) -> Failure:
+    """Return what ends a command that showed what it would do, and was not told --yes."""
+    return Failure(f"nothing was done: {text}", EXIT_REFUSED, "add --yes to do it")
+
+
 def failure_of_client(error: ClientError) -> Failure:
     """Return what a broker's answer, or its silence, means for the command."""
     if isinstance(error, Unreachable):

@@ -1,80 +1,67 @@
 """`pocketmq msg`: single messages, by id, by place or by key."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import click
 
-from broker.cli.connection import Connection, endpoint_option
-from broker.cli.consume import MESSAGE_COLUMNS, is_operators, pages
+from broker.cli.connection import Connection, asks_broker
+from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, is_operators, pages
 from broker.cli.documents import message_document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, LOOK_AT_STORE, Failure
-from broker.cli.output import Rows, column, output_option, print_document, talk
-from broker.cli.times import MOMENT
+from broker.cli.groups import examples
+from broker.cli.output import Output, columns, talk
+from broker.cli.parameters import MOMENT, ReadBy
 from broker.client.values import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
 
 MATCHES_DEFAULT: Final = 64
-PAGE_COUNT: Final = 256
 NOT_FOUND: Final = "MessageNotFound"
 
-COLUMNS: Final = {"TOPIC": column("topic"), **MESSAGE_COLUMNS}
+COLUMNS: Final = {**columns(TOPIC="topic"), **MESSAGE_COLUMNS}
 
 
-@click.group(
-    epilog="""\b
-Example:
-  pocketmq msg by-key orders order-42
-"""
-)
+@click.group(epilog=examples("pocketmq msg by-key orders order-42"))
 def msg() -> None:
     """Look single messages up."""
 
 
-def _read_place(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> tuple[str, int, int] | None:
-    if text is None:
-        return None
+def _place_from_text(text: str) -> tuple[str, int, int]:
     topic, queue_id, queue_offset = [*text.rsplit(":", 2), "", ""][:3]
     if not (queue_id.isdecimal() and queue_offset.isdecimal()):
-        raise click.BadParameter(f"{text!r} is not TOPIC:QUEUE:OFFSET")
+        raise ValueError(f"{text!r} is not TOPIC:QUEUE:OFFSET")
     return topic, int(queue_id), int(queue_offset)
 
 
 @msg.command(
-    epilog="""\b
-Examples:
-  pocketmq msg get 7F00000100002A9F0000000000000000 --topic orders
-  pocketmq msg get --offset orders:0:42
-"""
+    epilog=examples(
+        "pocketmq msg get 7F00000100002A9F0000000000000000 --topic orders",
+        "pocketmq msg get --offset orders:0:42",
+    )
 )
 @click.argument("message_id", metavar="ID", required=False)
 @click.option("--topic", help="Topic of the message [default: every topic in turn].")
 @click.option(
-    "--offset", "place", metavar="TOPIC:QUEUE:OFFSET", callback=_read_place,
+    "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
     help="Get it by its place in a queue.",
 )  # fmt: skip
-@output_option
-@endpoint_option
+@asks_broker
 def get(
+    broker: Connection,
+    out: Output,
     message_id: str | None,
     topic: str | None,
     place: tuple[str, int, int] | None,
-    output_format: str | None,
-    endpoint: str,
 ) -> None:
     """Print the message with an ID, which is its message id or its offset message id."""
     if (message_id is None) == (place is None):
         raise click.UsageError("give an ID, or --offset TOPIC:QUEUE:OFFSET")
-    with Connection(endpoint) as broker:
-        if place is not None:
-            message = _at(broker, place)
-        elif topic is not None:
-            message = _in_topic(broker, topic, str(message_id))
-        else:
-            message = _anywhere(broker, str(message_id))
-    print_document(message_document(message), output_format)
+    if place is not None:
+        message = _at(broker, place)
+    elif topic is not None:
+        message = _in_topic(broker, topic, str(message_id))
+    else:
+        message = _anywhere(broker, str(message_id))
+    out.show(message_document(message))
 
 
 def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
@@ -94,31 +81,20 @@ def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
 
 def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
     """Return the message with an id, whatever its topic; asks topic by topic."""
-    for topic in _topics(broker):
+    for topic in broker.all(lambda token: broker.client.list_topics(page_token=token)):
         try:
-            return _in_topic(broker, topic, message_id)
+            return _in_topic(broker, topic.name, message_id)
         except ClientError as error:
             if error.reason != NOT_FOUND:
                 raise
     raise Failure(f"no topic holds a message with id {message_id!r}", EXIT_NOT_FOUND)
 
 
-def _topics(broker: Connection) -> Iterator[str]:
-    token = ""
-    while True:
-        page = broker.ask(broker.client.list_topics(page_token=token))
-        yield from (topic.name for topic in page.topics)
-        token = page.next_page_token
-        if not token:
-            return
-
-
 @msg.command(
-    epilog="""\b
-Examples:
-  pocketmq msg by-key orders order-42
-  pocketmq msg by-key orders order-42 --since -2h --all -o jsonl
-"""
+    epilog=examples(
+        "pocketmq msg by-key orders order-42",
+        "pocketmq msg by-key orders order-42 --since -2h --all -o jsonl",
+    )
 )
 @click.argument("topic")
 @click.argument("key")
@@ -129,24 +105,23 @@ Examples:
     "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
     help="Print the newest so many.",
 )  # fmt: skip
-@output_option
-@endpoint_option
+@asks_broker
 def by_key(
+    broker: Connection,
+    out: Output,
     topic: str,
     key: str,
     begin_ms: int,
     end_ms: int,
     is_all: bool,
     count_max: int,
-    output_format: str | None,
-    endpoint: str,
 ) -> None:
     """Print the messages of TOPIC that carry KEY, newest first."""
+    client = broker.client
+    ask = client.admin_query_by_key if is_operators(topic) else client.query_by_key
     left = None if is_all else count_max
     token = ""
-    with Connection(endpoint) as broker, Rows(output_format, COLUMNS) as rows:
-        client = broker.client
-        ask = client.admin_query_by_key if is_operators(topic) else client.query_by_key
+    with out.rows(COLUMNS) as rows:
         while left is None or left > 0:
             count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)
             page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))

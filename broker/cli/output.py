@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -22,21 +22,45 @@ COLUMN_WIDTH_MAX: Final = 60
 GAP: Final = "  "
 WORDS: Final = {True: "yes", False: "no", None: ""}
 
+FLUSH_COUNT: Final = 512
+"""Rows between two flushes of standard output."""
+
 Document = Mapping[str, Any]
-Columns = Mapping[str, Callable[[Document], Any]]
-Command = TypeVar("Command", bound=Callable[..., Any])
+Cell = Callable[[Document], Any]
+Columns = Mapping[str, Cell]
+"""What a table shows: titles, and how to get the cell from a row."""
 
 
-def output_option(command: Command) -> Command:
-    """Give a command -o."""
-    option = click.option(
-        "-o",
-        "--output",
-        "output_format",
-        type=click.Choice(FORMATS),
-        help="Form of the output [default: table on a terminal, else json].",
-    )
-    return option(command)
+class Output:
+    """What prints for one command; `form` is what -o asks for, else what suits the output."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, given: str | None) -> None:
+        self.form = chosen_format(given)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether people read it."""
+        return self.form in TABLES
+
+    def show(self, document: Document) -> None:
+        """Print one document."""
+        print_document(document, self.form)
+
+    def rows(self, columns: Columns, more: Columns | None = None) -> "Rows":
+        """Return what prints rows as they come, to be used in a `with`."""
+        return Rows(self.form, columns, more)
+
+    def table(
+        self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
+    ) -> None:
+        """Print all rows, some hundred at a time."""
+        with self.rows(columns, more) as rows:
+            for number, document in enumerate(documents, 1):
+                rows.add(document)
+                if number % FLUSH_COUNT == 0:
+                    rows.flush()
 
 
 def chosen_format(given: str | None) -> str:
@@ -141,9 +165,22 @@ def moment(time_ms: int) -> str:
     return local.isoformat(sep=" ", timespec="milliseconds")
 
 
-def column(name: str) -> Callable[[Document], Any]:
-    """Return the function that takes a field out of a row."""
+def column(name: str) -> Cell:
+    """Return the cell that shows a field of a row."""
     return lambda row: row.get(name, "")
+
+
+def at(name: str) -> Cell:
+    """Return the cell that shows a time in ms as a moment."""
+    return lambda row: moment(row[name])
+
+
+def columns(**cells: str | Cell) -> Columns:
+    """Return columns by title, where `_` stands for a space; a text is the name of a field."""
+    return {
+        title.replace("_", " "): column(cell) if isinstance(cell, str) else cell
+        for title, cell in cells.items()
+    }
 
 
 def _write(text: str) -> None:

@@ -9,9 +9,11 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from broker.cli.connection import Connection, endpoint_option
+from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import receipt_document
-from broker.cli.output import Rows, column, output_option, print_document
+from broker.cli.groups import examples
+from broker.cli.output import Output, columns
+from broker.cli.parameters import PAIR
 from broker.client.values import ClientError, Outgoing, Receipt, Wait
 
 BATCH_DEFAULT: Final = 256
@@ -22,37 +24,23 @@ READ_SIZE: Final = 256 * 1024
 SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
 """Refusals of a batch whose halves may pass; nothing of it was stored."""
 
-COLUMNS: Final = {
-    "MESSAGE ID": column("message_id"),
-    "QUEUE": column("queue_id"),
-    "OFFSET": column("queue_offset"),
-    "STATUS": column("status"),
-}
-
-
-def _read_property(ctx: click.Context, param: click.Parameter, texts: Any) -> dict[str, str]:
-    properties = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
-        properties[name] = value
-    return properties
+COLUMNS: Final = columns(
+    MESSAGE_ID="message_id", QUEUE="queue_id", OFFSET="queue_offset", STATUS="status"
+)
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq produce orders 'hello' -k order-42 -t created
-  seq 1000 | pocketmq produce orders --file - -o jsonl
-"""
+    epilog=examples(
+        "pocketmq produce orders 'hello' -k order-42 -t created",
+        "seq 1000 | pocketmq produce orders --file - -o jsonl",
+    )
 )
 @click.argument("topic")
 @click.argument("body", required=False)
 @click.option("-k", "--key", "keys", multiple=True, help="Key to find it by; may be repeated.")
 @click.option("-t", "--tag", help="Tag that consumers can filter by.")
 @click.option(
-    "-p", "--property", "properties", multiple=True, metavar="NAME=VALUE", callback=_read_property,
+    "-p", "--property", "properties", multiple=True, type=PAIR,
     help="Property of your own; may be repeated.",
 )  # fmt: skip
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: any].")
@@ -65,18 +53,16 @@ Examples:
     help="With --file: most messages of one request.",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait for the disk.")
-@output_option
-@endpoint_option
+@asks_broker
 def produce(
+    broker: Connection,
+    out: Output,
     topic: str,
     body: str | None,
-    keys: tuple[str, ...],
-    properties: dict[str, str],
+    properties: tuple[tuple[str, str], ...],
     path: str | None,
     batch: int,
     no_wait: bool,
-    output_format: str | None,
-    endpoint: str,
     **fields: Any,
 ) -> None:
     """Send a message with BODY, or each line of --file as one, and print where they lie.
@@ -85,22 +71,21 @@ def produce(
     """
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
-    model = Outgoing(topic, b"", keys=keys, properties=properties, **fields)
+    model = Outgoing(topic, b"", properties=dict(properties), **fields)
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
-    with Connection(endpoint) as broker:
-        if body is not None:
-            message = replace(model, body=body.encode("utf-8", "surrogateescape"))
-            (receipt,) = broker.ask(broker.client.send([message], wait=wait))
-            print_document(receipt_document(receipt), output_format)
-            return
-        assert path is not None
-        with ExitStack() as up:
-            rows = up.enter_context(Rows(output_format, COLUMNS))
-            for bodies in batches(line_groups(_opened(path, up)), batch):
-                messages = [replace(model, body=line) for line in bodies]
-                for receipt in send_all(broker, messages, wait):
-                    rows.add(receipt_document(receipt))
-                rows.flush()
+    if path is None:
+        assert body is not None
+        message = replace(model, body=body.encode("utf-8", "surrogateescape"))
+        (receipt,) = broker.ask(broker.client.send([message], wait=wait))
+        out.show(receipt_document(receipt))
+        return
+    with ExitStack() as up:
+        rows = up.enter_context(out.rows(COLUMNS))
+        for bodies in batches(line_groups(_opened(path, up)), batch):
+            messages = [replace(model, body=line) for line in bodies]
+            for receipt in send_all(broker, messages, wait):
+                rows.add(receipt_document(receipt))
+            rows.flush()
 
 
 def _opened(path: str, up: ExitStack) -> BinaryIO:

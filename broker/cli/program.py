@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from broker import __version__
-from broker.cli.lazy import LazyGroup, Place
+from broker.cli.groups import LazyGroup, Place, examples
 
 EXIT_INTERRUPTED: Final = 130
 
@@ -14,25 +14,18 @@ PLACES: Final = {
     "dev": Place("broker.cli.dev", "dev", "Run a broker that leaves nothing behind."),
     "serve": Place("broker.cli.serve", "serve", "Run a broker."),
     "config": Place("broker.cli.config", "config", "Make, check and show settings."),
-    "status": Place("broker.cli.live.status", "status", "Show how a broker is doing."),
-    "top": Place("broker.cli.live.top", "top", "Watch the busiest topics of a broker."),
+    "status": Place("broker.cli.status", "status", "Show how a broker is doing."),
+    "top": Place("broker.cli.top", "top", "Watch the busiest topics of a broker."),
     "topic": Place("broker.cli.topic", "topic", "Create, change, list, count, remove topics."),
     "group": Place("broker.cli.group", "group", "Consumer groups, and where they stand."),
     "produce": Place("broker.cli.produce", "produce", "Send messages."),
     "consume": Place("broker.cli.consume", "consume", "Print messages of a topic in order."),
-    "tail": Place("broker.cli.live.tail", "tail", "Print messages of a topic as they come."),
+    "tail": Place("broker.cli.tail", "tail", "Print messages of a topic as they come."),
     "msg": Place("broker.cli.message", "msg", "Look single messages up."),
     "store": Place("broker.cli.store", "store", "Look at, check and mend a store directory."),
     "backfill": Place("broker.cli.backfill", "backfill", "Build queues and index with Spark."),
     "completion": Place("broker.cli.completion", "completion", "Print what completes commands."),
 }
-
-EPILOG: Final = """\b
-Examples:
-  pocketmq serve --store ./store
-  pocketmq produce orders 'hello' -k order-42
-  pocketmq consume orders --pull --queue 0 --from min
-"""
 
 
 class Program(LazyGroup):
@@ -68,7 +61,11 @@ def _failure_of(error: Exception) -> click.ClickException | None:
 @click.group(
     cls=Program,
     places=PLACES,
-    epilog=EPILOG,
+    epilog=examples(
+        "pocketmq serve --store ./store",
+        "pocketmq produce orders 'hello' -k order-42",
+        "pocketmq consume orders --pull --queue 0 --from min",
+    ),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="pocketmq")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from broker.cli.settings import file_option, preset_option, set_option
+from broker.cli.options import file_option, preset_option, set_option
 
 
 @click.command(

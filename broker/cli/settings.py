@@ -1,11 +1,9 @@
-"""--set, -c and --preset, and what they mean for commands that read a store without a broker."""
+"""What commands that read a store without a broker must know of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Final
 
 from broker.cli.output import talk
 
@@ -14,41 +12,7 @@ if TYPE_CHECKING:
     from broker.log.store_manifest import StoreManifest
     from broker.tools.store_access import Sizes
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
-
-
-def set_option(command: Command) -> Command:
-    """Give a command --set."""
-    option = click.option(
-        "--set",
-        "assignments",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="A setting by our name or RocketMQ's (flushDiskType=ASYNC_FLUSH); may be repeated.",
-    )
-    return option(command)
-
-
-def file_option(command: Command) -> Command:
-    """Give a command -c."""
-    option = click.option(
-        "-c",
-        "--config",
-        "file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Settings, as in conf/broker.toml; those of conf.d/*.toml beside it go over them.",
-    )
-    return option(command)
-
-
-def preset_option(command: Command) -> Command:
-    """Give a command --preset."""
-    option = click.option(
-        "--preset", metavar="NAME", help="Defaults for a kind of machine: dev, edge or server."
-    )
-    return option(command)
 
 
 def sizes_of(

@@ -7,21 +7,18 @@ from google.protobuf.message import Message
 
 from broker.client.admin_values import (
     GroupOffset,
-    GroupPage,
     GroupSettings,
     GroupState,
-    LagPage,
     MovedOffset,
     QueueLag,
     ResetTarget,
     SettingRow,
     TopicChange,
     TopicCounts,
-    TopicCountsPage,
     TopicLag,
 )
 from broker.client.channel import ClientChannel
-from broker.client.values import QueueState, StoreStatus, TopicPage, TopicState
+from broker.client.values import Page, QueueState, StoreStatus, TopicState
 from broker.rpc.pb import admin_pb2, broker_pb2
 
 ADMIN: Final = "/pocketmq.v1.Admin/"
@@ -52,14 +49,14 @@ class AdminClient(ClientChannel):
 
     async def list_topics(
         self, *, page_size: int = 0, page_token: str = "", include_system: bool = False
-    ) -> TopicPage:
+    ) -> Page[TopicState]:
         """Return a page of the topics, by name, without their queues."""
         request = admin_pb2.ListTopicsRequest(
             page_size=page_size, page_token=page_token, include_system=include_system
         )
         answer = await self.ask(ADMIN + "ListTopics", request, admin_pb2.ListTopicsResponse)
         topics = [topic_state(topic, []) for topic in answer.topics]
-        return TopicPage(topics, answer.next_page_token)
+        return Page(topics, answer.next_page_token)
 
     async def describe_topic(self, name: str) -> TopicState:
         """Return a topic with its queues."""
@@ -88,7 +85,7 @@ class AdminClient(ClientChannel):
 
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
-    ) -> TopicCountsPage:
+    ) -> Page[TopicCounts]:
         """Return how many messages topics hold, a large page of them."""
         request = admin_pb2.TopicStatsRequest(
             page_size=PAGE_SIZE if totals_only else 0,
@@ -97,7 +94,7 @@ class AdminClient(ClientChannel):
             totals_only=totals_only,
         )
         answer = await self.ask(ADMIN + "TopicStats", request, admin_pb2.TopicStatsResponse)
-        return TopicCountsPage(
+        return Page(
             [_topic_counts(row) for row in answer.topics], answer.next_page_token
         )
 
@@ -121,13 +118,13 @@ class AdminClient(ClientChannel):
         answer = await self.ask(ADMIN + "DeleteGroup", request, admin_pb2.DeleteGroupResponse)
         return list(answer.removed_topics)
 
-    async def list_groups(self, *, page_token: str = "", include_system: bool = False) -> GroupPage:
+    async def list_groups(self, *, page_token: str = "", include_system: bool = False) -> Page[GroupState]:
         """Return a large page of the groups, by name."""
         request = admin_pb2.ListGroupsRequest(
             page_size=PAGE_SIZE, page_token=page_token, include_system=include_system
         )
         answer = await self.ask(ADMIN + "ListGroups", request, admin_pb2.ListGroupsResponse)
-        return GroupPage([_group_state(row, []) for row in answer.groups], answer.next_page_token)
+        return Page([_group_state(row, []) for row in answer.groups], answer.next_page_token)
 
     async def describe_group(self, name: str) -> GroupState:
         """Return a group with the topics it has an offset in."""
@@ -149,11 +146,11 @@ class AdminClient(ClientChannel):
         answer = await self.ask(ADMIN + "GroupLag", request, admin_pb2.GroupLagResponse)
         return [_topic_lag(row) for row in answer.topics]
 
-    async def all_lags(self, *, topic: str = "", page_token: str = "") -> LagPage:
+    async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
         """Return how far all groups are behind, in one topic or in all, a large page of it."""
         request = admin_pb2.GroupLagRequest(topic=topic, page_size=PAGE_SIZE, page_token=page_token)
         answer = await self.ask(ADMIN + "GroupLag", request, admin_pb2.GroupLagResponse)
-        return LagPage([_topic_lag(row) for row in answer.topics], answer.next_page_token)
+        return Page([_topic_lag(row) for row in answer.topics], answer.next_page_token)
 
     async def set_offsets(
         self, group: str, topic: str, queue_offsets: Mapping[int, int], *, dry_run: bool = False

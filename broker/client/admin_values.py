@@ -28,12 +28,6 @@ class TopicCounts(NamedTuple):
     queues: list[QueueState]
 
 
-class TopicCountsPage(NamedTuple):
-    """Some topics, by name; an empty token says that there are no more."""
-
-    topics: list[TopicCounts]
-    next_page_token: str
-
 
 class GroupSettings(NamedTuple):
     """Settings of a group: max_attempts counts all deliveries; None: stays, or RocketMQ's."""
@@ -56,12 +50,6 @@ class GroupState(NamedTuple):
     attributes: dict[str, str]
     topics: list[str]
 
-
-class GroupPage(NamedTuple):
-    """Some groups, by name; an empty token says that there are no more."""
-
-    groups: list[GroupState]
-    next_page_token: str
 
 
 class GroupOffset(NamedTuple):
@@ -93,12 +81,6 @@ class TopicLag(NamedTuple):
     lag_ms: int
     queues: list[QueueLag]
 
-
-class LagPage(NamedTuple):
-    """Some lags; an empty token says that there are no more."""
-
-    topics: list[TopicLag]
-    next_page_token: str
 
 
 class ResetTarget(NamedTuple):

@@ -9,10 +9,13 @@ What goes wrong is one of
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus, PutStatus
+
+
+Item = TypeVar("Item")
 
 
 class ClientError(Exception):
@@ -154,10 +157,10 @@ class TopicState(NamedTuple):
     queues: list[QueueState]
 
 
-class TopicPage(NamedTuple):
-    """Some topics, by name; an empty token says that there are no more."""
+class Page(NamedTuple, Generic[Item]):
+    """Some of a long answer; an empty token says that there are no more."""
 
-    topics: list[TopicState]
+    items: list[Item]
     next_page_token: str
 
 

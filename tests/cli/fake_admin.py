@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.client.admin_values import (
-    GroupPage,
     GroupSettings,
     GroupState,
-    LagPage,
     MovedOffset,
     QueueLag,
     ResetTarget,
     SettingRow,
     TopicChange,
     TopicCounts,
-    TopicCountsPage,
     TopicLag,
 )
-from broker.client.values import ClientError, QueueState, StoreStatus, TopicState
+from broker.client.values import ClientError, Page, QueueState, StoreStatus, TopicState
 from broker.model.message import StoredMessage
 
 STORED_MS = 1_795_221_315_627
@@ -101,12 +98,12 @@ class FakeAdmin:
 
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
-    ) -> TopicCountsPage:
+    ) -> Page[TopicCounts]:
         """Count one topic a page."""
         self.refuse()
         names = [name for name in sorted(self.queues) if name > page_token]
         shown = [(await self.topic_counts(name))._replace(queues=[]) for name in names[:1]]
-        return TopicCountsPage(shown, names[0] if len(names) > 1 else "")
+        return Page(shown, names[0] if len(names) > 1 else "")
 
     # --- groups ---
 
@@ -127,12 +124,14 @@ class FakeAdmin:
         del self.groups[name]
         return [f"%RETRY%{name}"] if with_topics else []
 
-    async def list_groups(self, *, page_token: str = "", include_system: bool = False) -> GroupPage:
+    async def list_groups(
+        self, *, page_token: str = "", include_system: bool = False
+    ) -> Page[GroupState]:
         """Answer with one group a page."""
         self.refuse()
         names = [name for name in sorted(self.groups) if name > page_token]
         shown = [self._group(name)._replace(topics=[]) for name in names[:1]]
-        return GroupPage(shown, names[0] if len(names) > 1 else "")
+        return Page(shown, names[0] if len(names) > 1 else "")
 
     async def describe_group(self, name: str) -> GroupState:
         """Answer with a group and its topics."""
@@ -155,14 +154,14 @@ class FakeAdmin:
         wanted = [pair for pair in sorted(self.stands) if pair[0] == group]
         return [self._lag(*pair) for pair in wanted if topic in ("", pair[1])]
 
-    async def all_lags(self, *, topic: str = "", page_token: str = "") -> LagPage:
+    async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
         """Answer with one lag a page."""
         self.refuse()
         pairs = [f"{g}@{t}" for g, t in sorted(self.stands) if topic in ("", t)]
         names = [pair for pair in pairs if pair > page_token]
         lags = [self._lag(*pair.split("@")) for pair in names[:1]]
         shown = [lag._replace(queues=[], lag_ms=0) for lag in lags]
-        return LagPage(shown, names[0] if len(names) > 1 else "")
+        return Page(shown, names[0] if len(names) > 1 else "")
 
     def _lag(self, group: str, topic: str) -> TopicLag:
         stands = self.stands[group, topic]

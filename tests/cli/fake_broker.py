@@ -13,10 +13,10 @@ from broker.client.values import (
     ClientError,
     KeyQuery,
     Outgoing,
+    Page,
     PullPage,
     PullQuery,
     Receipt,
-    TopicPage,
     TopicState,
     Wait,
 )
@@ -167,12 +167,12 @@ class FakeBroker(FakeAdmin):
 
     async def list_topics(
         self, *, page_size: int = 1, page_token: str = "", include_system: bool = False
-    ) -> TopicPage:
+    ) -> Page[TopicState]:
         """Answer with one topic a page."""
         self.refuse()
         names = [name for name in sorted(self.queues) if name > page_token]
         shown = [self.topic_state(name) for name in names[:1]]
-        return TopicPage(shown, names[0] if len(names) > 1 else "")
+        return Page(shown, names[0] if len(names) > 1 else "")
 
     async def describe_topic(self, name: str) -> TopicState:
         """Answer with a topic and its queues."""

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from broker.cli.watch import repeat, watch_option
+from broker.cli.options import repeat, watch_option
 
 
 def test_without_an_interval_it_is_shown_once() -> None:

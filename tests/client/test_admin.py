@@ -48,7 +48,7 @@ async def test_topics_are_counted(desk: Desk) -> None:
     assert (counts.first_store_timestamp_ms, counts.last_store_timestamp_ms) == (1_000, 1_000)
     assert [queue.max_offset for queue in counts.queues] == [3, 0]
     page = await desk.client.all_topic_counts()
-    assert [(row.name, row.stored_count, row.queues) for row in page.topics] == [("orders", 3, [])]
+    assert [(row.name, row.stored_count, row.queues) for row in page.items] == [("orders", 3, [])]
     assert page.next_page_token == ""
 
 
@@ -58,7 +58,7 @@ async def test_groups_live(desk: Desk) -> None:
     changed = await desk.client.update_group("new", GroupSettings(enabled=False))
     assert changed.settings == made.settings._replace(enabled=False)
     page = await desk.client.list_groups()
-    assert ([group.name for group in page.groups], page.next_page_token) == (["new", "readers"], "")
+    assert ([group.name for group in page.items], page.next_page_token) == (["new", "readers"], "")
     described = await desk.client.describe_group("readers")
     assert (described.topics, described.system) == (["orders"], False)
     assert await desk.client.delete_group("new", with_topics=True) == []
@@ -73,7 +73,7 @@ async def test_lag_is_told(desk: Desk) -> None:
     assert (row.topic, row.lag_messages, row.lag_ms, row.committed_sum) == ("orders", 2, 500, 1)
     assert row.queues == [QueueLag(0, 1, 0, 3, 2, 500), QueueLag(1, None, 0, 0, 0, 0)]
     page = await desk.client.all_lags()
-    assert page.topics == [row._replace(lag_ms=0, queues=[])]
+    assert page.items == [row._replace(lag_ms=0, queues=[])]
 
 
 async def test_groups_are_moved(desk: Desk) -> None:

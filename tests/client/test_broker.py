@@ -108,9 +108,9 @@ async def test_topics(desk: Desk) -> None:
     made = await desk.client.create_topic("new", queue_count=3, type_name="fifo")
     assert (made.name, made.type, made.write_queue_count, made.queues) == ("new", "FIFO", 3, [])
     page = await desk.client.list_topics(page_size=1)
-    assert ([topic.name for topic in page.topics], page.next_page_token) == (["new"], "new")
+    assert ([topic.name for topic in page.items], page.next_page_token) == (["new"], "new")
     page = await desk.client.list_topics(page_token="new", include_system=True)
-    assert ([topic.name for topic in page.topics], page.next_page_token) == (["orders"], "")
+    assert ([topic.name for topic in page.items], page.next_page_token) == (["orders"], "")
     described = await desk.client.describe_topic("new")
     assert [queue.queue_id for queue in described.queues] == [0, 1, 2]
     assert described.attributes == {"message.type": "FIFO"}

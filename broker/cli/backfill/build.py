@@ -14,7 +14,8 @@ from broker.cli.backfill.options import (
     spark,
 )
 from broker.cli.documents import Document
-from broker.cli.output import chosen_format, output_option, print_document, talk
+from broker.cli.options import output_option
+from broker.cli.output import chosen_format, print_document, talk
 from broker.cli.progress import amount
 
 if TYPE_CHECKING:

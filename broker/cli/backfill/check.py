@@ -10,10 +10,11 @@ import click
 from broker.cli.backfill.options import master_option, spark_or_here
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
-from broker.cli.output import Rows, column, output_option, print_document, talk
+from broker.cli.options import output_option, read_only_option, set_option
+from broker.cli.output import Rows, column, print_document, talk
 from broker.cli.progress import progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import accessible, read_only_option
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from broker.cli.failures import EXIT_REFUSED, Failure
+from broker.cli.options import read_only_option, set_option
 from broker.cli.output import talk
-from broker.cli.settings import set_option
-from broker.cli.store.options import read_only_option
 from broker.config.units import size_from_text
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import click
 from broker.cli.backfill.check import built_manifest, check_against_log
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_REFUSED, Failure
-from broker.cli.output import output_option, print_document, talk
+from broker.cli.options import output_option, set_option, yes_option
+from broker.cli.output import print_document, talk
 from broker.cli.progress import progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import accessible, yes_option
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from broker.cli.lazy import LazyGroup, Place
+from broker.cli.groups import LazyGroup, Place
 
 PLACES: Final = {
     "info": Place("broker.cli.store.look", "info", "Describe a store."),

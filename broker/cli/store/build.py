@@ -9,15 +9,17 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_REFUSED, Failure
-from broker.cli.output import output_option, print_document, talk
-from broker.cli.progress import amount, progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import (
-    accessible,
+from broker.cli.options import (
     directory_argument,
+    output_option,
     read_only_option,
+    set_option,
     yes_option,
 )
+from broker.cli.output import print_document, talk
+from broker.cli.progress import amount, progress
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, Failure
-from broker.cli.output import Rows, column, moment, output_option, talk
+from broker.cli.options import directory_argument, output_option, read_only_option, set_option
+from broker.cli.output import Rows, column, moment, talk
 from broker.cli.progress import progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import (
-    accessible,
-    directory_argument,
-    print_rows,
-    read_only_option,
-)
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible, print_rows
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -10,11 +10,12 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_REFUSED, Failure
-from broker.cli.output import column, moment, output_option, print_document, talk
+from broker.cli.options import directory_argument, output_option, set_option, yes_option
+from broker.cli.output import column, moment, print_document, talk
+from broker.cli.parameters import MOMENT
 from broker.cli.progress import amount, progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import accessible, directory_argument, print_rows, yes_option
-from broker.cli.times import MOMENT
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible, print_rows
 from broker.model.errors import Corruption
 
 if TYPE_CHECKING:

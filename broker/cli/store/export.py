@@ -10,9 +10,9 @@ import click
 
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
-from broker.cli.output import chosen_format, output_option, print_document, talk
+from broker.cli.options import directory_argument, output_option
+from broker.cli.output import chosen_format, print_document, talk
 from broker.cli.store.mine import Chosen, opened, selection_options
-from broker.cli.store.options import directory_argument
 
 if TYPE_CHECKING:
     from broker.model.message import StoredMessage

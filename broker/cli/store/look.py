@@ -8,21 +8,16 @@ import click
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_DAMAGED, Failure
 from broker.cli.message import COLUMNS
-from broker.cli.output import (
-    chosen_format,
-    column,
-    output_option,
-    print_document,
-    talk,
-)
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import (
-    accessible,
+from broker.cli.options import (
     directory_argument,
-    print_rows,
+    output_option,
     queue_option,
     read_only_option,
+    set_option,
 )
+from broker.cli.output import chosen_format, column, print_document, talk
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible, print_rows
 
 if TYPE_CHECKING:
     from broker.tools.dump import LogDump

@@ -9,15 +9,17 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, Failure
-from broker.cli.output import chosen_format, output_option, print_document, talk
-from broker.cli.progress import progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import (
-    accessible,
+from broker.cli.options import (
     directory_argument,
+    output_option,
     read_only_option,
+    set_option,
     yes_option,
 )
+from broker.cli.output import chosen_format, print_document, talk
+from broker.cli.progress import progress
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

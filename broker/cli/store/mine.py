@@ -14,18 +14,12 @@ import click
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_FOUND, Failure
 from broker.cli.message import COLUMNS
-from broker.cli.output import (
-    chosen_format,
-    column,
-    moment,
-    output_option,
-    print_document,
-    talk,
-)
+from broker.cli.options import directory_argument, output_option, read_only_option, set_option
+from broker.cli.output import chosen_format, column, moment, print_document, talk
+from broker.cli.parameters import MOMENT
 from broker.cli.progress import progress
-from broker.cli.settings import set_option, sizes_of
-from broker.cli.store.options import accessible, directory_argument, print_rows, read_only_option
-from broker.cli.times import MOMENT
+from broker.cli.settings import sizes_of
+from broker.cli.store.options import accessible, print_rows
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -7,16 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from broker.cli.failures import EXIT_NOT_FOUND, Failure
-from broker.cli.output import column
-from broker.cli.store.options import (
-    FLUSH_COUNT,
-    accessible,
-    directory_argument,
-    print_rows,
-    queue_option,
-    read_only_option,
-    yes_option,
-)
+from broker.cli.options import directory_argument, queue_option, read_only_option, yes_option
+from broker.cli.output import FLUSH_COUNT, column
+from broker.cli.store.options import accessible, print_rows
 from broker.files.disk import Disk
 from broker.model.errors import NotAStore, StoreLocked
 

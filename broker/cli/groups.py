@@ -1,4 +1,4 @@
-"""Groups of commands that are loaded when they are called.
+"""Groups of commands, listed in their own order; those of LazyGroup are loaded when called.
 
 `pocketmq --help` shows names and one line each from a table; only the command that is called is
 imported, and with it gRPC, numpy or the broker.
@@ -17,6 +17,20 @@ class Place(NamedTuple):
     module: str
     name: str
     about: str
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help."""
+    title = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
+
+
+class Group(click.Group):
+    """A group that lists its commands as they are defined, not by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in their order."""
+        return list(self.commands)
 
 
 class LazyGroup(click.Group):

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker.cli.connection import Connection, endpoint_option
-from broker.cli.consume import MESSAGE_COLUMNS, is_operators
+from broker.cli.connection import Connection, asks_broker
+from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, Pull, pull_of
 from broker.cli.documents import message_document
-from broker.cli.output import Rows, output_option
-from broker.cli.times import MOMENT
+from broker.cli.groups import examples
+from broker.cli.output import Output
+from broker.cli.parameters import MOMENT
 from broker.client.values import PullPage, PullQuery, QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus
@@ -25,7 +26,6 @@ from broker.model.system_topics import is_system_topic
 if TYPE_CHECKING:
     from broker.client.broker import BrokerClient
 
-PAGE_COUNT: Final = 256
 WAIT_MS: Final = 15_000
 SETTLE_S: Final = 0.02
 """So long what arrives is gathered before it is sorted and shown."""
@@ -35,12 +35,11 @@ Show = Callable[[Sequence[StoredMessage]], bool]
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq tail orders
-  pocketmq tail orders --since 10m
-  pocketmq tail orders -n 20 --no-follow -o jsonl
-"""
+    epilog=examples(
+        "pocketmq tail orders",
+        "pocketmq tail orders --since 10m",
+        "pocketmq tail orders -n 20 --no-follow -o jsonl",
+    )
 )
 @click.argument("topic")
 @click.option("--since", "since_ms", type=MOMENT, help="Begin with messages stored then or later.")
@@ -48,26 +47,17 @@ Examples:
 @click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
 @click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
 @click.option("--tag-filter", default="*", metavar="A||B", help="Only these tags.")
-@output_option
-@endpoint_option
-def tail(
-    topic: str,
-    since_ms: int | None,
-    last_count: int | None,
-    count_max: int | None,
-    follow: bool,
-    tag_filter: str,
-    output_format: str | None,
-    endpoint: str,
-) -> None:
+@asks_broker
+def tail(broker: Connection, out: Output, count_max: int | None, **given: Any) -> None:
     """Print the messages of TOPIC in the order they were stored, and go on as more come.
 
     Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it.
     """
-    if since_ms is not None and last_count is not None:
+    wanted = Wanted(**given)
+    if wanted.since_ms is not None and wanted.last_count is not None:
         raise click.UsageError("--since and -n exclude each other")
     left = count_max
-    with Connection(endpoint) as broker, Rows(output_format, MESSAGE_COLUMNS) as rows:
+    with out.rows(MESSAGE_COLUMNS) as rows:
 
         def show(messages: Sequence[StoredMessage]) -> bool:
             nonlocal left
@@ -78,7 +68,6 @@ def tail(
             left = None if left is None else left - len(shown)
             return left != 0
 
-        wanted = Wanted(topic, since_ms, last_count, tag_filter, follow)
         broker.ask(print_tail(broker.client, wanted, show))
 
 
@@ -113,7 +102,7 @@ async def print_tail(client: "BrokerClient", wanted: Wanted, show: Show) -> None
         for queue in queues
         for place in [await _begin(client, wanted, queue)]
     ]
-    pull = client.admin_pull if is_operators(wanted.topic) else client.pull
+    pull = pull_of(client, wanted.topic)
     if wanted.last_count is not None:
         kept = deque[StoredMessage](maxlen=wanted.last_count)
         async for messages in _merged(pull, readers):
@@ -140,7 +129,7 @@ async def _begin(client: "BrokerClient", wanted: Wanted, queue: QueueState) -> i
     return await client.query_by_time(wanted.topic, queue.queue_id, wanted.since_ms, Bound.LOWER)
 
 
-async def _merged(pull: Any, readers: list[Reader]) -> AsyncIterator[list[StoredMessage]]:
+async def _merged(pull: Pull, readers: list[Reader]) -> AsyncIterator[list[StoredMessage]]:
     """Yield what the queues hold, in the order of the log, until all are at their end."""
     while True:
         empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
@@ -167,7 +156,7 @@ def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
     return taken
 
 
-async def _refill(pull: Any, reader: Reader) -> None:
+async def _refill(pull: Pull, reader: Reader) -> None:
     """Pull the next page of a queue."""
     page: PullPage = await pull(replace(reader.query, max_messages=PAGE_COUNT))
     before = reader.query.queue_offset
@@ -177,7 +166,7 @@ async def _refill(pull: Any, reader: Reader) -> None:
     reader.is_at_end = is_stuck or page.next_begin_offset >= page.max_offset
 
 
-async def _follow(pull: Any, readers: list[Reader], show: Show) -> None:
+async def _follow(pull: Pull, readers: list[Reader], show: Show) -> None:
     """Show messages as they come, until `show` has enough."""
     arrived: asyncio.Queue[list[StoredMessage]] = asyncio.Queue()
 

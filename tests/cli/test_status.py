@@ -1,6 +1,6 @@
 """The status as a table for people, as numbers for programs."""
 
-from broker.cli.live.status import disk_text
+from broker.cli.status import disk_text
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

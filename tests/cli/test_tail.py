@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cli.live import tail as tail_module
-from broker.cli.live.tail import Wanted, print_tail
+from broker.cli import tail as tail_module
+from broker.cli.tail import Wanted, print_tail
 from broker.client.values import ClientError, PullPage, PullQuery, QueueState, TopicState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus

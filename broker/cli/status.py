@@ -1,67 +1,46 @@
 """`pocketmq status`: what the store is doing, how far it has come, and what it was told."""
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from broker.cli.connection import Connection, endpoint_option
-from broker.cli.output import (
-    Document,
-    Rows,
-    chosen_format,
-    column,
-    moment,
-    output_option,
-    print_document,
-)
+from broker.cli.connection import Connection, asks_broker
+from broker.cli.groups import examples
+from broker.cli.options import repeat, watch_option
+from broker.cli.output import Document, Output, columns, moment
 from broker.cli.progress import amount
-from broker.cli.watch import repeat, watch_option
 from broker.client.values import StoreStatus
 
-SETTING_COLUMNS: Final = {
-    "KEY": column("key"),
-    "VALUE": column("value"),
-    "ORIGIN": column("origin"),
-}
+SETTING_COLUMNS: Final = columns(KEY="key", VALUE="value", ORIGIN="origin")
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq status
-  pocketmq status --settings
-  pocketmq status --watch 2
-"""
+    epilog=examples("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2")
 )
 @click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
 @watch_option
-@output_option
-@endpoint_option
-def status(settings: bool, watch_s: float | None, output_format: str | None, endpoint: str) -> None:
+@asks_broker
+def status(broker: Connection, out: Output, settings: bool, watch_s: float | None) -> None:
     """Tell what a broker's store is doing and how far it has come.
 
     Offsets are bytes from the start of the commit log.
     """
-    with Connection(endpoint) as broker:
 
-        def show() -> None:
-            if settings:
-                with Rows(output_format, SETTING_COLUMNS) as rows:
-                    for row in broker.ask(broker.client.effective_config()):
-                        rows.add(row._asdict())
-                return
-            found = broker.ask(broker.client.store_status())
-            is_table = chosen_format(output_format) == "table"
-            document = readable_status(found) if is_table else found._asdict()
-            print_document(document, output_format)
+    def show() -> None:
+        if settings:
+            rows = broker.ask(broker.client.effective_config())
+            out.table((row._asdict() for row in rows), SETTING_COLUMNS)
+            return
+        found = broker.ask(broker.client.store_status())
+        out.show(readable_status(found) if out.form == "table" else found._asdict())
 
-        repeat(watch_s, show)
+    repeat(watch_s, show)
 
 
 def readable_status(status: StoreStatus) -> Document:
     """Return a status as people read it."""
     log_bytes = status.appended_offset - status.min_offset
-    shown: dict[str, Any] = {
+    return {
         "broker": f"{status.broker} of {status.cluster}, version {status.version}",
         "state": f"{status.state} since {moment(status.state_since_ms)}",
         "store": status.directory,
@@ -74,7 +53,6 @@ def readable_status(status: StoreStatus) -> Document:
         "retention": status.retention_state,
         "disk": disk_text(status),
     }
-    return shown
 
 
 def _behind(status: StoreStatus, reached: int) -> str:

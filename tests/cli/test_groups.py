@@ -5,7 +5,7 @@ import sys
 import click
 from click.testing import CliRunner
 
-from broker.cli.lazy import LazyGroup, Place
+from broker.cli.groups import LazyGroup, Place
 
 LAZY = "tests.cli.a_module_that_is_not_there"
 

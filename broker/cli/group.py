@@ -1,0 +1,278 @@
+"""`pocketmq group`: consumer groups, and where they stand."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, Final
+
+import click
+
+from broker.cli.connection import Connection, asks_broker
+from broker.cli.documents import group_document, lag_documents, moved_document
+from broker.cli.failures import only_planned
+from broker.cli.groups import Group, examples
+from broker.cli.options import repeat, watch_option, yes_option
+from broker.cli.output import Output, columns, talk
+from broker.cli.parameters import MOMENT, ReadBy
+from broker.client.admin_values import GroupSettings, MovedOffset, ResetTarget, TopicLag
+
+ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
+
+COLUMNS: Final = columns(
+    NAME="name", ENABLED="enabled", FIFO="fifo", ATTEMPTS="max_attempts",
+    RETRY_QUEUES="retry_queue_count",
+)  # fmt: skip
+MORE_COLUMNS: Final = columns(
+    BROADCAST="broadcast_enabled", BEGINS_AT_MIN="begins_at_min",
+    TIMEOUT_MINUTES="consume_timeout_minutes", SYSTEM="system", ATTRIBUTES="attributes",
+)  # fmt: skip
+LAG_COLUMNS: Final = columns(
+    TOPIC="topic", QUEUE="queue_id", COMMITTED="committed_offset", MAX="max_offset",
+    LAG="lag_messages", AGE=lambda row: age_text(row["lag_ms"]),
+)  # fmt: skip
+MORE_LAG_COLUMNS: Final = columns(GROUP="group", MIN="min_offset", LAG_MS="lag_ms")
+SUM_COLUMNS: Final = columns(GROUP="group", TOPIC="topic", LAG="lag_messages")
+MORE_SUM_COLUMNS: Final = columns(COMMITTED_SUM="committed_sum")
+MOVED_COLUMNS: Final = columns(TOPIC="topic", QUEUE="queue_id", OLD="old_offset", NEW="new_offset")
+MORE_MOVED_COLUMNS: Final = columns(GROUP="group")
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq group ls",
+        "pocketmq group lag billing --watch 2",
+        "pocketmq group reset billing --topic orders --to -1h --yes",
+    ),
+)
+def group() -> None:
+    """Create, change, list, move and remove consumer groups."""
+
+
+SETTING_OPTIONS: Final = (
+    click.option("--enabled", type=click.BOOL, help="Whether it may consume: true or false."),
+    click.option(
+        "--retry-queues", "retry_queue_count", type=click.IntRange(1),
+        help="Queues of its retry topic.",
+    ),
+    click.option(
+        "--max-attempts", type=click.IntRange(1), help="Deliveries in all, the first included."
+    ),
+    click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
+)  # fmt: skip
+
+
+def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the settings of a group, as `settings`."""
+    names = ("enabled", "fifo", "max_attempts", "retry_queue_count")
+
+    @wraps(command)
+    def gathered(*args: Any, **given: Any) -> None:
+        settings = GroupSettings(**{name: given.pop(name) for name in names})
+        command(*args, settings=settings, **given)
+
+    for option in SETTING_OPTIONS:
+        gathered = option(gathered)
+    return gathered
+
+
+@group.command(
+    short_help="Create a group.",
+    epilog=examples(
+        "pocketmq group create billing",
+        "pocketmq group create billing --fifo true --max-attempts 5",
+    ),
+)
+@click.argument("name")
+@takes_settings
+@asks_broker
+def create(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
+    """Create a group; one that is there with the same settings stays as it is.
+
+    What is not given is RocketMQ's default: 17 attempts, not in order, 1 retry queue.
+    """
+    out.show(group_document(broker.ask(broker.client.create_group(name, settings))))
+
+
+@group.command(short_help="List groups by name.", epilog=examples("pocketmq group ls -o jsonl"))
+@click.option("--system", is_flag=True, help="The broker's own groups too.")
+@asks_broker
+def ls(broker: Connection, out: Output, system: bool) -> None:
+    """List groups by name."""
+    found = broker.all(
+        lambda token: broker.client.list_groups(page_token=token, include_system=system)
+    )
+    out.table(map(group_document, found), COLUMNS, MORE_COLUMNS)
+
+
+@group.command(short_help="Describe a group.", epilog=examples("pocketmq group info billing"))
+@click.argument("name")
+@asks_broker
+def info(broker: Connection, out: Output, name: str) -> None:
+    """Describe a group: its settings, and the topics it has an offset in."""
+    out.show(group_document(broker.ask(broker.client.describe_group(name))))
+
+
+@group.command(
+    short_help="Tell how far groups are behind.",
+    epilog=examples("pocketmq group lag", "pocketmq group lag billing --topic orders --watch 2"),
+)
+@click.argument("name", required=False)
+@click.option("--topic", default="", help="Only this topic.")
+@watch_option
+@asks_broker
+def lag(
+    broker: Connection, out: Output, name: str | None, topic: str, watch_s: float | None
+) -> None:
+    """Tell how many messages a group has not consumed, and how old the first of them is.
+
+    Without NAME all groups are told, by topic. A queue the group never committed in counts as
+    consumed; so do messages that expired unread.
+    """
+
+    def show() -> None:
+        if name is None:
+            rows = (row for lag in all_lags(broker, topic) for row in lag_documents(lag))
+            out.table(rows, SUM_COLUMNS, MORE_SUM_COLUMNS)
+        else:
+            lags = broker.ask(broker.client.group_lag(name, topic))
+            rows = (row for lag in lags for row in lag_documents(lag))
+            out.table(rows, LAG_COLUMNS, MORE_LAG_COLUMNS)
+
+    repeat(watch_s, show)
+
+
+def all_lags(broker: Connection, topic: str = "") -> Iterator[TopicLag]:
+    """Yield how far every group is behind, in one topic or in all."""
+    return broker.all(lambda token: broker.client.all_lags(topic=topic, page_token=token))
+
+
+def age_text(age_ms: int) -> str:
+    """Return an age for people: 250 ms, 41 s, 12 m, 7 h, 3 d; "" for 0."""
+    if not age_ms:
+        return ""
+    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if age_ms >= 2 * unit_ms:
+            return f"{age_ms // unit_ms} {unit}"
+    return f"{age_ms} ms"
+
+
+@group.command(
+    short_help="Change a group's settings.",
+    epilog=examples(
+        "pocketmq group edit billing --max-attempts 5",
+        "pocketmq group edit billing --enabled false",
+    ),
+)
+@click.argument("name")
+@takes_settings
+@asks_broker
+def edit(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
+    """Change what is given of a group; where it stands stays."""
+    if settings == GroupSettings():
+        raise click.UsageError("say what to change, as --max-attempts 5")
+    out.show(group_document(broker.ask(broker.client.update_group(name, settings))))
+
+
+def _target(text: str) -> ResetTarget:
+    if text in ENDS:
+        return ResetTarget(latest=ENDS[text])
+    return ResetTarget(time_ms=MOMENT.convert(text, None, None))
+
+
+@group.command(
+    short_help="Move a group to a time or an offset.",
+    epilog=examples(
+        "pocketmq group reset billing --topic orders --to -1h              where it would stand",
+        "pocketmq group reset billing --topic orders --to -1h --yes        move it",
+        "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
+    ),
+)
+@click.argument("name")
+@click.option("--topic", required=True, help="In which topic.")
+@click.option(
+    "--to", "where", type=ReadBy("earliest|latest|TIME", _target),
+    help="The first message stored then or later.",
+)  # fmt: skip
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="This queue offset.")
+@click.option(
+    "--queue", "queue_ids", type=click.IntRange(0), multiple=True,
+    help="Only this queue; may be repeated [default: all].",
+)  # fmt: skip
+@yes_option
+@asks_broker
+def reset(
+    broker: Connection,
+    out: Output,
+    name: str,
+    topic: str,
+    where: ResetTarget | None,
+    to_offset: int | None,
+    queue_ids: tuple[int, ...],
+    yes: bool,
+) -> None:
+    """Let a group stand at a time, an end or an offset of a topic's queues.
+
+    Consumers that are running keep what they hold already; stop them first to be sure.
+    """
+    if (where is None) == (to_offset is None):
+        raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
+    target = where or ResetTarget(queue_offset=to_offset)
+    moved = broker.ask(
+        broker.client.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
+    )
+    _show_moved(name, moved, out, is_done=yes)
+
+
+@group.command(
+    short_help="Let a group stand where another one does.",
+    epilog=examples(
+        "pocketmq group clone billing billing-2                      where it would stand",
+        "pocketmq group clone billing billing-2 --topic orders --yes",
+    ),
+)
+@click.argument("source")
+@click.argument("target")
+@click.option("--topic", default="", help="Only in this topic [default: all of SOURCE's].")
+@yes_option
+@asks_broker
+def clone(broker: Connection, out: Output, source: str, target: str, topic: str, yes: bool) -> None:
+    """Let group TARGET stand where group SOURCE stands.
+
+    TARGET is made where there is none; what it had in these topics is replaced.
+    """
+    moved = broker.ask(broker.client.clone_offsets(source, target, topic, dry_run=not yes))
+    if not moved:
+        talk(f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone")
+    _show_moved(target, moved, out, is_done=yes)
+
+
+def _show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
+    """Print old and new offsets; raise Failure where they are a plan."""
+    rows = (moved_document(group, row) for row in moved)
+    out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
+    if not is_done:
+        raise only_planned(f"{group} would be moved in {len(moved)} queues")
+
+
+@group.command(
+    short_help="Remove a group.",
+    epilog=examples(
+        "pocketmq group rm billing            what would be removed",
+        "pocketmq group rm billing --yes      remove it",
+    ),
+)
+@click.argument("name")
+@click.option("--with-topics", is_flag=True, help="Its retry and dead-letter topics too.")
+@yes_option
+@asks_broker
+def rm(broker: Connection, out: Output, name: str, with_topics: bool, yes: bool) -> None:
+    """Remove a group and where it stands; its messages stay.
+
+    A consumer that comes back under this name makes the group anew, without offsets.
+    """
+    if not yes:
+        found = broker.ask(broker.client.describe_group(name))
+        out.show({"group": name, "offsets_in": found.topics, "with_topics": with_topics})
+        raise only_planned(f"offsets in {len(found.topics)} topics would be gone")
+    removed = broker.ask(broker.client.delete_group(name, with_topics=with_topics))
+    out.show({"group": name, "removed_topics": removed})

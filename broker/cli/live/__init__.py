@@ -1,1 +1,0 @@
-"""What a running broker looks like: `pocketmq status`, `top` and `tail`."""

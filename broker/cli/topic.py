@@ -1,0 +1,228 @@
+"""`pocketmq topic`: creating, changing, listing, counting and removing topics."""
+
+from typing import Final
+
+import click
+
+from broker.cli.connection import Connection, asks_broker
+from broker.cli.documents import counts_document, topic_document
+from broker.cli.failures import only_planned
+from broker.cli.groups import Group, examples
+from broker.cli.options import repeat, watch_option, yes_option
+from broker.cli.output import Output, at, columns, talk
+from broker.cli.parameters import PAIR
+from broker.client.admin_values import TopicChange
+from broker.client.values import TopicState
+
+PAGE_COUNT: Final = 1_000
+TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority")
+TYPE_ATTRIBUTE: Final = "message.type"
+PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
+
+COLUMNS: Final = columns(
+    NAME="name", TYPE="type", READ="read_queue_count", WRITE="write_queue_count",
+    PERMISSION="permission",
+)  # fmt: skip
+MORE_COLUMNS: Final = columns(SYSTEM="system", ORDER="order", ATTRIBUTES="attributes")
+QUEUE_COLUMNS: Final = columns(
+    QUEUE="queue_id", MIN="min_offset", MAX="max_offset",
+    FIRST_STORED=at("min_store_timestamp_ms"), LAST_STORED=at("max_store_timestamp_ms"),
+)  # fmt: skip
+COUNT_COLUMNS: Final = columns(
+    NAME="name", QUEUES="queue_count", MESSAGES="message_count", EVER_STORED="stored_count",
+    FIRST_STORED=at("first_store_timestamp_ms"), LAST_STORED=at("last_store_timestamp_ms"),
+)  # fmt: skip
+
+TYPE: Final = click.Choice(TYPES, case_sensitive=False)
+
+
+@click.group(
+    cls=Group, epilog=examples("pocketmq topic ls", "pocketmq topic create orders --queues 4")
+)
+def topic() -> None:
+    """Create, change, list, count and remove topics."""
+
+
+@topic.command(
+    short_help="Create a topic.", epilog=examples("pocketmq topic create orders --queues 4")
+)
+@click.argument("name")
+@click.option(
+    "--type", "type_name", type=TYPE, default="normal", show_default=True,
+    help="What its messages are.",
+)  # fmt: skip
+@click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
+@asks_broker
+def create(broker: Connection, out: Output, name: str, type_name: str, queue_count: int) -> None:
+    """Create a topic; one that is there with the same settings stays as it is."""
+    client = broker.client
+    made = broker.ask(client.create_topic(name, queue_count=queue_count, type_name=type_name))
+    out.show(topic_document(made))
+
+
+@topic.command(short_help="List topics by name.", epilog=examples("pocketmq topic ls -o jsonl"))
+@click.option("--system", is_flag=True, help="The broker's own topics too.")
+@asks_broker
+def ls(broker: Connection, out: Output, system: bool) -> None:
+    """List topics by name."""
+    found = broker.all(
+        lambda token: broker.client.list_topics(
+            page_size=PAGE_COUNT, page_token=token, include_system=system
+        )
+    )
+    out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS)
+
+
+@topic.command(
+    short_help="Describe a topic and its queues.", epilog=examples("pocketmq topic info orders")
+)
+@click.argument("name")
+@asks_broker
+def info(broker: Connection, out: Output, name: str) -> None:
+    """Describe a topic: its settings, and where each of its queues begins and ends."""
+    document = topic_document(broker.ask(broker.client.describe_topic(name)))
+    queues = document.pop("queues", []) if out.is_table else []
+    out.show(document)
+    if out.is_table:
+        out.table(queues, QUEUE_COLUMNS)
+
+
+@topic.command(
+    short_help="Count the messages of topics.",
+    epilog=examples("pocketmq topic stats", "pocketmq topic stats orders --watch 2"),
+)
+@click.argument("name", required=False)
+@click.option("--system", is_flag=True, help="Without NAME: the broker's own topics too.")
+@watch_option
+@asks_broker
+def stats(
+    broker: Connection, out: Output, name: str | None, system: bool, watch_s: float | None
+) -> None:
+    """Count the messages of a topic, queue by queue, or of all topics.
+
+    MESSAGES can be read now, EVER STORED includes what has expired.
+    """
+    client = broker.client
+
+    def show() -> None:
+        if name is None:
+            found = broker.all(
+                lambda token: client.all_topic_counts(
+                    page_token=token, include_system=system, totals_only=False
+                )
+            )
+            out.table(map(counts_document, found), COUNT_COLUMNS)
+            return
+        document = counts_document(broker.ask(client.topic_counts(name)))
+        if not out.is_table:
+            out.show(document)
+            return
+        queues = document.pop("queues", [])
+        out.table([document], COUNT_COLUMNS)
+        out.table(queues, QUEUE_COLUMNS)
+
+    repeat(watch_s, show)
+
+
+@topic.command(
+    short_help="Change a topic's settings.",
+    epilog=examples(
+        "pocketmq topic edit orders --queues 16",
+        "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
+        "pocketmq topic edit orders --permission r",
+    ),
+)
+@click.argument("name")
+@click.option("--queues", type=click.IntRange(1), help="Queues to read from and to write to.")
+@click.option("--read-queues", type=click.IntRange(1), help="Queues consumers may read from.")
+@click.option("--write-queues", type=click.IntRange(1), help="Queues producers may send to.")
+@click.option(
+    "--permission", type=click.Choice(list(PERMISSIONS)), help="What clients may do: read, write."
+)
+@click.option("--order/--no-order", default=None, help="RocketMQ's mark of an ordered topic.")
+@click.option("--type", "type_name", type=TYPE)
+@click.option(
+    "--attribute", "attributes", type=PAIR, multiple=True, help="Set it; may be repeated."
+)
+@click.option(
+    "--remove-attribute", "removed", metavar="NAME", multiple=True, help="May be repeated."
+)
+@asks_broker
+def edit(
+    broker: Connection,
+    out: Output,
+    name: str,
+    queues: int | None,
+    read_queues: int | None,
+    write_queues: int | None,
+    permission: str | None,
+    order: bool | None,
+    type_name: str | None,
+    attributes: tuple[tuple[str, str], ...],
+    removed: tuple[str, ...],
+) -> None:
+    """Change what is given of a topic; messages stay where they are.
+
+    With fewer queues to read from, messages in the others cannot be read until there are more
+    again: first take them from the producers with --write-queues.
+    """
+    given = dict(attributes)
+    if type_name is not None:
+        given[TYPE_ATTRIBUTE] = type_name.upper()
+    change = TopicChange(
+        read_queue_count=queues if read_queues is None else read_queues,
+        write_queue_count=queues if write_queues is None else write_queues,
+        permission=None if permission is None else PERMISSIONS[permission],
+        order=order,
+        set_attributes=given,
+        remove_attributes=removed,
+    )
+    if change == TopicChange(set_attributes={}):
+        raise click.UsageError("say what to change, as --queues 16")
+    before = broker.ask(broker.client.describe_topic(name))
+    changed = broker.ask(broker.client.update_topic(name, change))
+    out.show(topic_document(changed))
+    _say_unreadable(before, changed.read_queue_count)
+
+
+def _say_unreadable(before: TopicState, read_queue_count: int) -> None:
+    """Say how many messages lie in queues that cannot be read any more."""
+    beyond = [queue for queue in before.queues if queue.queue_id >= read_queue_count]
+    count = sum(queue.max_offset - queue.min_offset for queue in beyond)
+    if count:
+        talk(
+            f"Note: {count} messages lie in queues from {read_queue_count} on and cannot be read "
+            f"now; to reach them: pocketmq topic edit {before.name} --read-queues "
+            f"{beyond[-1].queue_id + 1}"
+        )
+
+
+@topic.command(
+    short_help="Remove a topic and its queues.",
+    epilog=examples(
+        "pocketmq topic rm orders            what would be removed",
+        "pocketmq topic rm orders --yes      remove it",
+    ),
+)
+@click.argument("name")
+@yes_option
+@asks_broker
+def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
+    """Remove a topic, its queues, and where groups stand in it.
+
+    The retry topics groups have for it go too. Its messages cannot be read any more; their bytes
+    stay in the commit log until that expires.
+    """
+    if not yes:
+        counts = broker.ask(broker.client.topic_counts(name))
+        lags = broker.all(lambda token: broker.client.all_lags(topic=name, page_token=token))
+        plan = {
+            "topic": name,
+            "queue_count": counts.queue_count,
+            "message_count": counts.message_count,
+            "groups": [lag.group for lag in lags],
+        }
+        out.show(plan)
+        raise only_planned(f"{counts.message_count} messages would be gone")
+    removed = broker.ask(broker.client.delete_topic(name))
+    out.show({"topic": name, "removed_topics": removed})
