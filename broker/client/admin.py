@@ -94,9 +94,7 @@ class AdminClient(ClientChannel):
             totals_only=totals_only,
         )
         answer = await self.ask(ADMIN + "TopicStats", request, admin_pb2.TopicStatsResponse)
-        return Page(
-            [_topic_counts(row) for row in answer.topics], answer.next_page_token
-        )
+        return Page([_topic_counts(row) for row in answer.topics], answer.next_page_token)
 
     # --- groups -----------------------------------------------------------------------------------
 
@@ -118,7 +116,9 @@ class AdminClient(ClientChannel):
         answer = await self.ask(ADMIN + "DeleteGroup", request, admin_pb2.DeleteGroupResponse)
         return list(answer.removed_topics)
 
-    async def list_groups(self, *, page_token: str = "", include_system: bool = False) -> Page[GroupState]:
+    async def list_groups(
+        self, *, page_token: str = "", include_system: bool = False
+    ) -> Page[GroupState]:
         """Return a large page of the groups, by name."""
         request = admin_pb2.ListGroupsRequest(
             page_size=PAGE_SIZE, page_token=page_token, include_system=include_system

@@ -28,7 +28,6 @@ class TopicCounts(NamedTuple):
     queues: list[QueueState]
 
 
-
 class GroupSettings(NamedTuple):
     """Settings of a group: max_attempts counts all deliveries; None: stays, or RocketMQ's."""
 
@@ -49,7 +48,6 @@ class GroupState(NamedTuple):
     system: bool
     attributes: dict[str, str]
     topics: list[str]
-
 
 
 class GroupOffset(NamedTuple):
@@ -80,7 +78,6 @@ class TopicLag(NamedTuple):
     lag_messages: int
     lag_ms: int
     queues: list[QueueLag]
-
 
 
 class ResetTarget(NamedTuple):

@@ -14,7 +14,6 @@ from typing import Generic, NamedTuple, TypeVar
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus, PutStatus
 
-
 Item = TypeVar("Item")
 
 
