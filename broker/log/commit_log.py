@@ -2,15 +2,15 @@
 
     min_offset                                                  appended
     |--- file ---|--- file ---BLANK|--- file --------|=staged=|....... spare
-                                       flushed ^     ^ committed (appended without a pool)
+                                                     ^ committed (appended without a pool)
 
 Invariants
     1. Records are contiguous; a file ends with a BLANK record or at its last byte.
-    2. appended >= committed >= flushed; all only grow, except in `truncate`.
+    2. `appended` only grows, except in `truncate`.
     3. A record's own physical offset equals the place where it lies.
     4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
-Not here: durability (store/durability.py), what records mean (services/), rebuilding
-(store/starting/recovery.py), making the next file in time (store/writing/allocation.py).
+Not here: what is committed, durable and dispatched (store/marks.py), what records mean (services/),
+rebuilding (store/starting/recovery.py), the next file in time (store/writing/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
 
@@ -87,8 +87,8 @@ class CommitLog:
     """The log of one store. All methods are synchronous; writers hold the store's put-lock."""
 
     __slots__ = (
-        "_committed", "_disk", "_full", "_last", "_spare", "_staged", "_warm", "appended", "files",
-        "flushed", "pool", "property_crc", "property_crc_from",
+        "_disk", "_full", "_last", "_spare", "_staged", "_warm", "appended", "files",
+        "pool", "property_crc", "property_crc_from",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +108,6 @@ class CommitLog:
         self._warm = warm
         self._full: list[MappedFile] = []
         self._staged: list[MappedFile] = []
-        self._committed = 0
         self.property_crc = property_crc
         """Whether records end with a CRC over all of them."""
         self.property_crc_from: int | None = None
@@ -117,7 +116,6 @@ class CommitLog:
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
         self.appended = 0
-        self.flushed = 0
 
     @property
     def file_size_bytes(self) -> int:
@@ -211,32 +209,25 @@ class CommitLog:
         return full
 
     # -- committing what is staged -------------------------------------------------------------
-    @property
-    def committed(self) -> int:
-        """Physical offset up to which records lie in the files: all of them without a pool."""
-        return self.appended if self.pool is None else self._committed
+    def staged_ranges(self, begin: int, upto: int) -> list[tuple[MappedFile, int, int]]:
+        """Return what of [begin, upto) is to be committed: (file, begin, end) in bytes of the file.
 
-    def staged_ranges(self, upto: int) -> list[tuple[MappedFile, int, int]]:
-        """Return what is to be committed below an offset: (file, begin, end) in bytes of the file.
-
-        Effects  the files are held; `note_committed` lets them go
+        Effects  the files are held; `unstage` lets them go
         """
-        begin = self._committed
         return [
             (file.hold(), max(begin - file.base, 0), min(upto - file.base, file.size))
             for file in self._staged
             if file.base < upto
         ]
 
-    def note_committed(self, upto: int, files: Sequence[MappedFile]) -> None:
-        """Know that everything below an offset lies in the files; full ones give buffers back."""
-        self._committed = upto
+    def unstage(self, upto: int, files: Sequence[MappedFile]) -> None:
+        """Let held files go: everything below an offset lies in them; full ones need no buffer."""
         for file in files:
             file.let_go()
         for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:
-            self._unstage(file)
+            self._return_buffer(file)
 
-    def _unstage(self, file: MappedFile) -> None:
+    def _return_buffer(self, file: MappedFile) -> None:
         assert self.pool is not None
         assert file.staged is not None
         self._staged.remove(file)
@@ -336,8 +327,7 @@ class CommitLog:
         if last is not None:
             last.wrote = end - last.base
             last.allocate(last.size, last.size)
-        self.appended = self._committed = end
-        self.flushed = end
+        self.appended = end
 
     def place_of(self, physical_offset: int) -> tuple[str, int]:
         """Return (path, position in it) of a byte for an error; the directory where none has it."""
@@ -348,7 +338,7 @@ class CommitLog:
 
     def serve_upto(self, end: int) -> None:
         """Let records below an offset be read, and nothing be appended: files stay as they are."""
-        self.appended = self.flushed = self._committed = end
+        self.appended = end
 
     def truncate(self, physical_offset: int) -> None:
         """Drop everything from an offset on and zero what stood there; before appending begins."""
@@ -370,10 +360,10 @@ class CommitLog:
             if file.base + file.size > begin and file.wrote:
                 file.open().renew(max(begin - file.base, 0), file.wrote)
 
-    def dirty_files(self, upto: int) -> list[MappedFile]:
-        """Return the files with bytes between `flushed` and an offset, oldest first."""
+    def files_between(self, begin: int, upto: int) -> list[MappedFile]:
+        """Return the files with bytes in [begin, upto), oldest first."""
         size = self.files.file_size
-        return [f for f in self.files.files if f.base < upto and f.base + size > self.flushed]
+        return [f for f in self.files.files if f.base < upto and f.base + size > begin]
 
     def close(self) -> None:
         """Unmap all files and remove a spare one that was never used."""
@@ -382,5 +372,5 @@ class CommitLog:
         for file in self.take_full():
             file.let_go()
         for file in [*self._staged]:
-            self._unstage(file)
+            self._return_buffer(file)
         close_all([self.files.close, *([spare.remove] if spare is not None else [])])

@@ -96,9 +96,10 @@ class FlushedMark:
                 return self.flushed_upto
         return None
 
-    def write(self, flushed_upto: int, checkpoint: bytes) -> None:
+    def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
         """Set the mark; durable with the next `sync`. An older mark is safe, a younger never is.
 
+        checkpoint   the bytes beside it; None: those it has
         Effects  none on disk while a checkpoint is announced
         Errors   DiskFull, AllocationFailed, before the first mark only
         """
@@ -109,6 +110,7 @@ class FlushedMark:
             self._disk.allocate(self._descriptor, 0, 2 * SLOT_SIZE, self._path)
             self._is_allocated = True
         self._sequence += 1
+        checkpoint = self.checkpoint if checkpoint is None else checkpoint
         content = MARK.struct.pack(self._sequence, flushed_upto, checkpoint, 0)[:_CRC_POSITION]
         content += zlib.crc32(content).to_bytes(4)
         self._written = slot = 1 - self._kept
@@ -131,7 +133,7 @@ class FlushedMark:
         Errors   those of `write`
         """
         self._is_announced = False
-        self.write(self.flushed_upto, self.checkpoint)
+        self.write(self.flushed_upto)
 
     def sync(self) -> None:
         """Make the mark durable; blocks. Another thread may `write` meanwhile."""

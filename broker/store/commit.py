@@ -12,30 +12,28 @@ from concurrent.futures import ThreadPoolExecutor
 from broker.files.mapped_file import MappedFile
 from broker.log.commit_log import CommitLog
 from broker.model.errors import StoreFailed
-from broker.store.durability import PAGE_SIZE, Durability
+from broker.store.durability import PAGE_SIZE
+from broker.store.marks import Marks
 from broker.store.settings import StoreSettings
 
 
 class Commit:
-    """Writes staged records to their files; `committed` is told how far they came."""
+    """Writes staged records to their files and moves the `committed` mark."""
 
     __slots__ = (
-        "_committed", "_durability", "_fail", "_has_failed", "_job", "_log", "_pool", "_settings",
-        "_thorough_at_ms",
+        "_fail", "_has_failed", "_job", "_log", "_marks", "_pool", "_settings", "_thorough_at_ms",
     )  # fmt: skip
 
     def __init__(
         self,
         log: CommitLog,
-        durability: Durability,
+        marks: Marks,
         settings: StoreSettings,
-        committed: Callable[[int], object],
         fail: Callable[[StoreFailed], None],
     ) -> None:
         self._log = log
-        self._durability = durability
+        self._marks = marks
         self._settings = settings
-        self._committed = committed
         self._fail = fail
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._job: asyncio.Future[None] | None = None
@@ -45,7 +43,7 @@ class Commit:
     def step(self, now_ms: int) -> int:
         """Start committing when it is worth it; returns when to be called again."""
         settings = self._settings
-        waiting = self._log.appended - self._log.committed
+        waiting = self._marks.appended.value - self._marks.committed.value
         is_thorough = now_ms >= self._thorough_at_ms
         if is_thorough:
             self._thorough_at_ms = now_ms + settings.commit_thorough_interval_ms
@@ -55,11 +53,11 @@ class Commit:
 
     def request(self) -> None:
         """Start committing everything appended so far, unless that is under way."""
-        log = self._log
-        if self._job is not None or self._has_failed or log.committed >= log.appended:
+        appended, begin = self._marks.appended, self._marks.committed.value
+        if self._job is not None or self._has_failed or begin >= appended.value:
             return
-        target, time_ms = log.appended, self._durability.last_time
-        ranges = log.staged_ranges(target)
+        target, time_ms = appended.value, appended.time_ms
+        ranges = self._log.staged_ranges(begin, target)
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
         held = [file for file, _, _ in ranges]
         self._job.add_done_callback(lambda job: self._finish(job, target, time_ms, held))
@@ -73,13 +71,13 @@ class Commit:
             self._has_failed = True
             self._fail(StoreFailed(why=f"staged records could not be written: {error}"))
             return
-        self._log.note_committed(target, held)
-        self._durability.committed_time = time_ms
-        self._committed(target)
+        self._log.unstage(target, held)
+        self._marks.commit(target, time_ms)
 
     async def drain(self) -> None:
         """Return when everything appended so far is committed, or committing has failed."""
-        while self._log.committed < self._log.appended and not self._has_failed:
+        marks = self._marks
+        while marks.committed.value < marks.appended.value and not self._has_failed:
             self.request()
             if self._job is not None:
                 await asyncio.wait([self._job])

@@ -23,8 +23,8 @@ from broker.log.flushed_mark import FlushedMark
 from broker.model.clock import Clock
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
+from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC, StoreSettings
-from broker.store.watermark import Watermark
 
 PAGE_SIZE: Final = 4096
 SWEEP_INTERVAL_MS: Final = 100
@@ -32,24 +32,25 @@ SWEEP_INTERVAL_MS: Final = 100
 
 
 class Durability:
-    """Flushes the commit log and moves the `flushed` watermark."""
+    """Flushes the commit log and moves the `flushed` mark."""
 
     __slots__ = (
-        "_clock", "_fail", "_failure", "_job", "_log", "_mark", "_pool", "_settings",
-        "_thorough_at_ms", "_waiting", "checkpoint_bytes", "committed_time", "flush_seconds",
-        "flushed", "flushed_time", "group_messages", "last_time",
+        "_clock", "_fail", "_failure", "_job", "_log", "_mark", "_marks", "_pool", "_settings",
+        "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
     )  # fmt: skip
 
     def __init__(
         self,
         log: CommitLog,
         mark: FlushedMark,
+        marks: Marks,
         settings: StoreSettings,
         clock: Clock,
         fail: Callable[[StoreFailed], None],
     ) -> None:
         self._log = log
         self._mark = mark
+        self._marks = marks
         self._settings = settings
         self._clock = clock
         self._fail = fail
@@ -58,15 +59,6 @@ class Durability:
         self._failure: StoreFailed | None = None
         self._waiting = 0
         self._thorough_at_ms = 0
-        self.flushed = Watermark(log.flushed)
-        self.last_time = 0
-        """Store time of the last record in the log, ms."""
-        self.committed_time = 0
-        """Store time of the last record that lies in its file, ms; kept where there is a pool."""
-        self.flushed_time = 0
-        """Store time of the last record known to be durable, ms."""
-        self.checkpoint_bytes = b""
-        """The checkpoint as it stands on disk; the mark carries a copy."""
         self.flush_seconds = Histogram(
             "pocketmq_flush_seconds", "Time one flush took.", labels={"file": "commitlog"}
         )
@@ -88,21 +80,21 @@ class Durability:
         if self._failure is not None:
             raise self._failure
         deadline_ms = self._clock.monotonic_ms() + self._settings.sync_flush_timeout_ms
-        future = self.flushed.reached(end, deadline_ms)
+        future = self._marks.flushed.reached(end, deadline_ms)
         self._waiting += 1
         self.request()
         return future
 
     def request(self) -> None:
         """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
-        if self._job is not None or self._log.committed <= self._log.flushed:
+        committed, flushed = self._marks.committed, self._marks.flushed
+        if self._job is not None or committed.value <= flushed.value:
             return
         if self._failure is not None:  # The kernel reports a loss once; a sync would hide it.
             return
-        target = self._log.committed
-        time_ms = self.last_time if self._log.pool is None else self.committed_time
+        target, time_ms = committed.value, committed.time_ms
         try:
-            files = hold_all(self._log.dirty_files(target))
+            files = hold_all(self._log.files_between(flushed.value, target))
         except BrokerError as error:
             self._end(error)
             return
@@ -126,18 +118,17 @@ class Durability:
         if self._failure is not None:
             return
         try:
-            self._mark.write(target, self.checkpoint_bytes)
+            self._mark.write(target)
         except BrokerError as failure:  # The mark is allocated: what it meets is no full disk.
             self._end(failure)
             return
         self.flush_seconds.observe(perf_counter() - begun)
         if group:
             self.group_messages.observe(group)
-        self._log.flushed = target
-        self.flushed_time = time_ms
+        assert self._mark.flushed_upto == target
+        self._marks.flush(target, time_ms)
         if self._waiting:
             self.request()
-        self.flushed.advance(target)
 
     def _end(self, error: BaseException) -> None:
         failure = StoreFailed.by(error)
@@ -148,16 +139,16 @@ class Durability:
         """Acknowledge nothing from now on; everyone who waits, or will, gets the error."""
         if self._failure is None:
             self._failure = failure
-        self.flushed.fail(self._failure)
+        self._marks.flushed.fail(self._failure)
 
     def step(self, now_ms: int) -> int:
         """Flush by timer and tell puts that waited too long; returns when to be called again."""
-        self.flushed.sweep(now_ms)
+        self._marks.flushed.sweep(now_ms)
         settings = self._settings
         if settings.flush == FLUSH_SYNC:
             self.request()
             return now_ms + SWEEP_INTERVAL_MS
-        dirty = self._log.committed - self._log.flushed
+        dirty = self._marks.committed.value - self._marks.flushed.value
         is_thorough = now_ms >= self._thorough_at_ms
         if is_thorough:
             self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
@@ -167,10 +158,11 @@ class Durability:
 
     async def drain(self) -> None:
         """Return when everything committed so far is durable, or a flush has failed."""
-        while self._log.committed > self._log.flushed and self._failure is None:
+        marks = self._marks
+        while marks.committed.value > marks.flushed.value and self._failure is None:
             self.request()
             with contextlib.suppress(StoreFailed):  # The store was told already.
-                await self.flushed.reached(self._log.committed)
+                await marks.flushed.reached(marks.committed.value)
         if self._job is not None:
             await asyncio.wait([self._job])
 

@@ -40,17 +40,24 @@ class Marks:
 
     end, time_ms   where the log ends after a start, and the store time of its last record: all of
                    it is durable and dispatched
+    last_record    where that record starts
     is_sync        consumers see what is flushed; else what is committed
     """
 
-    __slots__ = ("_visible", "appended", "committed", "dispatched", "flushed", "replicated")
+    __slots__ = (
+        "_visible", "appended", "committed", "dispatched", "flushed", "last_dispatched",
+        "replicated",
+    )  # fmt: skip
 
-    def __init__(self, end: int, time_ms: int, *, is_sync: bool) -> None:
+    def __init__(self, end: int, time_ms: int, last_record: int, *, is_sync: bool) -> None:
+        assert 0 <= last_record <= end, (last_record, end)
         self.appended = End(end, time_ms)
         self.committed = End(end, time_ms)
         self.flushed = End(end, time_ms)
         self.replicated = End(end, time_ms)
         self.dispatched = End(end, time_ms)
+        self.last_dispatched = last_record
+        """Where the last dispatched record starts: what a checkpoint says of the views."""
         self._visible = self.flushed if is_sync else self.committed
 
     def visible(self) -> End:
@@ -72,7 +79,9 @@ class Marks:
         self.flushed.rise(end, time_ms)
         self.replicated.rise(end, time_ms)
 
-    def dispatch(self, end: int, time_ms: int) -> None:
-        """Every view has every record below."""
+    def dispatch(self, end: int, time_ms: int, last_record: int) -> None:
+        """Every view has every record below, the last of which starts at `last_record`."""
+        assert self.last_dispatched <= last_record <= end, (self.last_dispatched, last_record, end)
         assert end <= self._visible.value, (end, self._visible.value)
+        self.last_dispatched = last_record
         self.dispatched.rise(end, time_ms)

@@ -32,6 +32,7 @@ from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Stat
 from broker.store.commit import Commit
 from broker.store.durability import Durability
+from broker.store.marks import Marks
 from broker.store.reading.query import Query
 from broker.store.running import DISPATCH_PAUSE_MS, Running
 from broker.store.settings import FLUSH_SYNC, StoreSettings
@@ -40,10 +41,9 @@ from broker.store.store_gauges import store_gauges
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.removed_queues import RemovedQueues
 from broker.store.tables.topics import GroupTable, TopicTable
-from broker.store.views.dispatcher import Dispatcher, DispatchPoint
+from broker.store.views.dispatcher import Dispatcher
 from broker.store.views.expiry import Expiry
 from broker.store.views.flush import ViewFlush
-from broker.store.watermark import Watermark
 from broker.store.writing.allocation import Allocation, Reserve
 from broker.store.writing.writer import Writer
 
@@ -162,21 +162,16 @@ class MessageStore(Running):
     def _start(self, parts: Structures) -> None:
         """Build what moves: offsets, flushing, dispatching, allocation."""
         log, queues, settings, clock = parts.log, parts.queues, self.settings, self.clock
-        self._committed = Watermark(log.committed)
-        self._durability = Durability(log, parts.mark, settings, clock, self._fail)
-        self._durability.checkpoint_bytes = parts.mark.checkpoint
-        self._durability.last_time = parts.recovery.last_time
-        self._durability.flushed_time = parts.recovery.last_time
-        self._durability.committed_time = parts.recovery.last_time
-        self._commit = Commit(log, self._durability, settings, self._committed.advance, self._fail)
-        views = (queues, parts.index)
-        self._dispatcher = Dispatcher(log, views, parts.levels, self._notify)
-        self._dispatcher.dispatched = log.appended
-        self._point = DispatchPoint(parts.recovery.last_record, parts.recovery.last_time)
-        self._view_flush = ViewFlush(
-            parts, self._disk, self._durability, lambda: self._point, self._fail
+        is_sync = settings.flush == FLUSH_SYNC
+        self.marks = marks = Marks(
+            log.appended, parts.recovery.last_time, parts.recovery.last_record, is_sync=is_sync
         )
-        self.expiry = Expiry(parts, self._disk, lambda: self._dispatcher.dispatched)
+        self._durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
+        self._commit = Commit(log, marks, settings, self._fail)
+        views = (queues, parts.index)
+        self._dispatcher = Dispatcher(log, marks, views, parts.levels, self._notify)
+        self._view_flush = ViewFlush(parts, self._disk, self._durability, marks, self._fail)
+        self.expiry = Expiry(parts, self._disk, marks)
         self._allocation = Allocation(
             log, parts.own_directory, clock, self._fail, reserve=self._reserve
         )
@@ -185,7 +180,7 @@ class MessageStore(Running):
         self._writer = Writer(
             log,
             self._dispatcher,
-            self._durability,
+            marks,
             clock,
             levels=parts.levels,
             property_crc=settings.property_crc,
@@ -249,17 +244,17 @@ class MessageStore(Running):
 
     async def _finish_work(self) -> None:
         """Make everything durable and dispatched, and write down that all is complete."""
-        parts, dispatcher = self.structures, self._dispatcher
+        parts, dispatcher, marks = self.structures, self._dispatcher, self.marks
         await self._commit.drain()
         await self._durability.drain()
-        while dispatcher.dispatched < parts.log.flushed and not dispatcher.is_blocked:
+        while marks.dispatched.value < marks.flushed.value and not dispatcher.is_blocked:
             self._dispatch_step()
             await asyncio.sleep(0)
         await self._end_loops()
         if self.failure.done():
             return
         await self._view_flush.finish()
-        if not self.failure.done() and dispatcher.dispatched >= parts.log.appended:
+        if not self.failure.done() and marks.dispatched.value >= marks.appended.value:
             try:
                 parts.write_manifest(parts.closed_state())
             except DiskFull as full:  # The next start finds out by itself what is complete.
@@ -310,7 +305,7 @@ class MessageStore(Running):
             self._check_writable()
         result = self._writer.append(address, rows, sizes)
         if log.pool is None:
-            self._committed.advance(result.end)
+            self.marks.commit(result.end, result.store_timestamp_ms)
         if log.spare_base is not None:
             self._allocation.request()
         if wait and self.settings.flush == FLUSH_SYNC:

@@ -20,10 +20,8 @@ from broker.model.offsets import QueueKey
 from broker.store.commit import Commit
 from broker.store.durability import Durability
 from broker.store.reading.reads import Reads
-from broker.store.settings import FLUSH_SYNC, StoreSettings
-from broker.store.views.dispatcher import DispatchPoint
+from broker.store.settings import StoreSettings
 from broker.store.views.flush import ViewFlush
-from broker.store.watermark import Watermark
 from broker.store.writing.allocation import Allocation
 
 DISPATCH_PAUSE_MS: Final = 5
@@ -41,13 +39,12 @@ class Running(Reads, ABC):
     """The moving half of a store; `MessageStore.open` sets the parts."""
 
     __slots__ = (
-        "_allocation", "_commit", "_committed", "_durability", "_extension_failures", "_point",
-        "_tasks", "_view_flush", "clock", "failure", "settings",
+        "_allocation", "_commit", "_durability", "_extension_failures", "_tasks",
+        "_view_flush", "clock", "failure", "settings",
     )  # fmt: skip
 
     _allocation: Allocation
     _commit: Commit
-    _committed: Watermark
     _durability: Durability
     _view_flush: ViewFlush
     failure: asyncio.Future[None]
@@ -57,7 +54,6 @@ class Running(Reads, ABC):
         self.settings = settings
         self.clock = clock
         self._extension_failures = 0
-        self._point = DispatchPoint()
         self._tasks: list[asyncio.Task[None]] = []
 
     @abstractmethod
@@ -78,15 +74,12 @@ class Running(Reads, ABC):
             logger.error("store.task_failed", exc_info=error)
             self._fail(StoreFailed(why=f"a part of it ended: {error}"))
 
-    @property
-    def _visible(self) -> Watermark:
-        return self._durability.flushed if self.settings.flush == FLUSH_SYNC else self._committed
-
     async def _dispatch_loop(self) -> None:
         while True:
-            await self._visible.reached(self._dispatcher.dispatched + 1)
+            visible, dispatched = self.marks.visible(), self.marks.dispatched
+            await visible.reached(dispatched.value + 1)
             begun = perf_counter()
-            behind_bytes = self._visible.value - self._dispatcher.dispatched
+            behind_bytes = visible.value - dispatched.value
             again_at_ms = self._dispatch_step()
             now_ms = self.clock.monotonic_ms()
             while 0 < again_at_ms <= now_ms and perf_counter() - begun < DISPATCH_TURN_SECONDS:
@@ -97,7 +90,7 @@ class Running(Reads, ABC):
             await asyncio.sleep(pause_ms / 1000)
 
     def _dispatch_step(self) -> int:
-        again_at_ms = self._dispatcher.step(self._visible.value, self.clock.monotonic_ms())
+        again_at_ms = self._dispatcher.step(self.marks.visible().value, self.clock.monotonic_ms())
         failures = self.structures.queues.extension_failures
         if failures > self._extension_failures:
             if not self._extension_failures:
@@ -105,8 +98,7 @@ class Running(Reads, ABC):
             self._extension_failures = failures
         return again_at_ms
 
-    def _notify(self, keys: set[QueueKey], point: DispatchPoint) -> None:
-        self._point = point
+    def _notify(self, keys: set[QueueKey]) -> None:
         queues = self.structures.queues.queues
         for key in keys:
             queue = queues.get(key)

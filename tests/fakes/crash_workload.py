@@ -218,11 +218,10 @@ class Life:
     # -- what is promised ----------------------------------------------------------------------
     def promise(self, call: str = "") -> Promise:
         """Return what the store has promised by now."""
-        if self.store is not None and hasattr(self.store, "_durability"):
-            log = self.store.structures.log
-            self.flushed, self.appended = log.flushed, log.appended
+        if self.store is not None and hasattr(self.store, "marks"):
+            self.flushed, self.appended = self.store.flushed, self.store.appended
             if self.is_sync:  # What was acknowledged or shown has to stay as well.
-                self.flushed = max(log.flushed, self.acknowledged, self.store.dispatched)
+                self.flushed = max(self.flushed, self.acknowledged, self.store.dispatched)
         found = self.disk.image.find(LOG)
         files = found.live if isinstance(found, Folder) else {}
         return Promise(
@@ -338,7 +337,7 @@ class Life:
         key = (rng.choice(GROUPS), rng.choice(TOPICS), rng.choice((0, 1)))
         self.number += 1
         queue = store.structures.queues.find(*key[1:])
-        end = queue.first_at_or_behind(store.structures.log.flushed) if queue is not None else 0
+        end = queue.first_at_or_behind(store.flushed) if queue is not None else 0
         mine = (self.number, rng.randint(0, end))
         values = self.offsets.setdefault(key, [(0, -1)])
         values.append(mine)

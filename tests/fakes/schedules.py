@@ -417,7 +417,7 @@ class Play:
         for key, mark in store._arrivals._marks.items():
             waiting = [row for row in mark._heap if not row[2].done()]
             assert not waiting, f"{len(waiting)} waiters of {key} are leaked"
-        waiting = [row for row in store._durability.flushed._heap if not row[2].done()]
+        waiting = [row for row in store.marks.flushed._heap if not row[2].done()]
         assert len(waiting) <= 1, "more than the dispatch loop waits for a flush"
         rows = [parts.log.files, *(queue.files for queue in parts.queues.queues.values())]
         holders = Counter({f: f._holders for row in rows for f in row.files if f._holders})
@@ -486,7 +486,7 @@ def in_order(store: MessageStore) -> None:
     """Let an open store walk its sets in order: a seed is the same in every process."""
     store.structures.queues.dirty = Sorted(store.structures.queues.dirty)
     arrived = store._dispatcher._arrived
-    store._dispatcher._arrived = lambda keys, point: arrived(Sorted(keys), point)
+    store._dispatcher._arrived = lambda keys: arrived(Sorted(keys))
 
 
 def on_loop_time(loop: SeededLoop) -> ExitStack:

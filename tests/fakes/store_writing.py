@@ -13,7 +13,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.delay_levels import DelayLevels
 from broker.model.message import DispatchEntry, PutAddress, PutRow
 from broker.model.results import PutResult
-from broker.store.durability import Durability
+from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
@@ -37,11 +37,11 @@ class WritingLog:
         self.own.mkdir(parents=True)
         self.disk, self.clock = StoreDisk(), FakeClock()
         self.log = CommitLog(self.disk, directory / "commitlog", FILE_SIZE)
-        self.durability = SimpleNamespace(last_time=0)
+        self.marks = Marks(0, 0, 0, is_sync=False)
         self.writer = Writer(
             self.log,
             cast(Dispatcher, SimpleNamespace(remember=remember)),
-            cast(Durability, self.durability),
+            self.marks,
             self.clock,
             levels=DelayLevels(),
             property_crc=property_crc,
@@ -66,7 +66,9 @@ class WritingLog:
         base = self.log.spare_base
         if not self.log.has_room(sum(sizes)) and base is not None:
             self.log.offer_spare(self.log.make_spare(self.own, base))
-        return self.writer.append(address, rows, sizes)
+        result = self.writer.append(address, rows, sizes)
+        self.marks.commit(result.end, result.store_timestamp_ms)
+        return result
 
     def close(self) -> None:
         """Unmap all files."""

@@ -127,7 +127,7 @@ def test_the_first_record_lies_at_0(log: Log) -> None:
     assert log.log.spare_base == 0
     assert not log.log.has_room(1)
     assert log.append(100) == [0]
-    assert (log.log.appended, log.log.min_offset, log.log.flushed) == (100, 0, 0)
+    assert (log.log.appended, log.log.min_offset) == (100, 0)
 
 
 def test_records_follow_on_each_other(log: Log) -> None:
@@ -388,7 +388,7 @@ def test_a_sound_log_is_taken_as_it_is(log: Log) -> None:
     log.append(150)
     before = log.bytes_of(0)
     log.load().adopt_end(150)
-    assert (log.log.appended, log.log.flushed) == (150, 150)
+    assert log.log.appended == 150
     assert log.append(100) == [150]
     assert log.bytes_of(0)[:150] == before[:150]
 
@@ -465,7 +465,7 @@ def test_a_cut_leaves_zeros_and_no_later_file(log: Log, kept: int) -> None:
     cut = places[kept] if kept < 20 else log.log.appended
     before = b"".join(log.bytes_of(base) for base in log.bases)
     log.log.truncate(cut)
-    assert log.log.appended == log.log.flushed == cut
+    assert log.log.appended == cut
     after = b"".join(log.bytes_of(base) for base in log.bases)
     assert after == before[:cut] + bytes(len(after) - cut)
     assert len(after) - cut <= SIZE
@@ -480,26 +480,26 @@ def test_a_cut_is_durable(log: Log) -> None:
     assert len(log.disk.calls["sync"]) == 1
 
 
-def test_dirty_files_are_those_between_flushed_and_an_offset(log: Log) -> None:
+def test_files_between_two_offsets(log: Log) -> None:
     for _ in range(20):
         log.append(150)
 
-    def dirty(upto: int) -> list[int]:
-        return [file.base for file in log.log.dirty_files(upto)]
+    def between(begin: int, upto: int) -> list[int]:
+        return [file.base for file in log.log.files_between(begin, upto)]
 
-    assert dirty(log.log.appended) == [0, SIZE, 2 * SIZE, 3 * SIZE]
-    assert dirty(2 * SIZE) == [0, SIZE]
-    log.log.flushed = SIZE
-    assert dirty(2 * SIZE + 1) == [SIZE, 2 * SIZE]
-    log.log.flushed = log.log.appended
-    assert dirty(log.log.appended) == [3 * SIZE]
+    end = log.log.appended
+    assert between(0, end) == [0, SIZE, 2 * SIZE, 3 * SIZE]
+    assert between(0, 2 * SIZE) == [0, SIZE]
+    assert between(SIZE, 2 * SIZE + 1) == [SIZE, 2 * SIZE]
+    assert between(end, end) == [3 * SIZE]
 
 
 def test_a_blank_behind_what_was_flushed_is_still_to_be_flushed(log: Log) -> None:
     log.fill(50)
-    log.log.flushed = log.log.appended
+    flushed = log.log.appended
     log.append(100)
-    assert [file.base for file in log.log.dirty_files(log.log.appended)] == [0, SIZE]
+    found = log.log.files_between(flushed, log.log.appended)
+    assert [file.base for file in found] == [0, SIZE]
 
 
 # -- what a real broker wrote ----------------------------------------------------------------------

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
 from broker.model.results import PullStatus
 from broker.store.commit import Commit
+from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 from tests.fakes.records import record
 from tests.fakes.store_disk import StoreDisk
@@ -44,16 +44,16 @@ def commit(store: TalkingStore) -> None:
 
 
 async def committed(store: TalkingStore) -> None:
-    log = store.store.structures.log
+    marks = store.store.marks
     commit(store)
-    await until(lambda: log.committed == log.appended)
+    await until(lambda: marks.committed.value == marks.appended.value)
 
 
 async def test_a_message_is_seen_when_it_is_committed(tmp_path: Path) -> None:
     async with pooled(tmp_path / "s") as store:
         await store.send("orders", "a")
-        log = store.store.structures.log
-        assert (log.appended > 0, log.committed) == (True, 0)
+        marks = store.store.marks
+        assert (marks.appended.value > 0, marks.committed.value) == (True, 0)
         assert store.pull("orders", 0).status is PullStatus.NO_NEW_MESSAGE
         await committed(store)
         assert await store.pulled("orders") == ["a"]
@@ -118,27 +118,28 @@ async def test_the_timer_waits_for_pages_or_its_longest_pause(tmp_path: Path) ->
     log = CommitLog(disk, tmp_path / "commitlog", 1 << 20, pool=pool)
     (tmp_path / "own").mkdir()
     log.offer_spare(log.make_spare(tmp_path / "own", 0))
-    times = SimpleNamespace(last_time=7, committed_time=0)
-    ends: list[int] = []
-    commit = Commit(log, times, settings, ends.append, pytest.fail)  # type: ignore[arg-type]
+    marks = Marks(0, 0, 0, is_sync=False)
+    failures: list[StoreFailed] = []
+    commit = Commit(log, marks, settings, failures.append)
 
     def put(size: int) -> None:
         place = log.place(size)
         log.write(place, record(place, size=size))
+        marks.append(log.appended, 7)
 
     assert commit.step(0) == 200
     put(4 * 4096 - 1)
     commit.step(200)
-    assert log.committed == 0
+    assert marks.committed.value == 0
     put(100)
     commit.step(400)
-    await until(lambda: bool(ends))
+    await until(lambda: marks.committed.value == 4 * 4096 + 99)
     put(100)
     commit.step(600)
-    assert ends == [log.committed]
+    assert marks.committed.value == 4 * 4096 + 99
     commit.step(1_000)
-    await until(lambda: len(ends) == 2)
-    assert (log.committed, times.committed_time) == (log.appended, 7)
+    await until(lambda: marks.committed.value == log.appended)
+    assert (marks.committed.time_ms, failures) == (7, [])
     commit.close()
     log.close()
     pool.close()

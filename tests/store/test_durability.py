@@ -11,6 +11,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.store.durability import PAGE_SIZE, SWEEP_INTERVAL_MS, Durability
+from broker.store.marks import Marks
 from tests.fakes.clock import FakeClock
 from tests.fakes.records import TIME_MS, record
 from tests.fakes.store_disk import StoreDisk
@@ -29,9 +30,11 @@ class Flushing:
         self.mark = FlushedMark(self.disk, directory / "pocketmq")
         self.mark.open()
         self.failures: list[StoreFailed] = []
+        self.marks = Marks(0, 0, 0, is_sync=True)
         self.durability = Durability(
             self.log,
             self.mark,
+            self.marks,
             small_settings(directory, commit_log_file_size_bytes=SIZE, **settings),
             self.clock,
             self.failures.append,
@@ -55,7 +58,8 @@ class Flushing:
             self.disk.synced.clear()
         place = self.log.place(size)
         self.log.write(place, record(place, size=size))
-        self.durability.last_time = TIME_MS + place
+        self.marks.append(self.log.appended, TIME_MS + place)
+        self.marks.commit(self.log.appended, TIME_MS + place)
         return self.log.appended
 
     @property
@@ -64,7 +68,7 @@ class Flushing:
         return [int(path.name) for path in self.disk.synced]
 
     async def flushed(self, end: int) -> None:
-        await until(lambda: self.log.flushed >= end)
+        await until(lambda: self.marks.flushed.value >= end)
 
     def close(self) -> None:
         self.durability.close()
@@ -98,10 +102,10 @@ async def test_a_put_is_durable_when_the_disk_says_so(flushing: Make) -> None:
         waiting = flush.durability.reached(end)
         await until(lambda: bool(flush.disk.synced))
         assert not waiting.done()
-        assert (flush.log.flushed, flush.durability.flushed.value) == (0, 0)
+        assert flush.marks.flushed.value == 0
         assert flush.mark.flushed_upto == 0
     assert await waiting is True
-    assert flush.log.flushed == flush.durability.flushed.value == end
+    assert flush.marks.flushed.value == flush.marks.replicated.value == end
 
 
 async def test_puts_that_come_during_a_flush_share_the_next_one(flushing: Make) -> None:
@@ -141,12 +145,12 @@ async def test_files_are_synced_oldest_first_and_only_dirty_ones(flushing: Make)
 
 async def test_the_mark_follows_the_disk_with_a_copy_of_the_checkpoint(flushing: Make) -> None:
     flush = flushing()
-    flush.durability.checkpoint_bytes = b"c" * 48
+    flush.mark.write(0, b"c" * 48)
     end = flush.append()
     await flush.durability.reached(end)
     assert flush.mark.valid_upto(b"c" * 48) == end
     assert flush.mark.valid_upto(b"d" * 48) is None
-    assert flush.durability.flushed_time == TIME_MS
+    assert flush.marks.flushed.time_ms == TIME_MS
 
 
 async def test_a_put_that_waits_too_long_is_told_and_stays_stored(flushing: Make) -> None:
@@ -161,7 +165,7 @@ async def test_a_put_that_waits_too_long_is_told_and_stays_stored(flushing: Make
         assert await early is False
         assert not late.done()
     assert await late is True
-    assert flush.log.flushed == flush.log.appended
+    assert flush.marks.flushed.value == flush.log.appended
 
 
 async def test_in_sync_mode_the_timer_flushes_what_nobody_waits_for(flushing: Make) -> None:
@@ -218,7 +222,7 @@ async def test_a_failed_flush_reaches_everyone_who_waits(flushing: Make) -> None
         with pytest.raises(FsyncFailed, match="EIO"):
             await waiter
     assert flush.failures == [flush.disk.sync_error]
-    assert (flush.log.flushed, flush.mark.flushed_upto) == (0, 0)
+    assert (flush.marks.flushed.value, flush.mark.flushed_upto) == (0, 0)
 
 
 async def test_after_a_failed_flush_none_is_tried_again(flushing: Make) -> None:
@@ -233,7 +237,7 @@ async def test_after_a_failed_flush_none_is_tried_again(flushing: Make) -> None:
     flush.durability.request()
     await flush.durability.drain()
     assert flush.synced == [0]
-    assert (flush.log.flushed, flush.durability.flushed.value) == (0, 0)
+    assert flush.marks.flushed.value == 0
 
 
 async def test_any_other_error_of_a_flush_is_as_final(flushing: Make) -> None:
@@ -255,7 +259,7 @@ async def test_draining_returns_when_all_is_durable(flushing: Make) -> None:
         await until(lambda: bool(flush.disk.synced))
         end = flush.append()  # It came during the flush and is part of what has to be durable.
     await draining
-    assert flush.log.flushed == end
+    assert flush.marks.flushed.value == end
     await flush.durability.drain()
     assert flush.synced == [0, 0]
 
@@ -266,4 +270,4 @@ async def test_draining_ends_when_the_disk_fails(flushing: Make) -> None:
     flush.disk.sync_error = FsyncFailed(why="EIO")
     await flush.durability.drain()
     assert flush.failures == [flush.disk.sync_error]
-    assert flush.log.flushed == 0
+    assert flush.marks.flushed.value == 0

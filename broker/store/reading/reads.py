@@ -17,6 +17,7 @@ from broker.format.record import decode_record
 from broker.model.cold_read import LongChain
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullResult, QueryResult
+from broker.store.marks import Marks
 from broker.store.reading import cold_pull, reader
 from broker.store.reading.mending import Mending
 from broker.store.reading.query import Query
@@ -34,9 +35,10 @@ class Reads:
 
     __slots__ = (
         "_arrivals", "_cold_pool", "_directory", "_disk", "_dispatcher", "_mending", "_query",
-        "structures",
+        "marks", "structures",
     )  # fmt: skip
 
+    marks: Marks
     structures: Structures
     _dispatcher: Dispatcher
     _query: Query
@@ -144,7 +146,7 @@ class Reads:
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the visible record that starts at an offset, None when none starts there."""
         log = self.structures.log
-        if not log.min_offset <= physical_offset < self._dispatcher.dispatched:
+        if not log.min_offset <= physical_offset < self.marks.dispatched.value:
             return None
         record = reader.find_record(log, physical_offset)
         return None if record is None else decode_record(record)
@@ -167,17 +169,17 @@ class Reads:
     @property
     def appended(self) -> int:
         """Physical offset behind the last record."""
-        return self.structures.log.appended
+        return self.marks.appended.value
 
     @property
     def flushed(self) -> int:
         """Physical offset below which everything is durable."""
-        return self.structures.log.flushed
+        return self.marks.flushed.value
 
     @property
     def dispatched(self) -> int:
         """Physical offset up to which every view has every record."""
-        return self._dispatcher.dispatched
+        return self.marks.dispatched.value
 
     @property
     def behind_count(self) -> int:

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.format.record_scan import dispatch_entry
 from broker.log.commit_log import CommitLog
@@ -24,6 +24,7 @@ from broker.model.message import DispatchEntry
 from broker.model.offsets import QueueKey
 from broker.model.results import ScanEnd
 from broker.model.stats import Histogram
+from broker.store.marks import Marks
 
 BATCH_MAX: Final = 1_024
 """Records one step dispatches: about 2 ms of the event loop."""
@@ -40,30 +41,25 @@ INDEX_TRIES_MAX: Final = 3
 logger = logging.getLogger(__name__)
 
 
-class DispatchPoint(NamedTuple):
-    """The last dispatched record: its start in the log and its store time in ms."""
-
-    physical_offset: int = 0
-    time_ms: int = 0
-
-
 class Dispatcher:
     """Moves `dispatched` after `visible`; `arrived` is told which queues grew."""
 
     __slots__ = (
-        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_remembered", "_retry_at_ms",
-        "_tries", "_tries_max", "_views", "dispatched", "failure", "remembered_count",
+        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_remembered",
+        "_retry_at_ms", "_tries", "_tries_max", "_views", "failure", "remembered_count",
         "reput_seconds",
     )  # fmt: skip
 
     def __init__(
         self,
         log: CommitLog,
+        marks: Marks,
         views: Sequence[View],
         levels: DelayLevels,
-        arrived: Callable[[set[QueueKey], DispatchPoint], None],
+        arrived: Callable[[set[QueueKey]], None],
     ) -> None:
         self._log = log
+        self._marks = marks
         self._views = views
         self._tries_max = [QUEUE_TRIES_MAX, *[INDEX_TRIES_MAX] * (len(views) - 1)]
         self._levels = levels
@@ -75,8 +71,6 @@ class Dispatcher:
         self._batch_max = BATCH_MAX
         self._tries = 0
         self._retry_at_ms = 0
-        self.dispatched = 0
-        """Physical offset up to which every view has every record."""
         self.failure: ViewFailed | None = None
         """Set while a view has used up its tries."""
         self.reput_seconds = Histogram("pocketmq_reput_seconds", "Time one step of dispatch took.")
@@ -94,6 +88,10 @@ class Dispatcher:
         self._remembered.append(entries)
         self.remembered_count += len(entries)
 
+    @property
+    def _dispatched(self) -> int:
+        return self._marks.dispatched.value
+
     def step(self, visible: int, now_ms: int) -> int:
         """Dispatch a bounded piece of what lies below `visible`; returns when to be called again.
 
@@ -106,11 +104,11 @@ class Dispatcher:
             number, batch = self._blocked
             self._blocked = None
             return self._apply(batch, number, now_ms, is_retry=True)
-        if self.dispatched >= visible:
+        if self._dispatched >= visible:
             return 0
         batch = self._next_batch(visible)
         if not batch:
-            return now_ms if self.dispatched < visible else 0
+            return now_ms if self._dispatched < visible else 0
         begun = perf_counter()
         result = self._apply(batch, 0, now_ms, is_retry=False)
         taken = perf_counter() - begun
@@ -119,19 +117,20 @@ class Dispatcher:
             self._batch_max = max(min(len(batch), self._batch_max) // 2, BATCH_MIN)
         elif self._batch_max < BATCH_MAX:
             self._batch_max = min(self._batch_max * 2, BATCH_MAX)
-        return result or (now_ms if self.dispatched < visible else 0)
+        return result or (now_ms if self._dispatched < visible else 0)
 
     def _next_batch(self, visible: int) -> list[DispatchEntry]:
         remembered = self._remembered
-        while remembered and remembered[0][0][0] < self.dispatched:
+        while remembered and remembered[0][0][0] < self._dispatched:
             self.remembered_count -= len(remembered.popleft())
         if not remembered or not self._follows(remembered[0][0][0]):
             upper = min(visible, remembered[0][0][0]) if remembered else visible
             found = entries_between(
-                self._log, self.dispatched, upper, self._levels, count_max=self._batch_max
+                self._log, self._dispatched, upper, self._levels, count_max=self._batch_max
             )
             if not found:  # A file's BLANK at most lies here.
-                self.dispatched = upper
+                marks = self._marks
+                marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
             return found
         batch: list[DispatchEntry] = []
         # A put becomes visible whole, so its entries are taken whole.
@@ -142,13 +141,13 @@ class Dispatcher:
 
     def _follows(self, physical_offset: int) -> bool:
         """Return whether nothing but a file's BLANK lies between `dispatched` and an offset."""
-        if physical_offset == self.dispatched:
+        if physical_offset == self._dispatched:
             return True
         size = self._log.file_size_bytes
         is_file_start = physical_offset % size == 0
-        if not is_file_start or physical_offset - self.dispatched > size:
+        if not is_file_start or physical_offset - self._dispatched > size:
             return False
-        return self._log.record_size_at(self.dispatched) is None
+        return self._log.record_size_at(self._dispatched) is None
 
     def _apply(
         self, batch: list[DispatchEntry], number: int, now_ms: int, *, is_retry: bool
@@ -163,8 +162,8 @@ class Dispatcher:
             self._tries = 0
         self.failure = None
         last = batch[-1]
-        self.dispatched = last[0] + last[1]
-        self._arrived({(entry[4], entry[5]) for entry in batch}, DispatchPoint(last[0], last[3]))
+        self._marks.dispatch(last[0] + last[1], last[3], last[0])
+        self._arrived({(entry[4], entry[5]) for entry in batch})
         return 0
 
     def _block(self, number: int, batch: list[DispatchEntry], now_ms: int, error: DiskFull) -> None:

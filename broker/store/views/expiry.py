@@ -37,6 +37,7 @@ from broker.format.record import (
 from broker.log.index_file import IndexFile
 from broker.model.errors import StoreFailed
 from broker.model.offsets import OFFSET_MAX
+from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 
 TURN_SECONDS: Final = 0.003
@@ -58,12 +59,12 @@ class LogFile(NamedTuple):
 class Expiry:
     """Removes the oldest files of an open store; its methods are called one at a time."""
 
-    __slots__ = ("_disk", "_dispatched", "_last_times", "_parts", "_pool")
+    __slots__ = ("_disk", "_last_times", "_marks", "_parts", "_pool")
 
-    def __init__(self, parts: Structures, disk: Disk, dispatched: Callable[[], int]) -> None:
+    def __init__(self, parts: Structures, disk: Disk, marks: Marks) -> None:
         self._parts = parts
         self._disk = disk
-        self._dispatched = dispatched
+        self._marks = marks
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="expire")
         self._last_times: dict[int, int] = {}
 
@@ -76,7 +77,7 @@ class Expiry:
         end = files[0].base + files[0].size
         # What a power cut takes of the views is built again from the log: it must still be there.
         durable = self._parts.checkpoint.values.logics_physical_offset
-        is_done = end <= min(self._dispatched(), log.flushed, durable)
+        is_done = end <= min(self._marks.dispatched.value, self._marks.flushed.value, durable)
         return LogFile(files[0].base, files[0].size) if is_done else None
 
     @property

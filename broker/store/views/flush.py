@@ -27,8 +27,8 @@ from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
 from broker.store.durability import PAGE_SIZE, Durability
+from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
-from broker.store.views.dispatcher import DispatchPoint
 
 NEVER: Final = -1
 AT_ONCE: Final = 0
@@ -46,11 +46,13 @@ VIEWS: Final = "views"
 class Unsaved(NamedTuple):
     """What is durable in the views, and waits for the log to be so before it is written down.
 
-    physic_time   store time of the last record known to be durable, ms
+    last_record, views_time   start and store time (ms) of the last record the views have
+    log_time                  store time of the last record known to be durable, ms
     """
 
-    point: DispatchPoint
-    physic_time: int
+    last_record: int
+    views_time: int
+    log_time: int
     rows: dict[QueueKey, QueueEnd]
 
 
@@ -59,7 +61,7 @@ class ViewFlush:
 
     __slots__ = (
         "_changed", "_checkpoint", "_disk", "_durability", "_ends", "_fail", "_index", "_job",
-        "_log", "_mark", "_point", "_pool", "_queues", "_settings", "_thorough_at_ms", "_unsaved",
+        "_mark", "_marks", "_pool", "_queues", "_settings", "_thorough_at_ms", "_unsaved",
         "flush_seconds",
     )  # fmt: skip
 
@@ -68,11 +70,10 @@ class ViewFlush:
         structures: Structures,
         disk: Disk,
         durability: Durability,
-        point: Callable[[], DispatchPoint],
+        marks: Marks,
         fail: Callable[[StoreFailed], None],
     ) -> None:
         self._disk = disk
-        self._log = structures.log
         self._queues = structures.queues
         self._index = structures.index
         self._checkpoint = structures.checkpoint
@@ -80,8 +81,8 @@ class ViewFlush:
         self._ends = structures.ends
         self._settings = structures.settings
         self._durability = durability
+        self._marks = marks
         self._fail = fail
-        self._point = point
         self._changed: dict[QueueKey, None] = {}
         """Queues that small passes flushed since their ends were noted."""
         self._unsaved: Unsaved | None = None
@@ -110,7 +111,7 @@ class ViewFlush:
 
     def _behind_bytes(self) -> int:
         """Return how much was dispatched since the checkpoint."""
-        return self._point().physical_offset - self._checkpoint.values.logics_physical_offset
+        return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
     def _start_queues(self) -> None:
         least = self._settings.view_flush_least_pages * PAGE_SIZE
@@ -130,7 +131,8 @@ class ViewFlush:
         """
         self._unsaved = None
         self._durability.request()
-        point, physic_time = self._point(), self._durability.flushed_time
+        marks = self._marks
+        ends = marks.last_dispatched, marks.dispatched.time_ms, marks.flushed.time_ms
         files: list[MappedFile] = []
 
         def take(key: QueueKey) -> None:
@@ -143,7 +145,7 @@ class ViewFlush:
             rows = self._ends.rows
             for key in rows.keys() - self._queues.queues.keys():
                 del rows[key]
-            self._flush_all(files, Unsaved(point, physic_time, dict(rows)))
+            self._flush_all(files, Unsaved(*ends, dict(rows)))
 
         changed, self._changed = self._changed, {}
         keys = [*self._queues.dirty, *(key for key in changed if key not in self._queues.dirty)]
@@ -274,15 +276,15 @@ class ViewFlush:
         mark is told first, so that at no moment a power cut leaves a mark that is void.
         """
         assert self._unsaved is not None
-        point, physic_time, rows = self._unsaved
+        last_record, views_time, log_time, rows = self._unsaved
         old = self._checkpoint.values
         values = old._replace(
-            physic_msg_timestamp=max(old.physic_msg_timestamp, physic_time),
-            logics_msg_timestamp=max(old.logics_msg_timestamp, point.time_ms),
+            physic_msg_timestamp=max(old.physic_msg_timestamp, log_time),
+            logics_msg_timestamp=max(old.logics_msg_timestamp, views_time),
             index_msg_timestamp=self._index.sealed_time or old.index_msg_timestamp,
-            logics_physical_offset=max(old.logics_physical_offset, point.physical_offset),
+            logics_physical_offset=max(old.logics_physical_offset, last_record),
         )
-        if values != old and point.physical_offset >= self._log.flushed:
+        if values != old and last_record >= self._marks.flushed.value:
             self._durability.request()
             return
         self._unsaved = None
@@ -296,11 +298,7 @@ class ViewFlush:
             self._mark.sync()
             self._checkpoint.save(values)
 
-        def settle() -> None:
-            self._durability.checkpoint_bytes = written
-            self._mark.settle()
-
-        self._run(save, then=settle)
+        self._run(save, then=self._mark.settle)
 
     async def finish(self) -> None:
         """Make everything durable and write the last checkpoint; the log is flushed already.

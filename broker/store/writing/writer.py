@@ -24,7 +24,7 @@ from broker.model.offsets import QueueKey
 from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Histogram
 from broker.model.system_topics import SCHEDULE_TOPIC
-from broker.store.durability import Durability
+from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.put_lock import PutLock
 
@@ -33,7 +33,7 @@ class Writer:
     """Appends rows to the log; owns the queue-offset table."""
 
     __slots__ = (
-        "_clock", "_dispatcher", "_durability", "_encode", "_levels", "_log", "append_seconds",
+        "_clock", "_dispatcher", "_encode", "_levels", "_log", "_marks", "append_seconds",
         "crc_size", "lock", "next_offsets",
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ class Writer:
         self,
         log: CommitLog,
         dispatcher: Dispatcher,
-        durability: Durability,
+        marks: Marks,
         clock: Clock,
         *,
         levels: DelayLevels,
@@ -50,7 +50,7 @@ class Writer:
     ) -> None:
         self._log = log
         self._dispatcher = dispatcher
-        self._durability = durability
+        self._marks = marks
         self._clock = clock
         self._levels = levels
         self._encode = encode_records_with_crc if property_crc else encode_records
@@ -73,10 +73,10 @@ class Writer:
         """
         key = (address.topic, address.queue_id)
         takes_offset = has_queue_offset(address.system_flag)
-        log, durability = self._log, self._durability
+        log, marks = self._log, self._marks
         begun = perf_counter()
         with self.lock:
-            time_ms = max(self._clock.wall_ms(), durability.last_time)
+            time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
             queue_offset = self.next_offsets.get(key, 0) if takes_offset else 0
             physical_offset = log.place(sum(sizes))
             content = self._encode(
@@ -88,7 +88,7 @@ class Writer:
                 store_timestamp_ms=time_ms,
             )
             log.write(physical_offset, content)
-            durability.last_time = time_ms
+            marks.append(log.appended, time_ms)
             if takes_offset:
                 self.next_offsets[key] = queue_offset + len(rows)
             places = self._remember(address, rows, sizes, queue_offset, physical_offset, time_ms)

@@ -16,8 +16,8 @@ SELDOM: Final = ("store.commit_thorough_interval_ms=1h", "store.commit_interval_
 
 
 def is_committed(store: TurnedStore) -> bool:
-    log = store.store.structures.log
-    return log.committed == log.appended
+    marks = store.store.marks
+    return marks.committed.value == marks.appended.value
 
 
 async def first_round(store: TurnedStore) -> None:

@@ -24,6 +24,7 @@ from broker.model.message import (
     DispatchEntry,
 )
 from broker.model.offsets import QueueKey
+from broker.store.marks import Marks
 from broker.store.views import dispatcher as dispatcher_module
 from broker.store.views.dispatcher import (
     BATCH_MAX,
@@ -32,7 +33,6 @@ from broker.store.views.dispatcher import (
     REMEMBERED_MAX,
     RETRY_INTERVAL_MS,
     Dispatcher,
-    DispatchPoint,
 )
 from tests.fakes.store_language import view_files
 from tests.fakes.store_writing import WritingLog
@@ -73,13 +73,13 @@ class Dispatching:
 
     def __init__(self, directory: Path) -> None:
         self.queues, self.index = ListView("queues"), ListView("index")
-        self.heard: list[tuple[set[QueueKey], DispatchPoint]] = []
+        self.heard: list[set[QueueKey]] = []
         self.log = WritingLog(directory, lambda entries: self.dispatcher.remember(entries))
         self.dispatcher = self._make()
 
     def _make(self) -> Dispatcher:
         views = (self.queues, self.index)
-        return Dispatcher(self.log.log, views, LEVELS, lambda *told: self.heard.append(told))
+        return Dispatcher(self.log.log, self.log.marks, views, LEVELS, self.heard.append)
 
     def put(self, *bodies: str, topic: str = "T", queue_id: int = 0) -> list[int]:
         return self.log.put(topic, *bodies, queue_id=queue_id).physical_offsets
@@ -93,8 +93,7 @@ class Dispatching:
 
     def forget(self) -> None:
         """Lose what was remembered, as a restart does."""
-        dispatched, self.dispatcher = self.dispatcher.dispatched, self._make()
-        self.dispatcher.dispatched = dispatched
+        self.dispatcher = self._make()
 
 
 @pytest.fixture
@@ -111,20 +110,21 @@ def test_records_reach_every_view_in_log_order(dispatching: Dispatching) -> None
     places = dispatching.put("a") + dispatching.put("b", "c", queue_id=1)
     assert dispatching.step() == 0
     assert dispatching.queues.places == dispatching.index.places == places
-    assert dispatching.dispatcher.dispatched == dispatching.log.log.appended
+    assert dispatching.log.marks.dispatched.value == dispatching.log.log.appended
     assert dispatching.dispatcher.remembered_count == 0
 
 
-def test_those_who_wait_hear_which_queues_grew_and_of_the_last_record(
+def test_those_who_wait_hear_which_queues_grew_and_marks_know_the_last_record(
     dispatching: Dispatching,
 ) -> None:
     dispatching.put("a")
     dispatching.log.clock.advance(5)
     (_, last) = dispatching.put("b", "c", topic="U", queue_id=3)
     dispatching.step()
-    assert dispatching.heard == [
-        ({("T", 0), ("U", 3)}, DispatchPoint(last, dispatching.log.clock.wall))
-    ]
+    marks = dispatching.log.marks
+    assert dispatching.heard == [{("T", 0), ("U", 3)}]
+    assert marks.last_dispatched == last
+    assert marks.dispatched.time_ms == dispatching.log.clock.wall
 
 
 def test_nothing_new_is_no_work(dispatching: Dispatching) -> None:
@@ -185,7 +185,7 @@ def test_a_blank_alone_moves_the_mark(dispatching: Dispatching) -> None:
     dispatching.forget()
     dispatching.dispatcher.step(4096, 0)
     assert dispatching.dispatcher.step(4096, 5) == 0
-    assert dispatching.dispatcher.dispatched == 4096
+    assert dispatching.log.marks.dispatched.value == 4096
     assert dispatching.queues.places == [0]
 
 
@@ -279,9 +279,12 @@ class RealViews:
             log.disk, directory / "index", IndexGeometry(8, 16), style=STYLE_5_5, zone=UTC
         )
         self.views: tuple[View, ...] = (queues, self.index)
-        self.dispatcher = Dispatcher(log.log, self.views, LEVELS, lambda *_: None)
+        self.marks = Marks(0, 0, 0, is_sync=False)
+        self.dispatcher = Dispatcher(log.log, self.marks, self.views, LEVELS, lambda _: None)
 
     def step(self, visible: int) -> None:
+        self.marks.append(visible, 0)
+        self.marks.commit(visible, 0)
         while self.dispatcher.step(visible, 1):
             pass
 
@@ -353,7 +356,8 @@ def test_records_dispatched_again_change_nothing(tmp_path: Path) -> None:
         log.put("T", "gone", system_flag=TRANSACTION_ROLLBACK, key="k")
     views.step(log.log.appended)
     count = views.index.entries_put.value
-    views.dispatcher.dispatched = log.log.files.files[-2].base
+    views.marks.dispatched.value = log.log.files.files[-2].base
+    views.marks.last_dispatched = 0
     views.step(log.log.appended)
     # Of the last indexed record the keys are put again, as a real broker does.
     assert views.index.entries_put.value == count + 2

@@ -16,9 +16,9 @@ from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.store.durability import PAGE_SIZE, Durability
+from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 from broker.store.views import flush as view_flush
-from broker.store.views.dispatcher import DispatchPoint
 from broker.store.views.flush import ViewFlush
 from tests.fakes.clock import FakeClock
 from tests.fakes.records import TIME_MS, Records, entry
@@ -43,25 +43,33 @@ class Views:
         for _ in self.parts.recover():
             pass
         self.failures: list[StoreFailed] = []
+        self.marks = Marks(0, 0, 0, is_sync=False)
         self.durability = Durability(
-            self.parts.log, self.parts.mark, self.parts.settings, self.clock, self.failures.append
-        )
-        self.durability.checkpoint_bytes = self.parts.mark.checkpoint
-        self.point = DispatchPoint()
+            self.parts.log, self.parts.mark, self.marks, self.parts.settings, self.clock,
+            self.failures.append,
+        )  # fmt: skip
         self.flush = ViewFlush(
-            self.parts, self.disk, self.durability, lambda: self.point, self.failures.append
+            self.parts, self.disk, self.durability, self.marks, self.failures.append
         )
         self._records = Records()
         self.disk.synced.clear()
 
-    def dispatch(self, count: int) -> None:
-        """Give the views so many records more."""
+    def dispatch(self, count: int, *, flushed: int | None = None) -> None:
+        """Give the views so many records more; the log is durable up to an offset, or all of it."""
         entries = self._records.take(count)
         self.parts.queues.apply(entries)
         self.parts.index.apply(entries)
-        self.point = DispatchPoint(entries[-1][0], entries[-1][3])
-        self.durability.flushed_time = entries[-1][3]
-        self.parts.log.flushed = entries[-1][0] + entries[-1][1]
+        self.reach(entries[-1][0], entries[-1][3], flushed=flushed)
+
+    def reach(
+        self, last_record: int, time_ms: int = TIME_MS, *, flushed: int | None = None
+    ) -> None:
+        """Have a record of 100 bytes committed and dispatched, the last one."""
+        end, marks = last_record + 100, self.marks
+        marks.append(end, time_ms)
+        marks.commit(end, time_ms)
+        marks.flush(end if flushed is None else flushed, time_ms)
+        marks.dispatch(end, time_ms, last_record)
 
     @asynccontextmanager
     async def in_first_pass(self) -> AsyncIterator[None]:
@@ -169,8 +177,9 @@ async def test_the_checkpoint_never_goes_back(views: Views) -> None:
     views.flush.step(0)
     views.flush.step(THOROUGH_MS)
     await views.idle()
-    before = views.checkpoint
-    views.point, views.durability.flushed_time = DispatchPoint(100, TIME_MS), TIME_MS
+    before = CheckpointValues(*[value + 1_000_000 for value in views.checkpoint])
+    views.parts.checkpoint.save(before)
+    views.dispatch(5)
     views.flush.step(2 * THOROUGH_MS)
     await views.idle()
     assert views.checkpoint == before
@@ -232,7 +241,6 @@ async def test_with_much_behind_the_checkpoint_the_time_is_not_waited_for(
     views: Views, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view_flush, "BEHIND_MAX", 1_000)
-    views.parts.log.flushed = 10_000
     views.dispatch(10)
     views.flush.step(0)
     await views.idle()
@@ -248,7 +256,6 @@ async def test_with_much_behind_the_checkpoint_the_time_is_not_waited_for(
 
 
 async def test_cuts_of_many_queues_are_durable_before_the_next_checkpoint(views: Views) -> None:
-    views.parts.log.flushed = 10_000
     views.dispatch(5)
     views.parts.queues.has_unsynced_cuts = True
     views.flush.step(0)
@@ -304,8 +311,7 @@ async def test_what_comes_between_two_turns_is_not_believed(
             for number in range(3)
         ]
         views.parts.queues.apply(entries)
-        views.point = DispatchPoint(entries[-1][0], TIME_MS)
-        views.parts.log.flushed = entries[-1][0] + 100
+        views.reach(entries[-1][0])
 
     dispatch(0)
     before = views.parts.queues.ends()
@@ -336,8 +342,7 @@ async def test_a_queue_that_was_removed_leaves_the_table(views: Views) -> None:
     views.dispatch(5)
     await thorough(views, 1)
     views.parts.queues.take(set(views.parts.queues.queues))
-    views.point = views.point._replace(physical_offset=900)
-    views.parts.log.flushed = 1_000
+    views.reach(900, views.marks.dispatched.time_ms)
     await thorough(views, 2)
     assert views.checkpoint.logics_physical_offset == 900
     assert table_of(views) == {}
@@ -345,18 +350,18 @@ async def test_a_queue_that_was_removed_leaves_the_table(views: Views) -> None:
 
 async def test_nothing_is_written_down_before_the_log_is_durable(views: Views) -> None:
     # A checkpoint ahead of the log would make units believed whose records a power cut took.
-    views.dispatch(5)
-    views.parts.log.flushed = 400
-    await thorough(views, 1)
-    assert views.checkpoint == CheckpointValues()
-    for now_ms in range(THOROUGH_MS, 2 * THOROUGH_MS, SECOND_MS):
-        views.flush.step(now_ms)
+    with patch.object(Durability, "request") as asked:
+        views.dispatch(5, flushed=400)
+        await thorough(views, 1)
+        assert views.checkpoint == CheckpointValues()
+        for now_ms in range(THOROUGH_MS, 2 * THOROUGH_MS, SECOND_MS):
+            views.flush.step(now_ms)
+            await views.idle()
+        assert views.checkpoint == CheckpointValues()
+        assert asked.called
+        views.dispatch(5, flushed=500)
+        views.flush.step(2 * THOROUGH_MS)
         await views.idle()
-    assert views.checkpoint == CheckpointValues()
-    views.dispatch(5)
-    views.parts.log.flushed = 500
-    views.flush.step(2 * THOROUGH_MS)
-    await views.idle()
     assert views.checkpoint.logics_physical_offset == 400
     assert sum(end.end for end in table_of(views).values()) == 100
 
@@ -441,7 +446,7 @@ async def test_a_queue_that_is_not_what_its_table_said_ends_the_store(
     for path in (views.directory / "consumequeue").rglob("0*"):
         if path.is_file():
             path.unlink()
-    views.point = views.point._replace(physical_offset=900)
+    views.reach(900, views.marks.dispatched.time_ms)
     await thorough(views, 2)
     assert len(views.failures) == 1
     assert table_of(views) == {}

@@ -99,7 +99,7 @@ def test_store_times_never_go_back(log: WritingLog) -> None:
         log.put("T", "a")
     times = [message.store_timestamp_ms for message in messages(log.log)]
     assert times == [START_MS, START_MS + 10, START_MS + 10, START_MS + 10]
-    assert log.durability.last_time == START_MS + 10
+    assert log.marks.appended.time_ms == START_MS + 10
 
 
 def test_the_dispatcher_is_told_what_a_scan_would_read(
