@@ -12,7 +12,8 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 
 from broker.client.values import ClientError, DeadlineExceeded, Unreachable
-from broker.rpc.v1.status import DETAILS_KEY, ERROR_INFO_URL, RETRY_INFO_URL
+from broker.rpc.service import DETAILS_KEY
+from broker.rpc.v1.status import ERROR_INFO_URL, RETRY_INFO_URL
 
 TIMEOUT_MS: Final = 10_000
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024

@@ -15,7 +15,8 @@ from typing import Final
 
 from broker.model.errors import BrokerError, Corruption
 from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
-from broker.rpc.service import Admission, CallClass, Method
+from broker.rpc.admission import Admission, CallClass
+from broker.rpc.service import Method
 
 LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
 CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
@@ -31,42 +32,12 @@ SUCCESS: Final = "success"
 FAILED: Final = "process_request_failed"
 CANCELLED: Final = "cancelled"
 NO_CODE: Final = "none"
-INTERNAL: Final = "internal_server_error"
 
-REQUEST_CODES: Final[Mapping[str, str]] = {
-    "SendMessage": "send_message_v2",
-    "PullMessage": "pull_message",
-    "QueryByKey": "query_message",
-    "QueryByTag": "query_message",
-    "QueryById": "view_message_by_id",
-    "QueryByTime": "search_offset_by_timestamp",
-    "QueryOffsets": "get_max_offset",
-    "CommitOffset": "update_consumer_offset",
-    "FetchOffset": "query_consumer_offset",
-    "CreateTopic": "update_and_create_topic",
-    "UpdateTopic": "update_and_create_topic",
-    "ListTopics": "get_all_topic_config",
-    "DescribeTopic": "get_topic_config",
-    "DeleteTopic": "delete_topic_in_broker",
-    "TopicStats": "get_topic_stats_info",
-    "CreateGroup": "update_and_create_subscriptiongroup",
-    "UpdateGroup": "update_and_create_subscriptiongroup",
-    "ListGroups": "get_all_subscriptiongroup_config",
-    "DescribeGroup": "get_subscriptiongroup_config",
-    "DeleteGroup": "delete_subscriptiongroup",
-    "ListOffsets": "get_all_consumer_offset",
-    "GroupLag": "get_consume_stats",
-    "SetOffsets": "update_consumer_offset",
-    "ResetOffsets": "invoke_broker_to_reset_offset",
-    "CloneOffsets": "clone_group_offset",
-    "EffectiveConfig": "get_broker_config",
-    "StoreStatus": "get_broker_runtime_info",
-}
-"""Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
 CREATIONS: Final[Mapping[str, str]] = {
-    "CreateTopic": "rocketmq_topic_create_execution_time_milliseconds",
-    "CreateGroup": "rocketmq_consumer_group_create_execution_time_milliseconds",
+    "pocketmq.v1.Admin/CreateTopic": "rocketmq_topic_create_execution_time_milliseconds",
+    "pocketmq.v1.Admin/CreateGroup": "rocketmq_consumer_group_create_execution_time_milliseconds",
 }
+"""Methods that make something, by their full name, and how long that takes."""
 PROCESSORS: Final[Mapping[str, CallClass]] = {
     "send": CallClass.SEND,
     "pull": CallClass.POLL,
@@ -79,23 +50,28 @@ DAMAGES_KEPT_MAX: Final = 10_000
 """Places of damage that are remembered, so that each is counted and logged once."""
 
 
-def request_code(name: str) -> str:
-    """Return RocketMQ's word for a method."""
-    own = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-    return REQUEST_CODES.get(name, own.lstrip("_"))
+def request_code(method: Method) -> str:
+    """Return RocketMQ's word for a method, or the method's name in such a form."""
+    letters = (f"_{letter.lower()}" if letter.isupper() else letter for letter in method.name)
+    return method.request_code or "".join(letters).lstrip("_")
 
 
 class MethodStats:
     """How the calls of one method ended; seconds are from the request's bytes to the answer's."""
 
-    __slots__ = ("_code", "_create", "_latency", "_poll", "creates", "success", "waited")
+    __slots__ = (
+        "_code", "_create", "_latency", "_poll", "_rejected", "count", "success", "waited"
+    )  # fmt: skip
 
-    def __init__(self, method: Method, latency: Histograms, create: Histograms | None) -> None:
-        self._code = request_code(method.name)
+    def __init__(
+        self, method: Method, latency: Histograms, create: Histograms | None, rejected: Counter
+    ) -> None:
+        self._code = request_code(method)
         self._latency = latency
         self._create = create
-        self.creates = create is not None
-        """Whether the method makes topics or groups."""
+        self._rejected = rejected
+        self.count = 0
+        """Calls under way."""
         self._poll = "true" if method.call_class is CallClass.POLL else "false"
         self.success = self._series(SUCCESS, "false", SUCCESS)
         """Milliseconds of calls that were answered at once."""
@@ -110,10 +86,10 @@ class MethodStats:
         if self._create is not None:
             self._create.at((SUCCESS, "false")).observe(seconds * 1000)
 
-    def count_failed(self, error: Exception, seconds: float) -> None:
+    def count_failed(self, error: BrokerError, seconds: float) -> None:
         """Count a call that was answered with an error."""
-        code = error.code.name.lower() if isinstance(error, BrokerError) else INTERNAL
-        self._series(code, "false", FAILED).observe(seconds * 1000)
+        self._rejected.add((error.reason,))
+        self._series(error.code.name.lower(), "false", FAILED).observe(seconds * 1000)
         if self._create is not None:
             self._create.at(("failure", "false")).observe(seconds * 1000)
 
@@ -125,7 +101,7 @@ class MethodStats:
 class CallStats:
     """The metrics of all methods of a server."""
 
-    __slots__ = ("_creations", "_damages", "_latency", "damage", "stats")
+    __slots__ = ("_creations", "_damages", "_latency", "_methods", "_rejected", "damage", "stats")
 
     def __init__(self, admission: Admission) -> None:
         self._latency = Histograms(
@@ -143,6 +119,10 @@ class CallStats:
             "pocketmq_crc_errors_total", "Damaged records that calls met.", ("file",)
         )
         self._damages: set[tuple[str, int]] = set()
+        self._methods: dict[str, MethodStats] = {}
+        self._rejected = Counter(
+            "pocketmq_rejected_total", "Calls answered with an error of ours.", ("reason",)
+        )
         for file in DAMAGED_FILES:
             self.damage.add((file,), 0)
         watermark = Gauge(
@@ -154,17 +134,27 @@ class CallStats:
             },
             ("processor",),
         )
+        inflight = Gauge(
+            "pocketmq_inflight_requests",
+            "Calls under way.",
+            lambda: {(path,): float(method.count) for path, method in self._methods.items()},
+            ("method",),
+        )
         self.stats: list[Stat] = [
             self._latency,
             *self._creations.values(),
             self.damage,
             watermark,
-            *admission.stats,
+            inflight,
+            self._rejected,
         ]
 
-    def method(self, method: Method) -> MethodStats:
-        """Return the counts of a method."""
-        return MethodStats(method, self._latency, self._creations.get(method.name))
+    def method(self, path: str, method: Method) -> MethodStats:
+        """Return the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
+        assert path not in self._methods, "a method is counted in one place"
+        creations = self._creations.get(path)
+        made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)
+        return made
 
     def count_damage(self, error: Corruption) -> bool:
         """Count a record that is not what was stored, by the kind of its file.

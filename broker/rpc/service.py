@@ -1,53 +1,42 @@
-"""Services as tables of methods, and how many calls of each class run at once.
+"""A face of the broker: a service as a table of methods, and how its errors look.
 
-A handler is a plain function (request message, call) that returns its answer or an awaitable of
-it. The answer is of type `Method.answer`: the response message, or bytes where a method encodes
-its response itself. Transports (grpcio/server.py) read these tables and know nothing else.
+    kind             handler
+    unary            (request, call) -> answer, or an awaitable of it
+    server_stream    (request, call) -> answers, an async generator
+    client_stream    (requests, call) -> an awaitable of the answer
+    bidi             (requests, call) -> answers, an async generator
 
-Classes of calls keep each other's calls from starving: parked polls never keep a send out.
+An answer is of type `Method.answer`: the response message, or bytes where a method encodes its
+response itself. `requests` is an async iterator that ends when the client's does, or when the
+server drains. Transports (grpcio/methods.py) read these tables and know nothing else.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from inspect import isawaitable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from broker.model.cold_read import ColdRead
-from broker.model.errors import BrokerError, DiskSlow, Draining, RequestError, TooManyRequests
-from broker.model.stats import Counter, Gauge
+from broker.model.errors import BrokerError, DiskSlow, RequestError
+from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 
 Handler = Callable[[Any, Call], Any]
-"""(request message, call) -> answer, or an awaitable of it."""
+"""(request or requests, call) -> what the method's kind says."""
 
+DETAILS_KEY: Final = "grpc-status-details-bin"
+"""The trailer that carries a status's details."""
 COLD_READS_MAX: Final = 1_000
 """Reads of old bytes one call may cost; memory that drops them as fast as they come ends it."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
 """Bytes of a request without bodies: names, numbers and a filter need far less."""
-
-
-class CallClass(Enum):
-    """What kind of work a method is, for limits."""
-
-    SEND = "send"
-    POLL = "poll"
-    QUERY = "query"
-    ADMIN = "admin"
-
-
-DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
-    CallClass.SEND: 2_048,  # a client with more in flight gains nothing: the log is one
-    CallClass.POLL: 10_000,  # a parked poll costs about 20 KiB
-    CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
-    CallClass.ADMIN: 64,
-}
-"""Calls under way at once, by class."""
 
 
 PATIENT_CLASSES: Final = frozenset({CallClass.QUERY, CallClass.ADMIN})
@@ -62,12 +51,49 @@ class MalformedRequest(RequestError):
     why: str
 
 
+@dataclass(eq=False)
+class Internal(BrokerError):
+    """An error that is none of ours; the log has the rest under the number."""
+
+    message = "internal error; the broker's log tells more under incident {incident}"
+    plain = BrokerError.plain | {"incident"}
+    incident: str
+
+
+class WireStatus(NamedTuple):
+    """A gRPC status as a transport sends it; `details` goes into the trailer DETAILS_KEY."""
+
+    code: int
+    message: str
+    details: bytes
+
+
+class Kind(Enum):
+    """Whether a call has one request or a stream of them, and one answer or a stream."""
+
+    UNARY = (False, False)
+    SERVER_STREAM = (False, True)
+    CLIENT_STREAM = (True, False)
+    BIDI = (True, True)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether requests come as a stream."""
+        return self.value[0]
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether answers go as a stream."""
+        return self.value[1]
+
+
 @dataclass(frozen=True)
 class Method:
     """One method: its name, its messages, who serves it and in which class.
 
     `parse` and `serialize` stand in for the messages' own, for methods whose cost is there;
-    `answer` is what `serialize` takes and the handler returns.
+    `answer` is what `serialize` takes and the handler returns. `request_code` is RocketMQ's word
+    for what the method does, in lower case; without one it goes by its own name.
     """
 
     name: str
@@ -79,8 +105,10 @@ class Method:
     parse: Callable[[bytes], Any] | None = None
     serialize: Callable[[Any], bytes] | None = None
     answer: type[Any] | None = None
+    kind: Kind = Kind.UNARY
+    request_code: str = ""
 
-    @property
+    @cached_property
     def answer_type(self) -> type[Any]:
         """The type of an answer that needs no awaiting."""
         return self.answer or self.response
@@ -116,13 +144,22 @@ def method(
     call_class: CallClass,
     *,
     request_size_max: int = SMALL_REQUEST_MAX,
+    request_code: str = "",
 ) -> Method:
-    """Return a method of a proto's service, with the messages the proto says."""
+    """Return a method of a proto's service, with the messages and the kind that the proto says."""
     found = descriptor.methods_by_name[name]
-    request, response = GetMessageClass(found.input_type), GetMessageClass(found.output_type)
     if call_class in PATIENT_CLASSES:
         handler = patient_handler(handler)
-    return Method(name, request, response, handler, call_class, request_size_max)
+    return Method(
+        name,
+        GetMessageClass(found.input_type),
+        GetMessageClass(found.output_type),
+        handler,
+        call_class,
+        request_size_max,
+        kind=Kind((found.client_streaming, found.server_streaming)),
+        request_code=request_code,
+    )
 
 
 def patient_handler(handler: Handler) -> Handler:
@@ -159,73 +196,18 @@ async def _call_again(handler: Handler, request: Any, call: Call, cold: ColdRead
     raise DiskSlow(tries=COLD_READS_MAX)
 
 
+Refuse = Callable[[BrokerError, Method], Any]
+"""How a face says that a call failed: by a WireStatus, or in band, by an answer of the method."""
+
+
 @dataclass(frozen=True)
 class Service:
-    """A service by its full name, "pocketmq.v1.Broker"."""
+    """A service by its full name, "pocketmq.v1.Broker"; all its errors look as `refuse` says."""
 
     name: str
     methods: tuple[Method, ...]
+    refuse: Refuse
 
-
-class Gate:
-    """Counts the calls of one class; `refusal` is None while another one may begin."""
-
-    __slots__ = ("_call_class", "count", "is_closed", "limit")
-
-    def __init__(self, call_class: CallClass, limit: int) -> None:
-        self._call_class = call_class
-        self.limit = limit
-        self.count = 0
-        self.is_closed = False
-
-    def refusal(self) -> BrokerError | None:
-        """Return why no call may begin now, None when one may."""
-        if self.count >= self.limit:
-            return TooManyRequests(field=self._call_class.value, limit=self.limit)
-        return Draining() if self.is_closed else None
-
-
-class Flight:
-    """Counts the calls of one method."""
-
-    __slots__ = ("count", "label")
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.count = 0
-
-
-class Admission:
-    """The gates of all classes and the counts of all methods of a server."""
-
-    __slots__ = ("_flights", "_gates", "rejected", "stats")
-
-    def __init__(self, limits: Mapping[CallClass, int] = DEFAULT_LIMITS) -> None:
-        self._gates = {call_class: Gate(call_class, limits[call_class]) for call_class in CallClass}
-        self._flights: dict[str, Flight] = {}
-        self.rejected = Counter(
-            "pocketmq_rejected_total", "Calls answered with an error of ours.", ("reason",)
-        )
-        inflight = Gauge(
-            "pocketmq_inflight_requests", "Calls under way.", self._inflight, ("method",)
-        )
-        self.stats: list[Counter | Gauge] = [inflight, self.rejected]
-
-    def gate(self, call_class: CallClass) -> Gate:
-        """Return the gate of a class."""
-        return self._gates[call_class]
-
-    def flight(self, path: str) -> Flight:
-        """Return the count of a method, "pocketmq.v1.Broker/SendMessage"."""
-        return self._flights.setdefault(path, Flight(path))
-
-    def inflight_count(self) -> int:
-        """Return the number of calls under way."""
-        return sum(gate.count for gate in self._gates.values())
-
-    def close_sends(self) -> None:
-        """Refuse sends from now on; who has something to fetch still may."""
-        self._gates[CallClass.SEND].is_closed = True
-
-    def _inflight(self) -> dict[tuple[str, ...], float]:
-        return {(flight.label,): flight.count for flight in self._flights.values()}
+    def path(self, method: Method) -> str:
+        """Return the full name of a method, "pocketmq.v1.Broker/SendMessage"."""
+        return f"{self.name}/{method.name}"

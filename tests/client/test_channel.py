@@ -10,10 +10,11 @@ import pytest
 
 from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, DeadlineExceeded, Outgoing, Unreachable
+from broker.rpc.admission import CallClass
 from broker.rpc.grpcio.server import GrpcioServer
-from broker.rpc.service import CallClass, Service, method
+from broker.rpc.service import DETAILS_KEY, Service, method
 from broker.rpc.v1.messaging import DESCRIPTOR
-from broker.rpc.v1.status import DETAILS_KEY
+from broker.rpc.v1.status import refuse
 from tests.fakes.store_broker import running
 from tests.rpc.desk import Desk, opened_desk
 
@@ -91,7 +92,7 @@ async def test_an_answer_that_does_not_come() -> None:
         await asyncio.get_running_loop().create_future()
 
     row = method(DESCRIPTOR, "QueryById", never, CallClass.QUERY)
-    server = GrpcioServer([Service("pocketmq.v1.Broker", (row,))])
+    server = GrpcioServer([Service("pocketmq.v1.Broker", (row,), refuse)])
     async with running(server) as address, BrokerClient(address, timeout_ms=1_000) as client:
         with pytest.raises(DeadlineExceeded) as caught:
             await client.query_by_id("orders", "x")

@@ -13,8 +13,8 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, Outgoing, PullQuery
+from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.grpcio.server import GrpcioServer
-from broker.rpc.service import DEFAULT_LIMITS, CallClass
 from tests.e2e.daemon import LATE_FACTOR, is_busy
 from tests.fakes.store_broker import StoreBroker, running, store_broker
 

@@ -15,8 +15,9 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from broker.rpc.admission import CallClass
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import CallClass, Method
+from broker.rpc.service import Method
 from broker.services.send import MESSAGES_MAX
 from tests.fakes.store_broker import StoreBroker, store_broker
 

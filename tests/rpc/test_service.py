@@ -1,19 +1,17 @@
-"""Method tables, reading requests, and admission."""
+"""Method tables and reading requests."""
 
 from typing import Any
 
 import pytest
 
 from broker.model.cold_read import ColdRead
-from broker.model.errors import DiskSlow, Draining, TooManyRequests
+from broker.model.errors import DiskSlow
+from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import (
     COLD_READS_MAX,
-    DEFAULT_LIMITS,
     SMALL_REQUEST_MAX,
-    Admission,
-    CallClass,
     MalformedRequest,
     Method,
     method,
@@ -69,33 +67,6 @@ def test_a_method_may_read_and_write_bytes_itself() -> None:
     assert row.reader()(b"four") == 4
     assert row.writer()(b"a") == b"A"
     assert row.answer_type is bytes
-
-
-def test_a_gate_refuses_what_is_too_much() -> None:
-    gate = Admission({**DEFAULT_LIMITS, CallClass.POLL: 1}).gate(CallClass.POLL)
-    assert gate.refusal() is None
-    gate.count += 1
-    refusal = gate.refusal()
-    assert isinstance(refusal, TooManyRequests)
-    assert (refusal.field, refusal.limit) == ("poll", 1)
-
-
-def test_only_sends_are_refused_when_the_broker_drains() -> None:
-    admission = Admission()
-    admission.close_sends()
-    assert isinstance(admission.gate(CallClass.SEND).refusal(), Draining)
-    assert admission.gate(CallClass.POLL).refusal() is None
-
-
-def test_calls_under_way_are_shown_by_method() -> None:
-    admission = Admission()
-    admission.flight("a/B").count += 2
-    admission.flight("a/C")
-    inflight = admission.stats[0]
-    assert inflight.name == "pocketmq_inflight_requests"
-    assert inflight.read() == {("a/B",): 2, ("a/C",): 0}  # type: ignore[union-attr]
-    admission.gate(CallClass.SEND).count += 3
-    assert admission.inflight_count() == 3
 
 
 # -- old bytes -------------------------------------------------------------------------------------

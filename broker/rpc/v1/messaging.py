@@ -9,9 +9,10 @@ from typing import Final, Protocol
 from broker.model.errors import TooManyMessages
 from broker.model.results import Bound
 from broker.model.topic_names import check_group
+from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import CallClass, Handler, Service, method
+from broker.rpc.service import Handler, Service, method
 from broker.rpc.topic_access import (
     Topics,
     check_client_locates,
@@ -24,6 +25,7 @@ from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_reply import encode_sent
 from broker.rpc.v1.send_request import parse_send_request
+from broker.rpc.v1.status import refuse
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import MESSAGES_MAX, Send
@@ -67,22 +69,23 @@ class Messaging:
             self.send_message,
             CallClass.SEND,
             request_size_max=SEND_SIZE_MAX,
+            request_code="send_message_v2",
         )
         send = replace(send, parse=parse_send_request, serialize=bytes, answer=bytes)
-        handlers: dict[str, Handler] = {
-            "QueryByKey": self.query_messages.by_key_in_turns,
-            "QueryById": self.query_messages.by_id_in_turns,
-            "QueryByTime": self.query_by_time,
-            "QueryOffsets": self.query_offsets,
-            "CommitOffset": self.commit_offset,
-            "FetchOffset": self.fetch_offset,
-        }
-        queries = [
-            method(DESCRIPTOR, name, handler, CallClass.QUERY) for name, handler in handlers.items()
+        queries: list[tuple[str, Handler, str]] = [
+            ("QueryByKey", self.query_messages.by_key_in_turns, "query_message"),
+            ("QueryById", self.query_messages.by_id_in_turns, "view_message_by_id"),
+            ("QueryByTime", self.query_by_time, "search_offset_by_timestamp"),
+            ("QueryOffsets", self.query_offsets, "get_max_offset"),
+            ("CommitOffset", self.commit_offset, "update_consumer_offset"),
+            ("FetchOffset", self.fetch_offset, "query_consumer_offset"),
         ]
-        return Service(
-            DESCRIPTOR.full_name, (send, self._pull_message.method(DESCRIPTOR), *queries)
-        )
+        rows = [
+            method(DESCRIPTOR, name, handler, CallClass.QUERY, request_code=code)
+            for name, handler, code in queries
+        ]
+        pull = self._pull_message.method(DESCRIPTOR)
+        return Service(DESCRIPTOR.full_name, (send, pull, *rows), refuse)
 
     async def send_message(self, request: pb.SendMessageRequest, call: Call) -> bytes:
         """Store every message of the request, or none; returns an encoded SendMessageResponse.

@@ -18,9 +18,10 @@ from broker.model.cold_read import ColdRead
 from broker.model.errors import UnsupportedFeature
 from broker.model.results import PullResult, PullStatus
 from broker.model.topic_names import check_group
+from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import CallClass, Method, method
+from broker.rpc.service import Method, method
 from broker.rpc.topic_access import TopicCheck, Topics, find_readable
 from broker.rpc.v1.convert import INT32_MAX, check_number, proto_message
 from broker.rpc.v1.send_reply import varint

@@ -5,7 +5,6 @@ Every class of `model/errors.py` has its own row here; a test walks the tree. De
     ErrorInfo      reason = the class name, domain "pocketmq", metadata = the error's fields
     BadRequest     the field of the request at fault, for request errors
     RetryInfo      after how long to try again, where that makes sense
-An error that is none of ours tells the client a number to look for in the log, and nothing else.
 """
 
 from dataclasses import fields
@@ -17,9 +16,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from broker.model import errors
 from broker.model.errors import BrokerError
-from broker.rpc.service import MalformedRequest
+from broker.rpc.service import Internal, MalformedRequest, Method, WireStatus
 
-DETAILS_KEY: Final = "grpc-status-details-bin"
 DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Long enough for a group commit or a burst to pass, short enough not to be felt."""
@@ -45,6 +43,7 @@ class Row(NamedTuple):
 
 ROWS: Final[dict[type[BrokerError], Row]] = {
     errors.BrokerError: Row(code_pb2.INTERNAL),
+    Internal: Row(code_pb2.INTERNAL),
     errors.RequestError: Row(INVALID),
     MalformedRequest: Row(INVALID),
     errors.IllegalTopic: Row(INVALID, "topic"),
@@ -112,16 +111,13 @@ ROWS: Final[dict[type[BrokerError], Row]] = {
 }
 
 
-class WireStatus(NamedTuple):
-    """A status as a transport sends it; `details` goes into trailer `grpc-status-details-bin`."""
-
-    code: int
-    message: str
-    details: bytes
+def refuse(error: BrokerError, method: Method) -> WireStatus:
+    """Return what a client is told of an error, whatever method it called."""
+    return wire_status(error)
 
 
 def wire_status(error: BrokerError) -> WireStatus:
-    """Return what a client is told of an error of ours."""
+    """Return what a client is told of an error."""
     row = ROWS[type(error)]
     message = _public_text(error)
     metadata = _public_fields(error)
@@ -139,15 +135,6 @@ def wire_status(error: BrokerError) -> WireStatus:
         delay = duration_pb2.Duration(nanos=RETRY_DELAY_MS * 1_000_000)
         parts.append(error_details_pb2.RetryInfo(retry_delay=delay))
     return _packed(row.code, message, parts)
-
-
-def incident_status(incident: str) -> WireStatus:
-    """Return what a client is told of an error that is none of ours: where to look it up."""
-    message = f"internal error; the broker's log tells more under incident {incident}"
-    info = error_details_pb2.ErrorInfo(
-        reason="Internal", domain=DOMAIN, metadata={"incident": incident}
-    )
-    return _packed(code_pb2.INTERNAL, message, [info])
 
 
 def _packed(code: int, message: str, parts: list[Message]) -> WireStatus:

@@ -18,13 +18,14 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
 from broker.format.hosts import text_from_host
 from broker.model.errors import Corruption, Draining, IllegalConfig
 from broker.model.stats import Counter
+from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.call import Call, current_request_id
 from broker.rpc.grpcio.server import OPTIONS, GrpcioServer
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import DEFAULT_LIMITS, CallClass, Service, method
+from broker.rpc.service import DETAILS_KEY, Service, method
 from broker.rpc.v1.messaging import DESCRIPTOR
-from broker.rpc.v1.status import DETAILS_KEY
+from broker.rpc.v1.status import refuse
 from tests.fakes.store_broker import StoreBroker, connected, running, store_broker
 from tests.fakes.store_language import turns
 
@@ -96,7 +97,7 @@ def reason(error: grpc.aio.AioRpcError) -> str:
 def one_method(handler: Any, call_class: CallClass = CallClass.QUERY) -> Service:
     """Return a service whose QueryById is served by this handler."""
     row = method(DESCRIPTOR, "QueryById", handler, call_class)
-    return Service("pocketmq.v1.Broker", (row,))
+    return Service("pocketmq.v1.Broker", (row,), refuse)
 
 
 # --- calls that succeed ---
@@ -217,7 +218,7 @@ async def test_a_bug_shows_the_client_a_number_and_the_log_the_rest(
         error = caught.value
         assert (error.code(), reason(error)) == (grpc.StatusCode.INTERNAL, "Internal")
         assert "secret" not in str(error.debug_error_string())
-        (record,) = [r for r in caplog.records if r.name == "broker.rpc.grpcio.server"]
+        (record,) = [r for r in caplog.records if r.name == "broker.rpc.grpcio.methods"]
         assert record.getMessage() == "rpc.failed"
         assert record.exc_info is not None
         assert vars(record)["incident"] in (error.details() or "")

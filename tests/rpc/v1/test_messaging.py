@@ -25,8 +25,8 @@ from broker.model.errors import (
     TopicNotReadable,
     UnsupportedFeature,
 )
+from broker.rpc.admission import CallClass
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import CallClass
 from broker.rpc.v1.messaging import DESCRIPTOR
 from broker.services.send import MESSAGES_MAX
 from tests.fakes.call import FakeCall

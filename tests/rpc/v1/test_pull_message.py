@@ -20,8 +20,8 @@ from broker.model.errors import (
 )
 from broker.model.message import FLAG_COMPRESSED
 from broker.model.results import PullResult, PullStatus
+from broker.rpc.admission import CallClass
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import CallClass
 from broker.rpc.topic_access import check_client_reads, check_operator_reads
 from broker.rpc.v1.convert import proto_message
 from broker.rpc.v1.messaging import DESCRIPTOR

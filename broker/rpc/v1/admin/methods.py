@@ -5,8 +5,9 @@ Each method is the same sentence as in messaging.py: check, ask, convert.
 
 from typing import Final
 
+from broker.rpc.admission import CallClass
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.service import CallClass, Handler, Service, method
+from broker.rpc.service import Handler, Service, method
 from broker.rpc.topic_access import check_operator_reads
 from broker.rpc.v1.admin.groups import GroupMethods
 from broker.rpc.v1.admin.lag import LagMethod
@@ -16,6 +17,7 @@ from broker.rpc.v1.admin.state import StateMethods
 from broker.rpc.v1.admin.topics import TopicMethods
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
+from broker.rpc.v1.status import refuse
 from broker.services.pull import Pull
 from broker.services.query import Query
 
@@ -53,32 +55,34 @@ class Admin:
     def service(self) -> Service:
         """Return the table of methods."""
         topics, groups, positions, state = self.topics, self.groups, self.positions, self.state
-        handlers: dict[str, Handler] = {
-            "CreateTopic": topics.create_topic,
-            "ListTopics": topics.list_topics,
-            "DescribeTopic": topics.describe_topic,
-            "UpdateTopic": topics.update_topic,
-            "DeleteTopic": topics.delete_topic,
-            "TopicStats": topics.topic_stats,
-            "CreateGroup": groups.create_group,
-            "ListGroups": groups.list_groups,
-            "DescribeGroup": groups.describe_group,
-            "UpdateGroup": groups.update_group,
-            "DeleteGroup": groups.delete_group,
-            "ListOffsets": positions.list_offsets,
-            "GroupLag": self.lag.group_lag,
-            "SetOffsets": positions.set_offsets,
-            "ResetOffsets": positions.reset_offsets,
-            "CloneOffsets": positions.clone_offsets,
-            "QueryByKey": self.query_messages.by_key_in_turns,
-            "QueryByTag": self.query_messages.by_tag,
-            "QueryById": self.query_messages.by_id_in_turns,
-            "StoreStatus": state.store_status,
-            "Flush": state.flush,
-            "EffectiveConfig": state.effective_config,
-            "Drain": state.drain,
-        }
-        methods = [
-            method(DESCRIPTOR, name, handler, CallClass.ADMIN) for name, handler in handlers.items()
+        rows: list[tuple[str, Handler, str]] = [
+            ("CreateTopic", topics.create_topic, "update_and_create_topic"),
+            ("ListTopics", topics.list_topics, "get_all_topic_config"),
+            ("DescribeTopic", topics.describe_topic, "get_topic_config"),
+            ("UpdateTopic", topics.update_topic, "update_and_create_topic"),
+            ("DeleteTopic", topics.delete_topic, "delete_topic_in_broker"),
+            ("TopicStats", topics.topic_stats, "get_topic_stats_info"),
+            ("CreateGroup", groups.create_group, "update_and_create_subscriptiongroup"),
+            ("ListGroups", groups.list_groups, "get_all_subscriptiongroup_config"),
+            ("DescribeGroup", groups.describe_group, "get_subscriptiongroup_config"),
+            ("UpdateGroup", groups.update_group, "update_and_create_subscriptiongroup"),
+            ("DeleteGroup", groups.delete_group, "delete_subscriptiongroup"),
+            ("ListOffsets", positions.list_offsets, "get_all_consumer_offset"),
+            ("GroupLag", self.lag.group_lag, "get_consume_stats"),
+            ("SetOffsets", positions.set_offsets, "update_consumer_offset"),
+            ("ResetOffsets", positions.reset_offsets, "invoke_broker_to_reset_offset"),
+            ("CloneOffsets", positions.clone_offsets, "clone_group_offset"),
+            ("QueryByKey", self.query_messages.by_key_in_turns, "query_message"),
+            ("QueryByTag", self.query_messages.by_tag, "query_message"),
+            ("QueryById", self.query_messages.by_id_in_turns, "view_message_by_id"),
+            ("StoreStatus", state.store_status, "get_broker_runtime_info"),
+            ("Flush", state.flush, ""),
+            ("EffectiveConfig", state.effective_config, "get_broker_config"),
+            ("Drain", state.drain, ""),
         ]
-        return Service(DESCRIPTOR.full_name, (self._pull_message.method(DESCRIPTOR), *methods))
+        methods = [
+            method(DESCRIPTOR, name, handler, CallClass.ADMIN, request_code=code)
+            for name, handler, code in rows
+        ]
+        pull = self._pull_message.method(DESCRIPTOR)
+        return Service(DESCRIPTOR.full_name, (pull, *methods), refuse)
