@@ -64,6 +64,7 @@ async def test_sends_queries_and_health_are_served_meanwhile() -> None:
         for queue_id in (0, 1):
             (receipt,) = await client.send([Outgoing("orders", b"x", queue_id=queue_id)])
             assert receipt.queue_id == queue_id
+        await broker.talking.settled()
         assert (await client.query_offsets("orders", 1)).max_offset == 1
         assert (await client.store_status()).state == "running"
         async with grpc.aio.insecure_channel(address) as channel:
