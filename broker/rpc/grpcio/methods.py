@@ -133,7 +133,7 @@ class Requests:
         """
         if self._end.done():
             raise StopAsyncIteration
-        reading = asyncio.ensure_future(self._context.read())
+        reading = asyncio.Task(_read(self._context))
         try:
             await asyncio.wait((reading, self._end), return_when=asyncio.FIRST_COMPLETED)
             raw = reading.result() if reading.done() else grpc.aio.EOF
@@ -148,6 +148,10 @@ class Requests:
         """Let no request come any more."""
         if not self._end.done():
             self._end.set_result(None)
+
+
+async def _read(context: Context) -> Any:
+    return await context.read()
 
 
 class ServedMethod:
