@@ -36,7 +36,6 @@ from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.health import Health
 from broker.metrics.logs import start_logs
 from broker.metrics.numbers import Numbers
-from broker.metrics.profiles import profiles_from_text
 from broker.model.clock import SystemClock
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
@@ -254,7 +253,7 @@ async def _http_served(config: Config, store: MessageStore, parts: _Parts) -> As
     build = build_info(__version__, FORMAT_VERSION)
     numbers = Numbers(
         store,
-        [parts],
+        lambda: parts.stats,
         read_positions=store.offsets.positions,
         permission=config.broker.permission,
         detail=config.metrics.detail,
@@ -263,7 +262,7 @@ async def _http_served(config: Config, store: MessageStore, parts: _Parts) -> As
         lambda: [*numbers.stats(), build],
         cluster=config.broker.cluster,
         broker=config.broker.name,
-        profiles=profiles_from_text(config.metrics.profile),
+        profiles=config.metrics.profile.split(","),
         max_series=config.metrics.max_series,
         find_names=numbers.names,
     )

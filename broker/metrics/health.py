@@ -9,8 +9,6 @@ read_only    200     200        200      reading is served; store.write says the
 damaged      200     200        200      the same; an operator has to look
 draining     200     200        503
 failed       503     503        503      the process ends by itself
-
-A store that is running but takes no messages is read_only here.
 """
 
 from collections.abc import Callable
@@ -18,8 +16,6 @@ from typing import Final
 
 READY_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
 RECOVERING: Final = "recovering"
-RUNNING: Final = "running"
-READ_ONLY: Final = "read_only"
 FAILED: Final = "failed"
 
 
@@ -28,29 +24,23 @@ class Health:
 
     read_state      returns the store's state
     read_progress   returns the share of recovery that is done, 0 to 1
-    is_writable     returns whether the store takes messages
     """
 
-    __slots__ = ("_is_writable", "_read_progress", "_read_state")
+    __slots__ = ("_read_progress", "_read_state")
 
     def __init__(
         self,
         read_state: Callable[[], str],
         *,
         read_progress: Callable[[], float] | None = None,
-        is_writable: Callable[[], bool] | None = None,
     ) -> None:
         self._read_state = read_state
         self._read_progress = read_progress
-        self._is_writable = is_writable
 
     @property
     def state(self) -> str:
         """The store's state."""
-        state = self._read_state()
-        if state == RUNNING and self._is_writable is not None and not self._is_writable():
-            return READ_ONLY
-        return state
+        return self._read_state()
 
     @property
     def is_alive(self) -> bool:

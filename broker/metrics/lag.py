@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Final
 
 from broker.model.cold_read import ColdRead
 from broker.model.errors import StorageError
@@ -32,41 +32,36 @@ SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
-
 Position = tuple[str, str, Mapping[int, int]]
 """Where a group stands: (group, topic, queue id -> queue offset)."""
 
 
-class Queues(Protocol):
-    """What lag is told by."""
-
-    def queue_range(self, topic: str, queue_id: int, /) -> tuple[int, int]:
-        """Return (min, max) queue offset."""
-
-    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int, /) -> int | None:
-        """Return the store time of a message in ms, None when there is none.
-
-        Errors   StorageError, ColdRead
-        """
-
-
 class Lag:
-    """The lag of every group in every topic it has an offset in."""
+    """The lag of every group in every topic it has an offset in.
+
+    queue_range      returns (min, max) queue offset of a topic's queue
+    store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
+                     None when there is none; StorageError, ColdRead
+    read_positions   returns where every group stands
+    """
 
     __slots__ = (
-        "_begun", "_cold_reads", "_is_detailed", "_messages", "_now_ms", "_offsets", "_queues",
-        "_read_positions", "_refreshed_ms", "_since", "_times", "gauges",
+        "_begun", "_cold_reads", "_is_detailed", "_messages", "_now_ms", "_offsets",
+        "_queue_range", "_read_positions", "_refreshed_ms", "_since", "_store_time_at", "_times",
+        "gauges",
     )  # fmt: skip
 
     def __init__(
         self,
-        queues: Queues,
+        queue_range: Callable[[str, int], tuple[int, int]],
+        store_time_at: Callable[[str, int, int], int | None],
         read_positions: Callable[[], Iterable[Position]],
         now_ms: Callable[[], int],
         *,
         is_detailed: bool = False,
     ) -> None:
-        self._queues = queues
+        self._queue_range = queue_range
+        self._store_time_at = store_time_at
         self._read_positions = read_positions
         self._now_ms = now_ms
         self._is_detailed = is_detailed
@@ -124,6 +119,7 @@ class Lag:
                 for queue_id, queue_offset in queue_offsets.items():
                     offsets[group, topic, str(queue_id)] = float(queue_offset)
             await self._give_way()
+        assert since.keys() <= messages.keys()
         self._messages, self._since, self._offsets, self._times = messages, since, offsets, times
         await self._fetch()
 
@@ -136,11 +132,12 @@ class Lag:
         """Return (messages left, store time of the oldest of them or 0; None while unknown)."""
         left, oldest, is_known = 0, 0, True
         for queue_id, queue_offset in queue_offsets.items():
-            lower, upper = self._queues.queue_range(topic, queue_id)
+            lower, upper = self._queue_range(topic, queue_id)
             begin = max(queue_offset, lower)
             if begin >= upper:
                 continue
             left += upper - begin
+            assert left > 0
             place = (topic, queue_id, begin)
             time_ms = self._times.get(place)
             if time_ms is None:
@@ -156,7 +153,7 @@ class Lag:
     def _time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return the store time of a message, 0 where there is none, None while unknown."""
         try:
-            return self._queues.store_timestamp_at(topic, queue_id, queue_offset) or 0
+            return self._store_time_at(topic, queue_id, queue_offset) or 0
         except ColdRead as cold:
             if len(self._cold_reads) < COLD_READS_MAX:
                 self._cold_reads.append(cold)

@@ -12,11 +12,8 @@ Source: OpenTelemetry's Prometheus exporter 1.27, which began to append units.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from broker.model.errors import IllegalConfig
-
 NATIVE: Final = "native"
 NATIVE_LEGACY: Final = "native-legacy"
-PROFILES: Final = (NATIVE, NATIVE_LEGACY)
 
 LEGACY_NAMES: Final[Mapping[str, str]] = {
     f"rocketmq_{name}_{unit}": f"rocketmq_{name}"
@@ -41,19 +38,6 @@ LEGACY_NAMES: Final[Mapping[str, str]] = {
     for name in names
 }
 """Name with its unit -> name without."""
-
-
-def profiles_from_text(text: str) -> tuple[str, ...]:
-    """Return the profiles of a list as in "native, native-legacy".
-
-    Errors   IllegalConfig for none, or one there is not
-    """
-    chosen = tuple(part.strip() for part in text.split(",") if part.strip())
-    strange = [profile for profile in chosen if profile not in PROFILES]
-    if strange or not chosen:
-        why = f"{text!r} is no list of {', '.join(PROFILES)}"
-        raise IllegalConfig(field="metrics.profile", why=why)
-    return chosen
 
 
 def names_shown(name: str, profiles: Collection[str]) -> tuple[str, ...]:

@@ -1,144 +1,55 @@
 """What metrics show of a store beside its own stats: disk, files, tables, its oldest message.
 
 Read at the scrape from what the store knows anyhow. The store time of the oldest message is read
-by `refresh`, once for each oldest message, off the event loop where it lies on the disk.
+by `Oldest.refresh`, once for each oldest message, off the event loop where it lies on the disk.
 Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from broker.model.cold_read import ColdRead
 from broker.model.errors import StorageError
 from broker.model.message import StoredMessage
 from broker.model.stats import Gauge, LabelValues
+from broker.store.message_store import MessageStore
 
 QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 
 
-class Files(Protocol):
-    """Files that are mapped."""
+class Oldest:
+    """The age of a log's oldest message.
 
-    @property
-    def count(self) -> int:
-        """How many."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Their length."""
-
-
-class Names(Protocol):
-    """A table of topics or groups."""
-
-    def names(self) -> list[str]:
-        """Return all names."""
-
-
-class NumberedStore(Protocol):
-    """The numbers of a store that is open."""
-
-    @property
-    def min_offset(self) -> int:
-        """Physical offset of the oldest file."""
-
-    @property
-    def appended(self) -> int:
-        """Physical offset behind the last record."""
-
-    def disk_space(self) -> tuple[str, int, int]:
-        """Return (path, bytes used, bytes usable) of the file system."""
-
-    def message_at(self, physical_offset: int, /) -> StoredMessage | None:
-        """Return the record that starts at an offset.
-
-        Errors   StorageError, ColdRead
-        """
-
-
-class Storage:
-    """Gauges of a store's disk, files and tables.
-
-    find_files   the groups of mapped files
-    permission   the broker's: 4 read, 2 write
+    log_range    returns [begin, end) of the log, as physical offsets
+    message_at   returns the message at a physical offset, None when there is none; StorageError,
+                 ColdRead
     """
 
-    __slots__ = ("_now_ms", "_oldest", "_oldest_time", "_store", "gauges")
+    __slots__ = ("_log_range", "_message_at", "_now_ms", "_physical_offset", "_stored_ms")
 
     def __init__(
         self,
-        store: NumberedStore,
+        log_range: Callable[[], tuple[int, int]],
+        message_at: Callable[[int], StoredMessage | None],
         now_ms: Callable[[], int],
-        *,
-        topics: Names,
-        groups: Names,
-        find_files: Callable[[], Iterable[Files]],
-        permission: int,
     ) -> None:
-        self._store = store
+        self._log_range = log_range
+        self._message_at = message_at
         self._now_ms = now_ms
-        self._oldest = NEVER
-        self._oldest_time = 0
-        self.gauges = [
-            *self._disk_gauges(),
-            Gauge(
-                "rocketmq_storage_message_reserve_time_milliseconds",
-                "Age of the oldest message.",
-                self._reserve_ms,
-            ),
-            Gauge("rocketmq_topic_number", "Topics.", lambda: float(len(topics.names()))),
-            Gauge(
-                "rocketmq_consumer_group_number",
-                "Consumer groups.",
-                lambda: float(len(groups.names())),
-            ),
-            Gauge(
-                "rocketmq_broker_permission",
-                "What the broker allows: 4 read, 2 write, or their sum.",
-                lambda: float(permission),
-            ),
-            Gauge(
-                "pocketmq_mapped_files",
-                "Files that are mapped.",
-                lambda: float(sum(files.count for files in find_files())),
-            ),
-            Gauge(
-                "pocketmq_mapped_bytes",
-                "Length of all mapped files.",
-                lambda: float(sum(files.size_bytes for files in find_files())),
-            ),
-        ]
-
-    def _disk_gauges(self) -> list[Gauge]:
-        def used() -> float:
-            return float(self._store.disk_space()[1])
-
-        def free() -> float:
-            return float(self._store.disk_space()[2])
-
-        def total() -> float:
-            return float(sum(self._store.disk_space()[1:]))
-
-        return [
-            Gauge(
-                "rocketmq_storage_size_bytes",
-                "Used bytes of the file system that holds the store.",
-                used,
-            ),
-            Gauge("pocketmq_disk_free_bytes", "Bytes the broker may still write.", free),
-            Gauge("pocketmq_disk_total_bytes", "Used and free bytes of the file system.", total),
-        ]
+        self._physical_offset = NEVER
+        self._stored_ms = 0
 
     async def refresh(self) -> None:
         """Learn the store time of the oldest message when it is another than before."""
-        lower = self._store.min_offset
-        if self._oldest == lower or lower >= self._store.appended:
+        begin, end = self._log_range()
+        assert begin <= end
+        if self._physical_offset == begin or begin == end:
             return
         try:
-            oldest = self._store.message_at(lower)
+            oldest = self._message_at(begin)
         except ColdRead as cold:
             with suppress(OSError):
                 await asyncio.to_thread(cold.fetch)
@@ -146,24 +57,83 @@ class Storage:
         except StorageError:
             oldest = None
         if oldest is not None:
-            self._oldest, self._oldest_time = lower, oldest.store_timestamp_ms
+            self._physical_offset, self._stored_ms = begin, oldest.store_timestamp_ms
 
-    def _reserve_ms(self) -> float:
-        return float(max(self._now_ms() - self._oldest_time, 0)) if self._oldest_time else 0.0
+    def age_ms(self) -> int:
+        """Return how old it is, 0 while that is unknown."""
+        return max(self._now_ms() - self._stored_ms, 0) if self._stored_ms else 0
 
 
-def queue_gauges(
-    read_ranges: Callable[[], Iterable[tuple[str, int, int, int]]],
-) -> list[Gauge]:
-    """Return gauges of every queue, from rows (topic, queue id, min, max queue offset)."""
+def storage_gauges(store: MessageStore, oldest: Oldest, permission: int) -> list[Gauge]:
+    """Return gauges of a store's disk, files and tables; they can be read once it is open.
 
-    def lowest() -> dict[LabelValues, float]:
-        return {(row[0], str(row[1])): float(row[2]) for row in read_ranges()}
+    permission   the broker's: 4 read, 2 write
+    """
 
-    def highest() -> dict[LabelValues, float]:
-        return {(row[0], str(row[1])): float(row[3]) for row in read_ranges()}
+    def mapped() -> tuple[int, int]:
+        """Return (count, bytes) of all mapped files; those of the index are mapped all the time."""
+        parts = store.structures
+        index_count = len(parts.index.files)
+        count = parts.log_files.count + parts.queue_files.count + index_count
+        size_bytes = parts.log_files.size_bytes + parts.queue_files.size_bytes
+        return count, size_bytes + index_count * parts.index.geometry.file_size
+
+    rows: tuple[tuple[str, str, Callable[[], int]], ...] = (
+        (
+            "rocketmq_storage_size_bytes",
+            "Used bytes of the file system that holds the store.",
+            lambda: store.disk_space()[1],
+        ),
+        (
+            "pocketmq_disk_free_bytes",
+            "Bytes the broker may still write.",
+            lambda: store.disk_space()[2],
+        ),
+        (
+            "pocketmq_disk_total_bytes",
+            "Used and free bytes of the file system.",
+            lambda: sum(store.disk_space()[1:]),
+        ),
+        (
+            "rocketmq_storage_message_reserve_time_milliseconds",
+            "Age of the oldest message.",
+            oldest.age_ms,
+        ),
+        ("rocketmq_topic_number", "Topics.", lambda: len(store.topics.names())),
+        ("rocketmq_consumer_group_number", "Consumer groups.", lambda: len(store.groups.names())),
+        (
+            "rocketmq_broker_permission",
+            "What the broker allows: 4 read, 2 write, or their sum.",
+            lambda: permission,
+        ),
+        ("pocketmq_mapped_files", "Files that are mapped.", lambda: mapped()[0]),
+        ("pocketmq_mapped_bytes", "Length of all mapped files.", lambda: mapped()[1]),
+    )
+    return [_gauge(*row) for row in rows]
+
+
+def _gauge(name: str, help: str, read: Callable[[], int]) -> Gauge:
+    return Gauge(name, help, lambda: float(read()))
+
+
+def queue_gauges(store: MessageStore) -> list[Gauge]:
+    """Return gauges of every queue."""
+
+    def by_queue(bound: str) -> dict[LabelValues, float]:
+        queues = store.structures.queues.queues.items()
+        return {(topic, str(number)): float(getattr(q, bound)) for (topic, number), q in queues}
 
     return [
-        Gauge("pocketmq_queue_min_offset", "First queue offset still there.", lowest, QUEUE_LABELS),
-        Gauge("pocketmq_queue_max_offset", "Queue offset of the next one.", highest, QUEUE_LABELS),
+        Gauge(
+            "pocketmq_queue_min_offset",
+            "First queue offset still there.",
+            lambda: by_queue("min_offset"),
+            QUEUE_LABELS,
+        ),
+        Gauge(
+            "pocketmq_queue_max_offset",
+            "Queue offset of the next one.",
+            lambda: by_queue("max_offset"),
+            QUEUE_LABELS,
+        ),
     ]

@@ -3,14 +3,14 @@
 from broker.config.sections import KNOBS
 from broker.config.sections_broker import LogsSection, MetricsSection
 from broker.metrics.exposition import SERIES_MAX
-from broker.metrics.numbers import DETAILS
+from broker.metrics.numbers import FULL, PUBLIC
 from broker.metrics.profiles import NATIVE
 
 
 def test_metrics_have_the_defaults_of_the_metrics() -> None:
     section = MetricsSection()
     assert (section.profile, section.max_series) == (NATIVE, SERIES_MAX)
-    assert KNOBS["metrics.detail"].choices == tuple(DETAILS)
+    assert KNOBS["metrics.detail"].choices == (PUBLIC, FULL)
 
 
 def test_logs_are_for_people_on_a_terminal_only() -> None:

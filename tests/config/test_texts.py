@@ -16,7 +16,7 @@ from broker.config.texts import (
     words_from_text,
     zone_from_text,
 )
-from broker.metrics.profiles import PROFILES
+from broker.metrics.profiles import NATIVE, NATIVE_LEGACY
 
 
 def test_an_address_needs_a_port() -> None:
@@ -73,7 +73,7 @@ def test_words_are_a_list_of_known_ones() -> None:
 
 
 def test_the_metric_profiles_are_those_of_the_metrics() -> None:
-    assert METRIC_PROFILES == PROFILES
+    assert METRIC_PROFILES == (NATIVE, NATIVE_LEGACY)
     assert profiles_from_text("native-legacy") == "native-legacy"
 
 

@@ -213,8 +213,6 @@ OWN: Final = (
     Row("pocketmq_event_loop_lag_seconds", "histogram", (), loop_lag.BUCKETS),
     Row("pocketmq_mapped_files", "gauge"),
     Row("pocketmq_mapped_bytes", "gauge"),
-    Row("pocketmq_config_reload_total", "counter", ("result",)),
-    Row("pocketmq_config_last_reload_timestamp_seconds", "gauge"),
     Row("pocketmq_metrics_dropped_series_total", "counter"),
     *later(
         "the Spark job, which pushes them itself",

@@ -23,17 +23,6 @@ def test_a_state_decides_what_probes_are_told(state: str, is_alive: bool, is_rea
     assert health.is_ready is is_ready
 
 
-def test_a_running_store_that_takes_nothing_is_read_only() -> None:
-    health = Health(lambda: "running", is_writable=lambda: False)
-    assert health.state == "read_only"
-    assert health.is_ready
-    assert health.report() == {"state": "read_only"}
-
-
-def test_only_a_running_store_can_be_read_only() -> None:
-    assert Health(lambda: "draining", is_writable=lambda: False).state == "draining"
-
-
 def test_recovery_tells_how_far_it_is() -> None:
     health = Health(lambda: "recovering", read_progress=lambda: 0.12345)
     assert health.report() == {"state": "recovering", "progress": 0.123}

@@ -21,12 +21,15 @@ class Desk:
         self.asked: list[tuple[str, int, int]] = []
         self.cold: set[int] = set()
         self.damaged: set[int] = set()
-        self.lag = Lag(self, lambda: self.positions, self.clock.wall_ms, is_detailed=detailed)
+        self.lag = Lag(
+            lambda topic, queue_id: self.ranges.get((topic, queue_id), (0, 0)),
+            self.store_time_at,
+            lambda: self.positions,
+            self.clock.wall_ms,
+            is_detailed=detailed,
+        )
 
-    def queue_range(self, topic: str, queue_id: int, /) -> tuple[int, int]:
-        return self.ranges.get((topic, queue_id), (0, 0))
-
-    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int, /) -> int | None:
+    def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         self.asked.append((topic, queue_id, queue_offset))
         if queue_offset in self.damaged:
             raise Corruption(path="p", file_position=0, physical_offset=0, why="bad")

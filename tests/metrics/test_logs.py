@@ -15,7 +15,6 @@ from broker.metrics.logs import (
     RepeatLimit,
     start_logs,
 )
-from broker.model.errors import IllegalConfig
 
 
 class Terminal(io.StringIO):
@@ -104,13 +103,6 @@ def test_the_operator_decides_the_level(level: str, told: int) -> None:
     for method in (logger.debug, logger.info, logger.warning, logger.error):
         method("store.opened")
     assert stream.getvalue().count("\n") == told
-
-
-@pytest.mark.parametrize(("level", "form"), [("loud", "auto"), ("info", "xml"), ("INFO", "auto")])
-def test_other_levels_and_forms_are_errors_that_name_them(level: str, form: str) -> None:
-    with pytest.raises(IllegalConfig, match="logs") as caught:
-        start_logs(io.StringIO(), level, form)
-    assert repr(form if level == "info" else level) in str(caught.value)
 
 
 def test_a_line_of_a_call_carries_its_request_id() -> None:

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from broker.metrics.profiles import LEGACY_NAMES
-from broker.model.errors import DiskFull, IllegalConfig
+from broker.model.errors import DiskFull
 from tests.metrics.contract import FULL, NATIVE, OWN, Due
 from tests.metrics.shown import Shown, compare, families
 from tests.metrics.whole_broker import whole_broker
@@ -57,12 +55,6 @@ async def test_the_lag_of_a_group_is_shown(tmp_path: Path) -> None:
     (latency,) = shown["rocketmq_consumer_lag_latency_milliseconds"].samples
     assert latency.value == 1000
     assert shown["rocketmq_storage_message_reserve_time_milliseconds"].samples[0].value == 1000
-
-
-async def test_another_detail_is_an_error_that_names_both(tmp_path: Path) -> None:
-    with pytest.raises(IllegalConfig, match="public, full"):
-        async with whole_broker(tmp_path / "store", detail="some"):
-            pass
 
 
 async def test_a_store_that_is_not_open_shows_what_there_is(tmp_path: Path) -> None:

@@ -3,22 +3,6 @@
 import pytest
 
 from broker.metrics.profiles import LEGACY_NAMES, NATIVE, NATIVE_LEGACY, names_shown
-from broker.metrics.profiles import profiles_from_text as parsed
-from broker.model.errors import IllegalConfig
-
-
-@pytest.mark.parametrize(
-    ("text", "profiles"),
-    [("native", ["native"]), (" native , native-legacy,", ["native", "native-legacy"])],
-)
-def test_a_list_of_profiles_is_read(text: str, profiles: list[str]) -> None:
-    assert list(parsed(text)) == profiles
-
-
-@pytest.mark.parametrize("text", ["", ",", "exporter", "native,studio"])
-def test_what_there_is_not_is_an_error_that_says_what_there_is(text: str) -> None:
-    with pytest.raises(IllegalConfig, match="native, native-legacy"):
-        parsed(text)
 
 
 def test_names_lose_their_unit_in_the_legacy_profile() -> None:

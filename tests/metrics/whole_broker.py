@@ -51,7 +51,7 @@ class WholeBroker:
         )
         self.numbers = Numbers(
             store,
-            [send, pull, server, retention],
+            lambda: [*send.stats, *pull.stats, *server.stats, *retention.stats],
             read_positions=lambda: positions(store),
             permission=6,
             detail=detail,
