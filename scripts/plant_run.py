@@ -3,11 +3,12 @@
 A bug is a file tests/planted/MNN.toml:
     title       what is wrong
     killed_by   tests of the fast tier that fail with it, as pytest names them
-    long        arguments of scripts/torture for a battery that finds it, where no quick test does
+    long        arguments of scripts/torture/run: a battery that finds it where no quick test does
     [[change]]  file, before (stands there exactly once), after
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -91,8 +92,8 @@ def runs_of(bug: Planted) -> list[tuple[str, list[str]]]:
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     runs = [(test, [*pytest, test]) for test in bug.killed_by]
     if bug.long:
-        torture = [sys.executable, "scripts/torture_run.py", *bug.long]
-        runs.append((f"scripts/torture {' '.join(bug.long)}", torture))
+        torture = [sys.executable, "-m", "torture.batteries", *bug.long]
+        runs.append((f"scripts/torture/run {' '.join(bug.long)}", torture))
     return runs
 
 
@@ -105,7 +106,13 @@ def find(bug: Planted, tree: Path) -> tuple[str, float]:
     for shown, command in runs_of(bug):
         begun = perf_counter()
         done = subprocess.run(
-            command, cwd=tree, capture_output=True, text=True, check=False, timeout=LIMIT_S
+            command,
+            cwd=tree,
+            env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
         )
         if done.returncode == TESTS_FAILED:
             return shown, perf_counter() - begun

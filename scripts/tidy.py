@@ -170,7 +170,7 @@ def hot_functions(project: Project) -> Iterator[Finding]:
         yield source.found(node, f"{node.name} is one hot function more than {HOT_FUNCTIONS_MAX}")
     for source, node in hot:
         if not re.search(rf"\b{node.name}\b", project.bench):
-            yield source.found(node, f"{node.name} is hot, and scripts/bench does not name it")
+            yield source.found(node, f"{node.name} is hot, and scripts/bench/ does not name it")
 
 
 def circles(project: Project) -> Iterator[Finding]:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from bench_cold import log_files, resident_share
-from bench_figures import FIGURES
-from bench_lag import lag_bound_ms
-from bench_load import framed, percentile, requests_from
-from bench_process import maps_of, seconds_of_stat
-from bench_queues import shuffled_queues, topics_of
-from bench_retention import wanted_bases
-from bench_table import Extent, Figure, table, turns
+from bench.cold import log_files, resident_share
+from bench.figures import FIGURES
+from bench.lag import lag_bound_ms
+from bench.load import framed, percentile, requests_from
+from bench.process import maps_of, seconds_of_stat
+from bench.queues import shuffled_queues, topics_of
+from bench.retention import wanted_bases
+from bench.table import Extent, Figure, table, turns
 
 LAG = "pocketmq_event_loop_lag_seconds"
 

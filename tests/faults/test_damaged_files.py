@@ -5,7 +5,7 @@ flipped, zeroed, doubled, exchanged or taken from another time: no wrong byte is
 lost is told, errors are typed, nothing takes longer than two seconds. Derived files are rebuilt or
 healed.
 
-Here a sample with a seed; every bit of the log is for `scripts/torture flips`.
+Here a sample with a seed; every bit of the log is for `scripts/torture/run flips`.
 """
 
 import asyncio

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from torture_budget import Budget
+from torture.budget import Budget
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = ("tests/faults/test_fuzz.py", "tests/faults/test_hostile_http2.py")
 COUNTED: Final = re.compile(r"^\.?(\d+) (cases|requests|sets|stores|messages)", re.MULTILINE)
 ROUND_S: Final = 600

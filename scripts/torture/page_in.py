@@ -18,7 +18,7 @@ from shutil import which
 from typing import Any, Final
 
 from tests.e2e.daemon import Daemon
-from torture_budget import Budget, NotHere
+from torture.budget import Budget, NotHere
 
 TOPIC: Final = "orders"
 IMAGE_BYTES: Final = 256 << 20

@@ -9,7 +9,6 @@ without, the table tells field by field what is not seen.
 
 import asyncio
 import random
-import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -18,16 +17,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from broker.model.cold_read import ColdRead
 from broker.model.errors import MessageDamaged
 from broker.store.message_store import MessageStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
 from tests.fakes.disk import SimDisk
-from torture_budget import Budget
-from torture_damage import field_of
+from torture.budget import Budget
+from torture.damage import field_of
 
 FILE_SIZE: Final = 16_384
 FILE_COUNT: Final = 4

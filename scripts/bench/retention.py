@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
-from bench_lag import lag_bound_ms
-from bench_servers import ASYNC, BROKER, Server, broker_server, loading
-from bench_table import Extent, Figure
+from bench.lag import lag_bound_ms
+from bench.servers import ASYNC, BROKER, Server, broker_server, loading
+from bench.table import Extent, Figure
 from broker.rpc.pb import broker_pb2 as pb
 
 TOPIC = "bench"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fakes.crash_lives import Budgeted, live_on
 from tests.fakes.crash_recovery import Tally, figures
-from torture_budget import Budget
+from torture.budget import Budget
 
 LAP_SECONDS = 20.0
 """Processor time of a worker before it tells how far it is."""

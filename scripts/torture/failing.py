@@ -23,7 +23,7 @@ from tests.fakes.failing_os import Fault
 from tests.faults.lives import can_trace
 from tests.faults.test_failing_disk import run_with
 from tests.faults.test_full_disk import all_of
-from torture_budget import Budget, NotHere
+from torture.budget import Budget, NotHere
 
 KINDS: Final = tuple(
     (code, sticky) for code in (errno.EIO, errno.ENOSPC, errno.EROFS) for sticky in (False, True)

@@ -7,7 +7,7 @@ messages of 64 KiB:
     warm         the same without dropping them: what the pulls themselves cost
     cold_small   dropped as well, in replies of the size that is sent when none is asked for
 
-    python scripts/bench_cold.py TARGET DIRECTORY END MODE
+    python -m bench.cold TARGET DIRECTORY END MODE
 is that process, which goes on until its input ends: DIRECTORY is the commit log, END the queue
 offset behind the last message pulled.
 """
@@ -24,13 +24,11 @@ from pathlib import Path
 from select import select
 from time import perf_counter, sleep
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import grpc
 
-from bench_lag import lag_bound_ms
-from bench_servers import ASYNC, BROKER, ROOT, Server, broker_server, load
-from bench_table import Extent, Figure, turns
+from bench.lag import lag_bound_ms
+from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, load
+from bench.table import Extent, Figure, turns
 from broker.rpc.pb import broker_pb2 as pb
 
 OLD_TOPIC = "bench-old"
@@ -195,7 +193,7 @@ def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
         yield found
         return
     assert server.store is not None
-    command = [sys.executable, __file__, server.target, str(server.store / "commitlog")]
+    command = [sys.executable, "-m", "bench.cold", server.target, str(server.store / "commitlog")]
     command += [str(end), mode]
     pipe = subprocess.PIPE
     process = subprocess.Popen(

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench_servers import ASYNC, BROKER, Server, broker_server, load
-from bench_table import Extent, Figure, turns
+from bench.servers import ASYNC, BROKER, Server, broker_server, load
+from bench.table import Extent, Figure, turns
 from broker.rpc.pb import broker_pb2 as pb
 
 TOPIC = "bench"

@@ -5,8 +5,8 @@ import sys
 from statistics import median
 from time import perf_counter
 
-from bench_servers import ASYNC, BROKER, Server, broker_server, load
-from bench_table import Extent, Figure
+from bench.servers import ASYNC, BROKER, Server, broker_server, load
+from bench.table import Extent, Figure
 from broker.rpc.pb import broker_pb2 as pb
 
 TOPIC_COUNT = 1_000

@@ -1,6 +1,6 @@
 """Fills a running broker: many topics and queues, three index entries a message.
 
-    python scripts/torture_load.py ENDPOINT COUNT SEED
+    python -m torture.load ENDPOINT COUNT SEED
 
 Batches of 1 to 60 messages go to queues in random order, some at once; prints what was
 acknowledged: {"messages": …, "queues": …}.

@@ -8,7 +8,6 @@ without a word, nothing takes longer than two seconds.
 import asyncio
 import logging
 import random
-import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -16,10 +15,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from tests.fakes.damaged_image import Seen, Stock, cut, stocked
-from torture_budget import Budget
+from torture.budget import Budget
 
 FILE_SIZE: Final = 16_384
 RECORDS: Final = 200

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from bench_servers import ROOT
-from bench_table import Extent, Figure
+from bench.servers import ROOT
+from bench.table import Extent, Figure
 
 RUN_COUNT = 5
 

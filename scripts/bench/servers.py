@@ -14,12 +14,12 @@ from urllib.request import ProxyHandler, build_opener
 
 import grpc
 
-from bench_load import framed
-from bench_process import anonymous_mib
+from bench.load import framed
+from bench.process import anonymous_mib
 from broker.rpc.pb import admin_pb2
 from broker.rpc.pb import broker_pb2 as pb
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BROKER = "/pocketmq.v1.Broker/"
 ADMIN = "/pocketmq.v1.Admin/"
 ASYNC = "store.flush=async"
@@ -115,7 +115,7 @@ def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
     """Run the bare server."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pull_answer)
-        command = [sys.executable, str(ROOT / "scripts/bench_noop.py"), file.name]
+        command = [sys.executable, "-m", "bench.noop", file.name]
         with _running(command) as (process, line):
             yield Server(process, f"127.0.0.1:{line.strip()}", None)
 
@@ -208,10 +208,10 @@ def loading(
     server: Server, method: str, requests: Sequence[bytes], *, in_flight: int = 1,
     seconds: float = 0, count: int = 0, rate: float = 0,
 ) -> Iterator[Load]:  # fmt: skip
-    """Drive a server meanwhile; see bench_load.py for what the numbers mean."""
+    """Drive a server meanwhile; see load.py for what the numbers mean."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
-        command = [sys.executable, str(ROOT / "scripts/bench_load.py"), server.target, method]
+        command = [sys.executable, "-m", "bench.load", server.target, method]
         command += [file.name, "--in-flight", str(in_flight), "--seconds", str(seconds)]
         command += ["--count", str(count), "--rate", str(rate)]
         process = subprocess.Popen(

@@ -19,14 +19,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_rebuild import _spark_workers as spark_workers
-from bench_servers import broker_server
+from bench.rebuild import _spark_workers as spark_workers
+from bench.servers import broker_server
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from torture_budget import Budget
+from torture.budget import Budget
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = (1, 2, 7)
 KILLED_AFTER_SECONDS = 1.0
 PIECE = "16MiB"
@@ -36,7 +34,7 @@ PIECE = "16MiB"
 def make_store(directory: Path, count: int, seed: int) -> dict[str, Any]:
     """Fill a store through the daemon; returns what was acknowledged."""
     with broker_server("store.flush=async", directory=directory) as server:
-        command = [sys.executable, str(ROOT / "scripts/torture_load.py"), server.target]
+        command = [sys.executable, "-m", "torture.load", server.target]
         done = subprocess.run(
             [*command, str(count), str(seed)], capture_output=True, text=True, cwd=ROOT, check=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from time import sleep
 
-from bench_process import cpu_seconds, map_counts, open_count
-from bench_servers import ASYNC, BROKER, Server, broker_server, load
-from bench_table import Extent, Figure, turns
+from bench.process import cpu_seconds, map_counts, open_count
+from bench.servers import ASYNC, BROKER, Server, broker_server, load
+from bench.table import Extent, Figure, turns
 from broker.rpc.pb import broker_pb2 as pb
 
 COUNTS = (1, 1_000, 10_000)

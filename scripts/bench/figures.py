@@ -1,6 +1,6 @@
-"""The figures of the README, each a function; run by scripts/bench.
+"""The figures of the README, each a function; run by scripts/bench/run.
 
-Those with much of their own have a module each (bench_queues.py and others); here are the others.
+Those with much of their own have a module each (queues.py and others); here are the others.
 
 A figure prints one JSON line: name, value, unit, what was wanted, and the rounds it is the median
 of. Absolute numbers mean little on a shared machine; ratios are taken within one round.
@@ -14,12 +14,9 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from time import perf_counter, sleep
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_servers import (
+from bench.servers import (
     ASYNC,
     BROKER,
     Server,
@@ -28,7 +25,7 @@ from bench_servers import (
     noop_server,
     seconds_to_ready,
 )
-from bench_table import Extent, Figure, table
+from bench.table import Extent, Figure, table
 from broker.rpc.pb import broker_pb2 as pb
 
 TOPIC = "bench"
@@ -223,14 +220,14 @@ def reput_lag(extent: Extent) -> list[Figure]:
 
 def _lag_p99_ms() -> float:
     """Run the store in this process at full speed and sample the age of the oldest undispatched."""
-    from bench_inside import lag_p99_ms
+    from bench.inside import lag_p99_ms
 
     return lag_p99_ms(SECONDS)
 
 
 def hot_functions(extent: Extent) -> list[Figure]:
     """Microseconds of the functions that are tuned."""
-    import bench_inside as inside
+    from bench import inside
 
     measures = {
         "encode_records": inside.encode_records_us,
@@ -270,22 +267,22 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "memory_growth": memory_growth,
     "reput_lag": reput_lag,
     "hot_functions": hot_functions,
-    "queues": _in_file("bench_queues", "queue_figures"),
-    "cold": _in_file("bench_cold", "cold_figures"),
-    "retention": _in_file("bench_retention", "retention_figures"),
-    "pool": _in_file("bench_pool", "pool_figures"),
-    "scrape": _in_file("bench_scrape", "scrape_figures"),
-    "help": _in_file("bench_help", "help_figures"),
-    "recovery": _in_file("bench_recovery", "recovery_figures"),
-    "rebuild": _in_file("bench_rebuild", "rebuild_figures"),
-    "backfill": _in_file("bench_rebuild", "backfill_figures"),
-    "reput": _in_file("bench_rebuild", "reput_figures"),
+    "queues": _in_file("bench.queues", "queue_figures"),
+    "cold": _in_file("bench.cold", "cold_figures"),
+    "retention": _in_file("bench.retention", "retention_figures"),
+    "pool": _in_file("bench.pool", "pool_figures"),
+    "scrape": _in_file("bench.scrape", "scrape_figures"),
+    "help": _in_file("bench.help", "help_figures"),
+    "recovery": _in_file("bench.recovery", "recovery_figures"),
+    "rebuild": _in_file("bench.rebuild", "rebuild_figures"),
+    "backfill": _in_file("bench.rebuild", "backfill_figures"),
+    "reput": _in_file("bench.rebuild", "reput_figures"),
 }
 
 
 def main() -> None:
     """Measure what was asked for and print the table."""
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="scripts/bench/run", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FIGURES))
     parser.add_argument("--rounds", type=int, default=5, help="runs each figure is the median of")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Runs batteries by name; see scripts/torture."""
+"""Runs batteries by name; see scripts/torture/run."""
 
 import argparse
 import importlib
@@ -10,12 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from torture_budget import Budget, NotHere
+from torture.budget import Budget, NotHere
 
 SCRIPTS: Final = Path(__file__).parent
-NO_BATTERIES: Final = frozenset({"budget", "run", "load"})
 OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
 
 Torture = Callable[[Path, Budget], dict[str, Any]]
@@ -23,23 +20,18 @@ Torture = Callable[[Path, Budget], dict[str, Any]]
 
 def batteries() -> list[str]:
     """Return the names of the batteries there are."""
-    found = {path.stem.removeprefix("torture_") for path in SCRIPTS.glob("torture_*.py")}
-    # A module that a battery is made of has no `torture` of its own.
-    return sorted(
-        name
-        for name in found - NO_BATTERIES
-        if "\ndef torture(" in (SCRIPTS / f"torture_{name}.py").read_text("utf-8")
-    )
+    modules = sorted(SCRIPTS.glob("*.py"))
+    return [path.stem for path in modules if "\ndef torture(" in path.read_text("utf-8")]
 
 
 def ran(name: str, place: Path | None, budget: Budget) -> dict[str, Any]:
     """Run a battery and return its row: how it ended, and its figures or what was wrong."""
-    repro = f"scripts/torture {name} --seed {budget.seed} --seconds {budget.seconds:g}"
+    repro = f"scripts/torture/run {name} --seed {budget.seed} --seconds {budget.seconds:g}"
     repro += f" --workers {budget.workers} --messages {budget.messages}"
     print(f"repro: {repro}", flush=True)
     row: dict[str, Any] = {"battery": name, "verdict": OK, "seed": budget.seed}
     try:
-        torture: Torture = importlib.import_module(f"torture_{name}").torture
+        torture: Torture = importlib.import_module(f"torture.{name}").torture
         with tempfile.TemporaryDirectory(prefix=f"pocketmq-{name}-", dir=place) as own:
             row["figures"] = torture(Path(own), budget)
     except NotHere as why:
@@ -70,7 +62,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> int:
     """Run what was asked for, print the table, return 1 where something was wrong."""
     known = batteries()
-    parser = argparse.ArgumentParser(prog="scripts/torture", description="Long batteries.")
+    parser = argparse.ArgumentParser(prog="scripts/torture/run", description="Long batteries.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=600.0, help="for each battery")

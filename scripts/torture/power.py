@@ -29,13 +29,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import WRONG, History
 from tests.faults.lives import SMALL_FILES, words
 from tests.faults.load import Load
-from torture_budget import Budget, NotHere
+from torture.budget import Budget, NotHere
 
 SHUTDOWN: Final = 0x8004587D
 WITHOUT_JOURNAL: Final = struct.pack("I", 2)

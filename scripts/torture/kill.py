@@ -8,18 +8,15 @@ order and `store verify`. What is killed how: tests/faults/lives.py; what must h
 import json
 import multiprocessing
 import shutil
-import sys
 from collections import Counter
 from multiprocessing.queues import Queue
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from tests.faults.history import WRONG
 from tests.faults.lives import LOAD, START, STOP, SYSCALL, Lives, can_trace
-from torture_budget import Budget
+from torture.budget import Budget
 
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2)
 LIVES_PER_STORE: Final = 100

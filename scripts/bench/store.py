@@ -1,6 +1,6 @@
 """Makes a commit log to measure with: messages of about 1 KiB with three index entries each.
 
-    python scripts/bench_store.py DIR COUNT [--body BYTES] [--file-size BYTES] [--keys ascii|cjk]
+    python -m bench.store DIR COUNT [--body BYTES] [--file-size BYTES] [--keys ascii|cjk]
 
 Records are encoded as the broker encodes them and written straight into the log's files; 50 topics
 of 8 queues take turns at random, message by message. The same arguments make the same bytes.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tests.fakes.churn import ChurnTally, churn
 from tests.fakes.model_walk import walk
 from tests.fakes.schedules import Tally, play
-from torture_budget import Budget
+from torture.budget import Budget
 
 STEPS: Final = 100
 DELETES: Final = 40

@@ -1,10 +1,10 @@
 """Figures of rebuilding a whole log: on one core, by Spark, beside a plain read of the same bytes.
 
 Each measured run is a process of its own, so that its processor time and memory are its alone:
-    python scripts/bench_rebuild.py rebuild STORE OUT [crc]
-    python scripts/bench_rebuild.py verify STORE VIEWS
-    python scripts/bench_rebuild.py backfill STORE OUT WORKERS JOBS
-    python scripts/bench_rebuild.py reput STORE
+    python -m bench.rebuild rebuild STORE OUT [crc]
+    python -m bench.rebuild verify STORE VIEWS
+    python -m bench.rebuild backfill STORE OUT WORKERS JOBS
+    python -m bench.rebuild reput STORE
 Each prints one JSON object.
 """
 
@@ -23,16 +23,14 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_process import anonymous_mib
-from bench_store import write_log
-from bench_table import Extent, Figure
+from bench.process import anonymous_mib
+from bench.store import write_log
+from bench.table import Extent, Figure
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.log_files import ViewSettings, find_log_files
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FILE_SIZE = 256 * 1024 * 1024
 GEOMETRY = IndexGeometry(5_000_000, 20_000_000)
 COUNT = 2_000_000
@@ -162,7 +160,7 @@ def _spark_workers() -> list[int]:
 
 def measured(*arguments: object) -> dict[str, Any]:
     """Run this file as a process and return what it printed."""
-    command = [sys.executable, str(Path(__file__)), *map(str, arguments)]
+    command = [sys.executable, "-m", "bench.rebuild", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")

@@ -6,17 +6,14 @@ queues and index repeat what a record says. Then the same in random bytes of que
 """
 
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from broker.format.record import RECORD_HEAD, split_record
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
-from torture_budget import Budget
+from torture.budget import Budget
 
 CHANGES = 1_000
 WITH_CRC = "propcrc"

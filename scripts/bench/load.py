@@ -1,6 +1,6 @@
 """A load generator in a process of its own; the same one drives every server that is compared.
 
-    python scripts/bench_load.py TARGET METHOD REQUESTS [--in-flight N] [--count N | --seconds S]
+    python -m bench.load TARGET METHOD REQUESTS [--in-flight N] [--count N | --seconds S]
                                  [--rate R]
 
 REQUESTS is a file of requests (`framed`), sent in turn, round and round.

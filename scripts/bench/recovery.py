@@ -1,6 +1,6 @@
 """How long a start takes after kill -9, with 10,000 queues and five gigabytes of log.
 
-    python scripts/bench_recovery.py STORE BYTES QUEUES
+    python -m bench.recovery STORE BYTES QUEUES
 puts messages into a store, without a server, until its log has so many bytes; so the store is made.
 Then, round by round: the daemon starts, takes batches for all queues in turn, and is killed while
 they come. A start is measured from its command to its ready line, and what the process needs before
@@ -23,12 +23,10 @@ from pathlib import Path
 from threading import Event, Thread, get_native_id
 from time import perf_counter
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_process import anonymous_mib, cpu_seconds
-from bench_queues import send_request, shuffled_queues, topics_of
-from bench_servers import ASYNC, BROKER, Server, broker_server, loading
-from bench_table import Extent, Figure
+from bench.process import anonymous_mib, cpu_seconds
+from bench.queues import send_request, shuffled_queues, topics_of
+from bench.servers import ASYNC, BROKER, Server, broker_server, loading
+from bench.table import Extent, Figure
 from broker.files.disk import Disk
 from broker.format import checksum
 from broker.format.checkpoint_layout import decode_checkpoint
@@ -189,7 +187,14 @@ def recovery_figures(extent: Extent) -> list[Figure]:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store = Path(temporary) / "store"
-        command = [sys.executable, __file__, str(store), str(LOG_BYTES), str(QUEUE_COUNT)]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.recovery",
+            str(store),
+            str(LOG_BYTES),
+            str(QUEUE_COUNT),
+        ]
         subprocess.run(command, check=True)
         restarts = Restarts(store)
         for variant in (NEAR, FAR):

@@ -22,7 +22,7 @@ from typing import Any, Final
 from broker.client.broker import BrokerClient
 from tests.e2e.daemon import Daemon
 from tests.faults.test_full_disk import SETTINGS, Producer, all_of, beside, strays, take_all
-from torture_budget import Budget, NotHere
+from torture.budget import Budget, NotHere
 
 MIB: Final = 1024 * 1024
 CYCLES: Final = 12
