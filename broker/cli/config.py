@@ -53,7 +53,7 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
     standard output.
     """
     from broker.config.document import sample_file
-    from broker.config.presets import EDGE
+    from broker.config.sections import EDGE
 
     text = sample_file(_known_preset(preset or EDGE))
     if file is None:

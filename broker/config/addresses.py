@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from broker.config.sections_broker import BrokerSection
+from broker.config.sections import BrokerSection
 from broker.model.errors import IllegalConfig
 
 ELSEWHERE: Final = ("198.51.100.1", 9)

@@ -16,7 +16,7 @@ from broker.config import rocketmq
 from broker.config.document import settings_text
 from broker.config.layers import PRESET, Layers
 from broker.config.load import settle
-from broker.config.presets import SERVER
+from broker.config.sections import SERVER
 from broker.model.errors import IllegalConfig
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)

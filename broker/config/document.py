@@ -13,8 +13,7 @@ from typing import Final
 
 from broker.config.knob import Knob, Value
 from broker.config.layers import PRESET
-from broker.config.presets import EDGE, PRESETS
-from broker.config.sections import KNOBS, SECTIONS
+from broker.config.sections import EDGE, KNOBS, PRESETS, SECTIONS
 
 LINE_WIDTH: Final = 98
 HEADER: Final = """\

@@ -9,8 +9,7 @@ from typing import Final
 
 from broker.config import rocketmq
 from broker.config.knob import Knob, Value
-from broker.config.presets import EDGE, PRESETS
-from broker.config.sections import KNOBS, SECTIONS, Config
+from broker.config.sections import EDGE, KNOBS, PRESETS, SECTIONS, Config
 from broker.model.errors import IllegalConfig
 
 PRESET: Final = "preset"

@@ -1,16 +1,15 @@
 """Settings that do not go together: refused, or allowed and doubted.
 
-Each relation is a function of the whole configuration; `broken` and `doubts` ask them all. The text
-names every key that is part of it.
+The text names every key that is part of it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from broker.config.knob import INT32_MAX, Value
 from broker.config.sections import KNOBS, Config
 from broker.config.units import GIB, KIB, text_from_size
-from broker.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from broker.format.index_layout import IndexGeometry
 from broker.model.errors import IllegalConfig
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 
@@ -38,8 +37,13 @@ NEEDED: Final[dict[str, tuple[str, Value]]] = {
 
 def broken(config: Config) -> list[IllegalConfig]:
     """Return what must not be together."""
-    found = (relation(config) for relation in _RELATIONS)
-    return [problem for problem in found if problem is not None]
+    return [
+        IllegalConfig(
+            field=key,
+            why=f"{_stated(config, key)} and {_stated(config, other)} do not go together: {why}",
+        )
+        for key, other, why in _conflicts(config)
+    ]
 
 
 def doubts(config: Config) -> list[str]:
@@ -47,68 +51,27 @@ def doubts(config: Config) -> list[str]:
     return [*_unused(config), *_large_messages(config), *_large_pool(config), *_retention(config)]
 
 
-def _pool_and_flush(config: Config) -> IllegalConfig | None:
-    if not config.store.transient_pool or config.store.flush == FLUSH_ASYNC:
-        return None
-    return _refusal(
-        config, "store.transient_pool", "store.flush",
-        "what lies in the pool is not on disk, so it needs store.flush = async",
-    )  # fmt: skip
-
-
-def _expire_and_force(config: Config) -> IllegalConfig | None:
-    retention = config.retention
-    if retention.disk_expire_percent <= retention.disk_force_percent:
-        return None
-    return _refusal(
-        config, "retention.disk_expire_percent", "retention.disk_force_percent",
-        "messages must expire by age before files go whatever their age",
-    )  # fmt: skip
-
-
-def _force_and_refuse(config: Config) -> IllegalConfig | None:
-    retention = config.retention
-    if retention.disk_force_percent <= retention.disk_refuse_percent:
-        return None
-    return _refusal(
-        config, "retention.disk_force_percent", "retention.disk_refuse_percent",
-        "files must go before sends are refused",
-    )  # fmt: skip
-
-
-def _index_file_size(config: Config) -> IllegalConfig | None:
-    store = config.store
-    size = HEADER_SIZE + store.index_slot_count * SLOT_SIZE
-    size += store.index_entry_count_max * ENTRY_SIZE
-    if size <= INT32_MAX:
-        return None
-    return _refusal(
-        config, "store.index_slot_count", "store.index_entry_count_max",
-        f"an index file of {size} bytes would be longer than RocketMQ can read, {INT32_MAX}",
-    )  # fmt: skip
-
-
-def _ports(config: Config) -> IllegalConfig | None:
+def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield two keys, and why their values do not go together."""
+    store, retention = config.store, config.retention
+    if store.transient_pool and store.flush != FLUSH_ASYNC:
+        why = "what lies in the pool is not on disk, so it needs store.flush = async"
+        yield "store.transient_pool", "store.flush", why
+    if retention.disk_expire_percent > retention.disk_force_percent:
+        why = "messages must expire by age before files go whatever their age"
+        yield "retention.disk_expire_percent", "retention.disk_force_percent", why
+    if retention.disk_force_percent > retention.disk_refuse_percent:
+        why = "files must go before sends are refused"
+        yield "retention.disk_force_percent", "retention.disk_refuse_percent", why
+    size = IndexGeometry(store.index_slot_count, store.index_entry_count_max).file_size
+    if size > INT32_MAX:
+        why = f"an index file of {size} bytes would be longer than RocketMQ can read, {INT32_MAX}"
+        yield "store.index_slot_count", "store.index_entry_count_max", why
     rpc_host, _, rpc_port = config.rpc.listen.rpartition(":")
     http_host, _, http_port = config.http.listen.rpartition(":")
     is_shared = rpc_host == http_host or not EVERY_HOST.isdisjoint({rpc_host, http_host})
-    if rpc_port != http_port or rpc_port == "0" or not is_shared:
-        return None
-    return _refusal(config, "rpc.listen", "http.listen", "each needs an address of its own")
-
-
-_RELATIONS: Final[tuple[Callable[[Config], IllegalConfig | None], ...]] = (
-    _pool_and_flush,
-    _expire_and_force,
-    _force_and_refuse,
-    _index_file_size,
-    _ports,
-)
-
-
-def _refusal(config: Config, key: str, other: str, why: str) -> IllegalConfig:
-    pair = f"{_stated(config, key)} and {_stated(config, other)}"
-    return IllegalConfig(field=key, why=f"{pair} do not go together: {why}")
+    if rpc_port == http_port != "0" and is_shared:
+        yield "rpc.listen", "http.listen", "each needs an address of its own"
 
 
 def _stated(config: Config, key: str) -> str:

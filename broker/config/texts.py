@@ -4,7 +4,7 @@ Sizes and durations have a module of their own (units.py). Every reader returns 
 holds and raises ValueError with the reason.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 
@@ -16,7 +16,7 @@ PORT_MAX: Final = 65_535
 HOUR_MAX: Final = 23
 TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
-METRIC_PROFILES: Final = ("native", "native-legacy")
+METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
 """Under which names RocketMQ's metrics can be shown (metrics/profiles.py)."""
 
 KIND_NAMES: Final[Mapping[type, str]] = {int: "a number", str: "a text", bool: "true or false"}
@@ -44,10 +44,7 @@ def ip_from_text(text: str) -> str:
 
 
 def name_from_text(text: str) -> str:
-    """Return a name that messages can carry: not empty, without control characters.
-
-    Errors   ValueError
-    """
+    """Return a name that messages can carry: not empty, without control characters."""
     if not text or not text.isprintable():
         raise ValueError(f"{text!r} is no name: it is empty or holds characters that do not show")
     return text
@@ -88,21 +85,10 @@ def hours_from_text(text: str) -> str:
 
 
 def profiles_from_text(text: str) -> str:
-    """Return a list of metric profiles as "native,native-legacy".
-
-    Errors   ValueError
-    """
-    return words_from_text(text, METRIC_PROFILES)
-
-
-def words_from_text(text: str, known: Collection[str]) -> str:
-    """Return a list of words with a comma between two of them.
-
-    Errors   ValueError for none, or one there is not
-    """
+    """Return a list of metric profiles as "native,native-legacy"."""
     words = [part.strip() for part in text.split(",") if part.strip()]
-    if not words or not set(words) <= set(known):
-        raise ValueError(f"{text!r} is no list of {', '.join(known)}")
+    if not words or not set(words) <= METRIC_PROFILES:
+        raise ValueError(f"{text!r} is no list of {', '.join(sorted(METRIC_PROFILES))}")
     return ",".join(words)
 
 
@@ -118,10 +104,7 @@ def bool_from_text(text: str) -> bool:
 
 
 def int_from_text(text: str) -> int:
-    """Return a whole number.
-
-    Errors   ValueError
-    """
+    """Return a whole number."""
     try:
         return int(text)
     except ValueError as error:
@@ -129,8 +112,5 @@ def int_from_text(text: str) -> int:
 
 
 def percent_from_text(text: str) -> int:
-    """Return a whole number, with or without a percent sign behind it.
-
-    Errors   ValueError
-    """
+    """Return a whole number, with or without a percent sign behind it."""
     return int_from_text(text.strip().removesuffix("%"))

@@ -3,7 +3,8 @@
     size       bytes, or a number with B, KiB, MiB, GiB, TiB
     duration   milliseconds, or a number with ms, s, m, h, d
 
-Decimal units (kB, MB) are refused: half of their writers mean the binary ones.
+Decimal units (kB, MB) are refused: half of their writers mean the binary ones. What cannot be read
+is a ValueError with the reason.
 """
 
 import re
@@ -25,18 +26,12 @@ _NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
 
 
 def size_from_text(text: str) -> int:
-    """Return bytes.
-
-    Errors   ValueError
-    """
+    """Return bytes."""
     return _number(text, SIZE_UNITS)
 
 
 def duration_from_text(text: str) -> int:
-    """Return milliseconds.
-
-    Errors   ValueError
-    """
+    """Return milliseconds."""
     return _number(text, DURATION_UNITS)
 
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 
 from broker.config.addresses import advertised_address, held_port, own_address, split_address
-from broker.config.sections_broker import BrokerSection
+from broker.config.sections import BrokerSection
 from broker.model.errors import IllegalConfig
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from broker.config.document import sample_file, settings_text, toml_value
 from broker.config.knob import Value
 from broker.config.load import load
-from broker.config.presets import PRESETS
-from broker.config.sections import KNOBS, SECTIONS
+from broker.config.sections import KNOBS, PRESETS, SECTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "conf" / "broker.toml"
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.config.load import load
-from broker.config.presets import PRESETS
-from broker.config.sections import KNOBS
+from broker.config.sections import KNOBS, PRESETS
 
 MIB = 1024 * 1024
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.sections import KNOBS, SECTIONS, Config
-from broker.config.sections_store import StoreSection
+from broker.config.sections import KNOBS, SECTIONS, Config, StoreSection
 from broker.store.settings import StoreSettings
 
 

@@ -1,7 +1,6 @@
 """What the broker is told of itself has the defaults of the parts it is for."""
 
-from broker.config.sections import KNOBS
-from broker.config.sections_broker import LogsSection, MetricsSection
+from broker.config.sections import KNOBS, LogsSection, MetricsSection
 from broker.metrics.exposition import SERIES_MAX
 from broker.metrics.numbers import FULL, PUBLIC
 from broker.metrics.profiles import NATIVE

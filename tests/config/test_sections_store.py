@@ -2,10 +2,10 @@
 
 from dataclasses import fields
 
-from broker.config.sections import Config
-from broker.config.sections_store import (
+from broker.config.sections import (
     EXTENSION_FILE_SIZE_MIN,
     MODES,
+    Config,
     RetentionSection,
     StoreSection,
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.config.layers import Layers
-from broker.config.sources import lines_of_keys, read_environment, read_file, read_files
+from broker.config.load import lines_of_keys, read_environment, read_file, read_files
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from broker.config.texts import (
     name_from_text,
     percent_from_text,
     profiles_from_text,
-    words_from_text,
     zone_from_text,
 )
 from broker.metrics.profiles import NATIVE, NATIVE_LEGACY
@@ -65,16 +64,12 @@ def test_what_are_no_hours_is_refused(text: str) -> None:
         hours_from_text(text)
 
 
-def test_words_are_a_list_of_known_ones() -> None:
-    assert words_from_text(" a ,b", ("a", "b")) == "a,b"
-    for text in ("", "c", "a,c"):
-        with pytest.raises(ValueError, match="no list of a, b"):
-            words_from_text(text, ("a", "b"))
-
-
 def test_the_metric_profiles_are_those_of_the_metrics() -> None:
-    assert METRIC_PROFILES == (NATIVE, NATIVE_LEGACY)
-    assert profiles_from_text("native-legacy") == "native-legacy"
+    assert {NATIVE, NATIVE_LEGACY} == METRIC_PROFILES
+    assert profiles_from_text(" native ,native-legacy,") == "native,native-legacy"
+    for text in ("", ",", "exporter", "native,studio"):
+        with pytest.raises(ValueError, match="no list of native, native-legacy"):
+            profiles_from_text(text)
 
 
 def test_true_and_false_have_several_words() -> None:
