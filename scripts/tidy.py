@@ -39,7 +39,7 @@ LEFTOVER = re.compile(r"\b(TODO|FIXME)\b")
 MAP_NAME = re.compile(r"_*(mm|map|mmap|mapped|mapping|memory_map)")
 
 # What lies below the store.
-SYNCHRONOUS = {"model", "format", "filter", "wire", "files", "rebuild", "log"}
+SYNCHRONOUS = {"model", "format", "filter", "wire", "files", "walk", "rebuild", "log"}
 OFFSET_IS_THE_PROTOCOLS_WORD = {"rpc", "cli"}
 TASK_OWNERS = ("broker/services/runner.py", "broker/store/", "broker/app.py", "broker/app/")
 WAITING_TESTS = ("tests/e2e/", "tests/faults/")

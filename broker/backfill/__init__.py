@@ -21,7 +21,7 @@ ended, and whether the offsets of each queue follow on each other over all range
 index file starts from the slot tables of the pieces before it, laid on each other.
 
     session.py          Spark, and its map over tasks         rebuild/parallel.py runs on it
-    job.py              what a run would do, and the run      reuse.py · estimate.py · progress.py
+    job.py              what a run would do, and the run      reuse.py · progress.py
     checks.py           are files what they were, or what others have
     handover.py         into the store
     readers.py          messages, units and entries as DataFrames

@@ -34,7 +34,7 @@ from broker.format.message_columns import (
     MessageColumn,
 )
 from broker.model.message import FLAG_COMPRESSED
-from broker.rebuild.reader import Chunk
+from broker.walk.reader import Chunk
 
 BATCH_BYTES: Final = 64 * 1024 * 1024
 """Unfolded bodies a batch holds before the next one begins: Arrow's limit is 2 GiB."""

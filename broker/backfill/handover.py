@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple
 from broker.backfill.job import Document, manifest
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.finding import Finding
+from broker.model.results import ScanEnd
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.manifest import view_files
 from broker.rebuild.range_pass import tell_nobody
-from broker.rebuild.reader import LogReader, StopKind
 from broker.rebuild.staging import Staging
+from broker.walk.reader import LogReader
 
 PIECE_BYTES: Final = 1024 * 1024
 
@@ -56,9 +57,10 @@ def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
         if file.end <= physical_offset:
             continue
         reader = LogReader()
-        for _ in reader.chunks(file, max(file.base, physical_offset), file.end):
-            return True
-        if reader.stop.kind is not StopKind.FILE_FULL:
+        with file.opened() as source:
+            for _ in reader.chunks(source, max(file.base, physical_offset), file.end):
+                return True
+        if reader.stop.kind is not ScanEnd.FILE_FULL:
             return False
     return False
 

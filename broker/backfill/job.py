@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker.backfill.estimate import Estimate, estimate
 from broker.backfill.reuse import find_reuse, has_shrunk, prepare
 from broker.backfill.session import TRIES, TaskFailed
 from broker.format.index_layout import IndexGeometry
@@ -26,6 +25,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
 )
 from broker.model.errors import StoreLocked, ViewFailed
+from broker.rebuild.estimate import Estimate, estimate_job
 from broker.rebuild.log_files import ViewSettings, find_log_files
 from broker.rebuild.parallel import PIECE_ENTRIES, Job, rebuild_parallel
 from broker.rebuild.plan import Mapper, Range, plan_ranges
@@ -125,7 +125,7 @@ def outlook(job: Job, mapper: Mapper) -> Outlook:
         reused=reuse.ranges,
         is_complete=reuse.is_complete,
         is_cleared=reuse.is_known and not reuse.is_usable,
-        needed=estimate(job, ranges),
+        needed=estimate_job(job, ranges),
         free_bytes=shutil.disk_usage(_existing(job.out)).free,
     )
 

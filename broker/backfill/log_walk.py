@@ -7,20 +7,15 @@ Whether records lie behind the end of a range's records is known before it is re
 at the first record of every file.
 """
 
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
 
 from broker.backfill.damage import Damage
-from broker.format.record import BLANK_SIZE, BadRecord, check_record, split_record
-from broker.rebuild.holes import ORDERLY_END, next_sound_record
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.plan import Range
-from broker.rebuild.reader import Chunk, LogReader, StopKind
-
-_STORE_TIMESTAMP_FIELD: Final = 10
+from broker.walk.log_walk import Hole, LogWalk
+from broker.walk.reader import NO_FILE, Chunk, LogReader
+from broker.walk.search import store_time_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +51,18 @@ def survey(ranges: Sequence[Range]) -> list[Stretch]:
 
 def _first_time(file: LogFile) -> int | None:
     """Return the store time of a file's first record, None when it does not begin with one."""
-    with (
-        Path(file.path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        try:
-            size = check_record(view, 0, file.base)
-            head = split_record(view, 0)[0] if size else ()
-        except BadRecord:
-            return None
-    return int(head[_STORE_TIMESTAMP_FIELD]) if head else None
+    with file.opened() as source:
+        return store_time_at(source, file.base)
 
 
 def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | Damage]:
     """Yield the sound records of a stretch chunk by chunk, and the holes between them, in order."""
     file, upto = stretch.part.file, stretch.part.end
-    reader = LogReader(check_crc=check_crc)
-    begin: int | None = stretch.part.begin
-    last_time_ms = stretch.last_time_ms
-    while begin is not None and begin < upto:
-        for chunk in reader.chunks(file, begin, upto):
-            last_time_ms = int(chunk.heads.store_timestamp_ms[-1])
-            yield chunk
-        if reader.stop.kind in (StopKind.FILE_FULL, StopKind.UPTO):
-            return
-        at = reader.stop.physical_offset
-        begin = next_sound_record(file, at, last_time_ms) if at + BLANK_SIZE < file.end else None
-        if begin is not None or stretch.is_followed:
-            yield Damage(file.path, at - file.base, at, reader.stop.reason or ORDERLY_END)
+    log_walk = LogWalk(LogReader(check_crc=check_crc))
+    log_walk.resume(stretch.last_time_ms, NO_FILE)
+    with file.opened() as source:
+        for found in log_walk.over(source, stretch.part.begin, upto):
+            if not isinstance(found, Hole):
+                yield found
+            elif found.is_followed or stretch.is_followed:
+                yield Damage(file.path, found.begin - file.base, found.begin, found.reason)

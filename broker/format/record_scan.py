@@ -5,14 +5,10 @@ once, at the end:
     END_OF_DATA   zeros to the end of the page, a BLANK, or the end of the file
     TORN          part of a record: zeros in front or at its end, with other bytes near
     BAD           anything else
-
-Behind damage sound records may go on. One is believed there when its CRC holds, when it says that
-it lies there, and when it is not older than the last record before the damage: a real broker that
-cut its log leaves older records behind the end, which are no part of the log any more.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from broker.format.buffers import Buffer, is_zero
@@ -21,9 +17,6 @@ from broker.format.properties import decode_properties
 from broker.format.record import (
     BLANK_SIZE,
     MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_SIZE_MIN,
     SIZE_AND_MAGIC,
     BadRecord,
     check_record,
@@ -43,15 +36,6 @@ from broker.model.system_topics import SCHEDULE_TOPIC
 
 PAGE_SIZE: Final = 4096
 _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
-_MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
-_MAGIC_ENDS: Final = (MAGIC_V1 & 0xFF, MAGIC_V2 & 0xFF)
-_MAGIC_AT: Final = 4
-_PIECE_SIZE: Final = 1024 * 1024
-"""Bytes searched at once: read, not mapped, so that a file cut short meanwhile is no crash."""
-_STORE_TIMESTAMP_FIELD: Final = 10
-
-ReadPiece = Callable[[int, int], bytes]
-"""(position, size) -> that many bytes of a file, fewer where it ends."""
 
 
 class RecordScan:
@@ -119,65 +103,6 @@ class RecordScan:
         if size >= 2 * BLANK_SIZE and record_end <= len(self._buffer):
             if is_zero(self._buffer, record_end - BLANK_SIZE, record_end):
                 self.end = ScanEnd.TORN
-
-
-def next_sound_position(
-    buffer: Buffer, base: int, begin: int, last_time_ms: int, read_piece: ReadPiece
-) -> int | None:
-    """Return where the next sound record at or behind a position starts, None without one.
-
-    First where the damaged records' lengths lead, when they agree, then anywhere behind.
-
-    begin        position of damage in a file whose first byte has the physical offset `base`
-    last_time_ms records older than this do not count
-    Cost     a search of the rest, some 0.2 s a GiB
-    """
-    place = begin
-    while (end := _end_by_lengths(buffer, place)) is not None:
-        place = end
-        if is_sound_at(buffer, base, place, last_time_ms):
-            return place
-    for at in _magic_places(read_piece, place + _MAGIC_AT + (place == begin)):
-        if is_sound_at(buffer, base, at - _MAGIC_AT, last_time_ms):
-            return at - _MAGIC_AT
-    return None
-
-
-def is_sound_at(buffer: Buffer, base: int, position: int, last_time_ms: int) -> bool:
-    """Return whether a sound record of this place, not older than a time, lies at a position."""
-    if position + BLANK_SIZE > len(buffer) or buffer[position + _MAGIC_AT + 3] not in _MAGIC_ENDS:
-        return False
-    try:
-        size = check_record(buffer, position, base + position)
-        head = split_record(buffer, position)[0] if size else ()
-    except BadRecord:
-        return False
-    return size > 0 and head[_STORE_TIMESTAMP_FIELD] >= last_time_ms
-
-
-def _magic_places(read_piece: ReadPiece, begin: int) -> Iterator[int]:
-    """Yield where a file holds the begin of a magic, from a byte on."""
-    while len(piece := read_piece(begin, _PIECE_SIZE)) >= len(_MAGIC_BEGIN):
-        at = piece.find(_MAGIC_BEGIN)
-        while at >= 0:
-            yield begin + at
-            at = piece.find(_MAGIC_BEGIN, at + 1)
-        begin += len(piece) - len(_MAGIC_BEGIN) + 1
-
-
-def _end_by_lengths(buffer: Buffer, position: int) -> int | None:
-    """Return where a record ends whose lengths agree with its size, whatever else is wrong of it.
-
-    What lies in its body is no record of the log, however much it looks like one.
-    """
-    if position + RECORD_SIZE_MIN > len(buffer):
-        return None
-    try:
-        split_record(buffer, position)
-    except BadRecord:
-        return None
-    size: int = SIZE_AND_MAGIC.unpack_from(buffer, position)[0]
-    return position + size if size >= RECORD_SIZE_MIN else None
 
 
 def dispatch_entry(buffer: Buffer, position: int, levels: DelayLevels) -> DispatchEntry:

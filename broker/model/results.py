@@ -78,8 +78,10 @@ class Bound(Enum):
 
 
 class ScanEnd(Enum):
-    """Why a scan of the log stopped."""
+    """Why a walk over a file of the log stopped."""
 
+    FILE_FULL = "file full"
+    UPTO = "reached the end asked for"
     END_OF_DATA = "end of data"
     TORN = "torn"
     BAD = "bad"

@@ -1,6 +1,9 @@
 """The files of a commit log, as names and numbers that can be sent to a worker."""
 
+import mmap
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +11,10 @@ from broker.format.index_layout import IndexGeometry
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_from_file_name
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
+from broker.model.offsets import OFFSET_MAX
+from broker.walk.log_walk import Hole, LogWalk
+from broker.walk.reader import Chunk, LogReader
+from broker.walk.source import LogSource
 
 _KEY_NAMES = "mappedFileSizeCommitLog"
 
@@ -24,6 +31,26 @@ class LogFile:
     def end(self) -> int:
         """Physical offset behind its last byte."""
         return self.base + self.size
+
+    @contextmanager
+    def opened(self) -> Iterator[LogSource]:
+        """Open and map the file for a walk.
+
+        Errors   OSError; ValueError: it is shorter than it was
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with (
+                mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) as mapped,
+                memoryview(mapped) as view,
+            ):
+
+                def read_into(position: int, room: memoryview) -> int:
+                    return os.preadv(descriptor, [room], position)
+
+                yield LogSource(self.path, self.base, self.size, view, read_into, self.size)
+        finally:
+            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +101,27 @@ def find_log_files(store: Path, file_size_bytes: int) -> list[LogFile]:
             raise StoreGap(path=str(path), expected=files[-1].end, found=base)
         files.append(LogFile(str(path), base, size))
     return files
+
+
+def walk_over(
+    files: Sequence[LogFile], walk: LogWalk, upto: int = OFFSET_MAX
+) -> Iterator[Chunk | Hole]:
+    """Yield what a walk finds in files, opened one at a time, of records below `upto`."""
+    for file in files:
+        if file.base < upto:
+            with file.opened() as source:
+                yield from walk.over(source, file.base, upto)
+
+
+def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
+    """Return where the records of the newest file that holds any end; older ones are not read.
+
+    What a broker writes meanwhile lies behind it, so that a live log can be read below it.
+    """
+    for file in reversed(files):
+        walk = LogWalk(LogReader(check_crc=True))
+        for _ in walk_over([file], walk, upto):
+            pass
+        if walk.end:
+            return walk.end
+    return files[0].base if files else 0

@@ -24,12 +24,12 @@ from broker.format.columns.queues import QueueTable
 from broker.format.names import CONSUME_QUEUE_DIRECTORY
 from broker.model.errors import BrokerError, Corruption
 from broker.model.offsets import QueueKey
+from broker.model.results import ScanEnd
 from broker.rebuild.index_pieces import build_index
 from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.manifest import write_manifest
 from broker.rebuild.plan import Mapper, Range, plan_ranges
-from broker.rebuild.range_pass import UNKNOWN_TIME, RangePass, RangeResult, queue_runs
-from broker.rebuild.reader import StopKind
+from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs
 from broker.rebuild.sequential import Rebuilt, refuse_holes, settle_queues, summary
 from broker.rebuild.spool import Spools, SpoolWriter
 from broker.rebuild.staging import (
@@ -41,6 +41,9 @@ from broker.rebuild.staging import (
     result_of,
 )
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
+from broker.walk.log_walk import UNKNOWN_TIME
+from broker.walk.reader import NO_FILE, Stop
+from broker.walk.search import store_time_at
 
 PIECE_ENTRIES: Final = 400_000
 """Entries of an index file that are worth a task of their own."""
@@ -70,12 +73,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """One range for a worker."""
+    """One range for a worker.
+
+    last_time_ms, stop   how the walk before it ended
+    retaken              queues that units were given of by a reading that is not believed
+    """
 
     part: Range
     settings: ViewSettings
     out: str
     last_time_ms: int = UNKNOWN_TIME
+    stop: Stop = NO_FILE
+    retaken: tuple[QueueKey, ...] = ()
 
 
 def plan(job: Job, mapper: Mapper) -> list[Range]:
@@ -155,13 +164,26 @@ def _result(staging: Staging, part: Range) -> RangeResult:
 def _look_behind_holes(
     staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
 ) -> None:
-    """Read ranges that begin with a hole once more, now that the time before them is known."""
-    for number, (task, result) in enumerate(zip(tasks, results, strict=True)):
+    """Read ranges once more behind damage, now that the time before them is known."""
+    for number, task in enumerate(tasks[1:], 1):
+        before, result = results[:number], results[number]
+        last_time_ms = max(result.last_time_ms for result in before)
         begins_badly = bool(result.holes) and result.holes[0].begin == task.part.begin
-        if number and begins_badly and result.last_time_ms == UNKNOWN_TIME:
-            again = replace(task, last_time_ms=max(r.last_time_ms for r in results[:number]))
+        is_unsearched = begins_badly and result.last_time_ms == UNKNOWN_TIME
+        is_stale = not before[-1].stop.is_orderly and _is_older(task.part, last_time_ms)
+        if is_unsearched or is_stale:
+            runs: Runs = staging.read(staging.range_file(task.part.name))["runs"]
+            retaken = tuple((topic, queue_id) for topic, queue_id, *_ in runs)
+            again = replace(task, last_time_ms=last_time_ms, stop=before[-1].stop, retaken=retaken)
             _run(staging, [again], mapper)
             results[number] = _result(staging, task.part)
+
+
+def _is_older(part: Range, last_time_ms: int) -> bool:
+    """Return whether a range begins with a record that is older than one before it."""
+    with part.file.opened() as source:
+        time_ms = store_time_at(source, part.begin)
+    return time_ms is not None and time_ms < last_time_ms
 
 
 def read_range(task: RangeTask) -> str:
@@ -179,7 +201,8 @@ def read_range(task: RangeTask) -> str:
     spool = SpoolWriter(draft)
     try:
         reading = RangePass(task.settings, queues, units, spool.add)
-        result = reading.run(part.file, part.begin, part.end, task.last_time_ms)
+        reading.walk.resume(task.last_time_ms, task.stop)
+        result = reading.run(part.file, part.begin, part.end)
         units.flush()
     except BrokerError as error:  # Told by file: a worker's traceback would help nobody.
         staging.write(
@@ -191,6 +214,7 @@ def read_range(task: RangeTask) -> str:
         queue_files.close()
     draft.replace(staging.spool(part.name))
     runs: Runs = [(*key, *run) for key, run in queue_runs(units, queues.keys).items()]
+    runs += [(*key, 0, 0, False) for key in task.retaken]
     staging.write(staging.range_file(part.name), range_document(part, result, runs))
     return part.name
 
@@ -199,7 +223,7 @@ def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> Non
     """Make sure that a piece of a file begins where the piece before it ended."""
     for part, result, following in zip(ranges, results, ranges[1:], strict=False):
         if following.file == part.file:
-            is_met = result.stop.kind is StopKind.UPTO
+            is_met = result.stop.kind is ScanEnd.UPTO
             assert is_met, f"the records before {following.begin} end otherwise: {result.stop}"
 
 

@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from broker.format.columns.heads import BEHIND, FRONT, read_heads, sound_count, starts
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.reader import CHUNK_SIZE, fill_buffer
+from broker.walk.reader import LogReader
 
 FILES_PER_WORKER: Final = 4
 """With fewer files than this for each worker, files are cut."""
@@ -54,6 +53,11 @@ class CutTask:
     piece_size: int
 
 
+def whole_files(files: Sequence[LogFile], upto: int) -> list[Range]:
+    """Return the files of the log below `upto` as a range each."""
+    return [Range(file, file.base, min(file.end, upto)) for file in files if file.base < upto]
+
+
 def plan_ranges(
     files: Sequence[LogFile], upto: int, mapper: Mapper, *, workers: int, piece_size: int = 0
 ) -> list[Range]:
@@ -66,7 +70,7 @@ def plan_ranges(
         total = sum(file.size for file in files)
         piece_size = max(total // (FILES_PER_WORKER * workers), PIECE_SIZE_MIN)
     if not piece_size or all(file.size <= piece_size for file in files):
-        return [Range(file, file.base, min(file.end, upto)) for file in files]
+        return whole_files(files, upto)
     tasks = [CutTask(file, upto, piece_size) for file in files]
     ranges = []
     for task, points in zip(tasks, mapper(cut_points, tasks), strict=True):
@@ -82,21 +86,15 @@ def cut_points(task: CutTask) -> list[int]:
     Behind damage nothing is cut: what lies there belongs to the range before.
     Cost     0.3 µs a record
     """
-    file, upto = task.file, min(task.file.end, task.upto)
-    buffer = bytearray(FRONT + min(CHUNK_SIZE, file.size) + BEHIND)
     points: list[int] = []
-    at, wanted = file.base, file.base + task.piece_size
-    while at < upto:
-        got = fill_buffer(file, buffer, at)
-        heads = read_heads(buffer, starts(buffer, FRONT, FRONT + got))
-        sound = heads.take(slice(sound_count(heads, at - FRONT)))
-        if not len(sound):
-            break  # The end of the records, or a record longer than the buffer.
-        at = int(sound.physical_offset[-1] + sound.size[-1])
-        while wanted < min(at, upto):
-            number = int(np.searchsorted(sound.physical_offset, wanted))
-            if number == len(sound) or int(sound.physical_offset[number]) >= upto:
-                break
-            points.append(int(sound.physical_offset[number]))
-            wanted = points[-1] + task.piece_size
+    wanted = task.file.base + task.piece_size
+    with task.file.opened() as source:
+        for chunk in LogReader().chunks(source, source.base, task.upto):
+            places = chunk.heads.physical_offset
+            while wanted < min(chunk.end, task.upto):
+                number = int(np.searchsorted(places, wanted))
+                if number == len(places):
+                    break
+                points.append(int(places[number]))
+                wanted = points[-1] + task.piece_size
     return points

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,11 @@ from broker.format.columns.records import Decoded, decode, spooled, units_of
 from broker.model.delay_levels import DelayLevels
 from broker.model.offsets import QueueKey
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.rebuild.holes import ORDERLY_END, Hole, next_sound_record
 from broker.rebuild.log_files import LogFile, ViewSettings
-from broker.rebuild.reader import Chunk, LogReader, Stop, StopKind
 from broker.rebuild.unit_files import UnitWriter
+from broker.walk.log_walk import Hole, LogWalk
+from broker.walk.reader import Chunk, LogReader, Stop
 
-UNKNOWN_TIME: Final = -1
 Told = Callable[[int], None]
 """Is told how many more bytes of the log were read."""
 
@@ -54,10 +53,10 @@ class RangeResult:
 
 
 class RangePass:
-    """Takes ranges one after the other with one buffer and one table of queues."""
+    """Takes ranges one after the other, with one walk and one table of queues."""
 
     __slots__ = (
-        "_levels", "_look", "_queues", "_reader", "_settings", "_take_entries", "_tell", "_units",
+        "_levels", "_look", "_queues", "_settings", "_take_entries", "_tell", "_units", "walk",
     )  # fmt: skip
 
     def __init__(
@@ -76,45 +75,28 @@ class RangePass:
         self._units = units
         self._take_entries = take_entries
         self._tell = tell
-        self._reader = LogReader(
+        reader = LogReader(
             check_crc=settings.check_crc,
             property_crc=settings.property_crc,
             crc_share=settings.crc_share,
         )
+        self.walk = LogWalk(reader)
 
-    def run(self, file: LogFile, begin: int, upto: int, last_time_ms: int = 0) -> RangeResult:
+    def run(self, file: LogFile, begin: int, upto: int) -> RangeResult:
         """Read the records of a file that start in [begin, upto), over holes as well.
 
-        last_time_ms   store time of the record before `begin`; UNKNOWN_TIME: behind a hole at
-                       `begin` no record is looked for, as a broker may have cut it off
-        Errors         IllegalTopic: a record's topic can be no directory
+        Errors   IllegalTopic: a record's topic can be no directory
         """
-        result = RangeResult(begin, begin, Stop(StopKind.END_OF_DATA, begin))
-        result.last_time_ms = last_time_ms
-        following: int | None = begin
-        while following is not None:
-            for chunk in self._reader.chunks(file, following, upto):
-                self._take(chunk, result)
-            result.stop = self._reader.stop
-            following = self._behind(file, upto, result)
+        result = RangeResult(begin, begin, self.walk.stop)
+        with file.opened() as source:
+            for found in self.walk.over(source, begin, upto):
+                if isinstance(found, Hole):
+                    result.holes.append(found)
+                else:
+                    self._take(found, result)
+        result.stop = self.walk.stop
+        result.last_time_ms = self.walk.last_time_ms
         return result
-
-    def _behind(self, file: LogFile, upto: int, result: RangeResult) -> int | None:
-        """Return where to go on when the chain ended too soon, and note the hole."""
-        stop = result.stop
-        if stop.kind in (StopKind.FILE_FULL, StopKind.UPTO):
-            return None
-        following = None
-        if result.last_time_ms != UNKNOWN_TIME:
-            following = next_sound_record(file, stop.physical_offset, result.last_time_ms)
-        end = file.end if following is None else min(following, upto)
-        reason = stop.reason or ORDERLY_END
-        hole = Hole(file.path, stop.physical_offset, end, reason, following is not None)
-        result.holes.append(hole)
-        if following is not None and following >= upto:
-            result.stop = Stop(StopKind.UPTO, upto)
-            following = None
-        return following
 
     def _take(self, chunk: Chunk, result: RangeResult) -> None:
         heads = chunk.heads
@@ -127,12 +109,10 @@ class RangePass:
         if len(decoded.entries.record):
             self._take_entries(spooled(decoded))
         self._note_gaps(decoded, result)
-        end = int(heads.physical_offset[-1] + heads.size[-1])
         result.record_count += len(heads)
         result.entry_count += len(decoded.entries.record)
-        result.last_time_ms = int(heads.store_timestamp_ms[-1])
-        result.end = end
-        self._tell(end - int(heads.physical_offset[0]))
+        result.end = chunk.end
+        self._tell(chunk.end - int(heads.physical_offset[0]))
 
     def _put_units(self, decoded: Decoded) -> None:
         queue, queue_offset, units = decoded.queue, decoded.heads.queue_offset, units_of(decoded)

@@ -19,14 +19,14 @@ from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, queue_
 from broker.model.delay_levels import DelayLevels
 from broker.model.errors import Corruption
 from broker.model.offsets import QueueKey
-from broker.rebuild.holes import ORDERLY_END, Hole
 from broker.rebuild.index_builder import IndexBuilder
 from broker.rebuild.irregular import Gaps, IrregularQueue
 from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.range_pass import RangePass, RangeResult, Told, queue_runs, tell_nobody
-from broker.rebuild.reader import LogReader
 from broker.rebuild.resume import Resume
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
+from broker.walk.log_walk import Hole, holes_and_tail
+from broker.walk.reader import LogReader
 
 
 @dataclass(slots=True)
@@ -75,13 +75,14 @@ def rebuild(
     reading = RangePass(settings, queues, units, index.add, tell)
     resume = Resume(state, files, settings, upto) if state is not None else None
     results = resume.restore(queues, units, index) if resume is not None else []
+    if results:
+        reading.walk.resume(results[-1].last_time_ms, results[-1].stop)
     tell(sum(file.size for file in files[: len(results)]))
     try:
         for file in files[len(results) :]:
             if file.base >= upto:
                 break
-            last_time_ms = results[-1].last_time_ms if results else 0
-            results.append(reading.run(file, file.base, upto, last_time_ms))
+            results.append(reading.run(file, file.base, upto))
             if not accept_holes:
                 refuse_holes(results)
             if resume is not None:
@@ -100,7 +101,7 @@ def rebuild(
 
 def refuse_holes(results: Sequence[RangeResult]) -> None:
     """Raise Corruption when sound records lie behind damage."""
-    holes, _ = holes_and_tail(results)
+    holes, _ = damage_of(results)
     if holes:
         hole = holes[0]
         size = next(r.begin for r in reversed(results) if r.begin <= hole.begin)
@@ -110,12 +111,10 @@ def refuse_holes(results: Sequence[RangeResult]) -> None:
         )  # fmt: skip
 
 
-def holes_and_tail(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
+def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
     """Return the damage inside the log, and what stands behind its last sound record."""
     end = max((result.end for result in results if result.record_count), default=0)
-    every = [hole for result in results for hole in result.holes]
-    behind = [hole for hole in every if hole.begin >= end and hole.reason != ORDERLY_END]
-    return [hole for hole in every if hole.begin < end], behind[0] if behind else None
+    return holes_and_tail([hole for result in results for hole in result.holes], end)
 
 
 def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
@@ -125,7 +124,7 @@ def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
     """
     if not accept_holes:
         refuse_holes(results)
-    holes, tail = holes_and_tail(results)
+    holes, tail = damage_of(results)
     begin = results[0].begin if results else 0
     return Rebuilt(
         begin=begin,
@@ -162,7 +161,7 @@ def settle_queues(
         + [(hole.begin, hole.end) for hole in rebuilt.holes]
     )
     redone = redo_irregular(files, settings, queue_files, rebuilt.irregular, results, gaps)
-    rebuilt.queues |= {key: (queue.first, queue.end) for key, queue in redone.items()}
+    rebuilt.queues |= {key: (queue.first, queue.end) for key, queue in redone.items() if queue.end}
 
 
 def redo_irregular(
@@ -181,9 +180,12 @@ def redo_irregular(
     queues, levels = QueueTable(settings.removed), DelayLevels(settings.delay_levels)
     reader = LogReader()
     for file, begin, end in sound_stretches(files, results):
-        for chunk in reader.chunks(file, begin, end):
-            decoded = decode(chunk.buffer, chunk.heads, queues, style=settings.style, levels=levels)
-            _put_irregular(decoded, queues, wanted)
+        with file.opened() as source:
+            for chunk in reader.chunks(source, begin, end):
+                decoded = decode(
+                    chunk.buffer, chunk.heads, queues, style=settings.style, levels=levels
+                )
+                _put_irregular(decoded, queues, wanted)
     return wanted
 
 

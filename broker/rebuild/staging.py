@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.rebuild.holes import Hole
+from broker.model.results import ScanEnd
 from broker.rebuild.log_files import ViewSettings
 from broker.rebuild.plan import Range
 from broker.rebuild.range_pass import RangeResult
-from broker.rebuild.reader import Stop, StopKind
+from broker.walk.log_walk import Hole
+from broker.walk.reader import Stop
 
 WORK_DIRECTORY: Final = "rebuild"
 PLAN_FILE: Final = "plan.json"
@@ -143,16 +144,15 @@ def range_document(part: Range, result: RangeResult, runs: Runs) -> dict[str, An
 
 def result_document(result: RangeResult) -> dict[str, Any]:
     """Return a result as JSON can hold it."""
-    document = asdict(result)
-    document["stop"]["kind"] = result.stop.kind.name
-    return document
+    stop = result.stop._asdict() | {"kind": result.stop.kind.name}
+    return asdict(result) | {"stop": stop}
 
 
 def result_of(document: dict[str, Any]) -> RangeResult:
     """Return the result that a document of `result_document` tells."""
     fields = dict(document)
     stop = fields.pop("stop")
-    fields["stop"] = Stop(StopKind[stop["kind"]], stop["physical_offset"], stop["reason"])
+    fields["stop"] = Stop(ScanEnd[stop["kind"]], stop["physical_offset"], stop["reason"])
     fields["holes"] = [Hole(**hole) for hole in fields["holes"]]
     fields["gaps"] = [(begin, end) for begin, end in fields["gaps"]]
     return RangeResult(**fields)

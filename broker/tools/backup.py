@@ -23,9 +23,8 @@ from broker.format.record import BLANK_SIZE, MAGIC_BLANK, SIZE_AND_MAGIC
 from broker.format.table_json import decode_table
 from broker.model.errors import NotAStore, StoreLocked
 from broker.model.offsets import OFFSET_MAX
-from broker.rebuild.log_files import LogFile, find_log_files
+from broker.rebuild.log_files import LogFile, find_log_files, records_end
 from broker.rebuild.range_pass import Told, tell_nobody
-from broker.rebuild.reader import LogReader, StopKind
 from broker.tools.backup_files import Turn, shown_left_out, turn_of, walk
 from broker.tools.backup_manifest import (
     FRAME_SIZE,
@@ -35,9 +34,9 @@ from broker.tools.backup_manifest import (
     StoredFile,
     generation_name,
 )
-from broker.tools.selection import LogSearch, Selection
 from broker.tools.store_access import Sizes, is_live
 from broker.tools.verify.tables import flushed_upto
+from broker.walk.reader import LogReader
 
 LEVEL: Final = 3
 """Of zstd: a deeper one costs more time than it saves room."""
@@ -212,7 +211,7 @@ class _Copy:
             generation.flushed = flushed_upto(self._disk, self._directory)
         if generation.flushed is not None:
             limit = generation.flushed
-        generation.upto = min(_sound_end(files, limit), limit)
+        generation.upto = min(records_end(files, limit), limit)
         if generation.is_live and generation.flushed is None:
             limit = generation.upto
         first = len(generation.files)
@@ -312,25 +311,13 @@ def first_damage(file: LogFile, upto: int) -> str:
     Cost     about 1 s a million records, CRCs included
     """
     reader = LogReader(check_crc=True)
-    for _ in reader.chunks(file, file.base, upto):
-        pass
+    with file.opened() as source:
+        for _ in reader.chunks(source, file.base, upto):
+            pass
     stop = reader.stop
-    if stop.kind in (StopKind.FILE_FULL, StopKind.UPTO):
+    if stop.is_orderly:
         return ""
     return f"at {stop.physical_offset}: {stop.reason or 'no record'}"
-
-
-def _sound_end(files: Sequence[LogFile], upto: int) -> int:
-    """Return where the last sound record below an offset ends, in the newest file that has one."""
-    for file in reversed(files):
-        if file.base >= upto:
-            continue
-        search = LogSearch([file], Selection(begin=file.base, upto=upto))
-        for _ in search:
-            pass
-        if search.end > file.base:
-            return search.end
-    return files[0].base if files else 0
 
 
 def _is_closed(file: LogFile, end: int) -> bool:

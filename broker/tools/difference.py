@@ -26,8 +26,8 @@ from broker.model.message import KEYS, PROPERTY_CRC, TAGS
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import Told, tell_nobody
-from broker.tools.dump import Damage
 from broker.tools.selection import LogSearch, Selection
+from broker.walk.log_walk import Hole
 
 BUCKETS: Final = 1 << 18
 """Digests kept of a side while first differences are looked for, by all queues together."""
@@ -99,7 +99,7 @@ class MessageComparison:
         self._anywhere = anywhere
         self._tell = tell
         self._begins: dict[QueueKey, int] = {}
-        self.damages: list[Damage] = []
+        self.damages: list[Hole] = []
 
     def __iter__(self) -> Iterator[Difference]:
         left, right = self._tallies()

@@ -16,7 +16,6 @@ from broker.format.index_layout import STYLE_5_5
 from broker.format.names import (
     ABORT_FILE,
     CHECKPOINT_FILE,
-    COMMIT_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
@@ -25,11 +24,11 @@ from broker.format.names import (
 )
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import Checkpoint
-from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import ManifestFile
+from broker.rebuild.log_files import find_log_files, records_end
 from broker.tools.store_access import Sizes, is_live
 
 Description = dict[str, Any]
@@ -40,7 +39,7 @@ def describe(disk: Disk, directory: Path, sizes: Sizes) -> Description:
 
     Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
     """
-    log = _commit_log(disk, directory, sizes)
+    log = _commit_log(directory, sizes)
     return {
         "directory": str(directory),
         "in_use": is_live(directory),
@@ -55,31 +54,14 @@ def describe(disk: Disk, directory: Path, sizes: Sizes) -> Description:
     }
 
 
-def _commit_log(disk: Disk, directory: Path, sizes: Sizes) -> Description:
-    log = CommitLog(disk, directory / COMMIT_LOG_DIRECTORY, sizes.commit_log_file_bytes)
-    log.load(read_only=True)
-    try:
-        end = _end_of_records(log)
-    finally:
-        log.close()
-    files = log.files
+def _commit_log(directory: Path, sizes: Sizes) -> Description:
+    files = find_log_files(directory, sizes.commit_log_file_bytes)
     return {
-        "files": len(files.files),
-        "file_size_bytes": files.file_size,
-        "min_offset": files.min_offset,
-        "end_offset": end,
+        "files": len(files),
+        "file_size_bytes": sizes.commit_log_file_bytes,
+        "min_offset": files[0].base if files else 0,
+        "end_offset": records_end(files),
     }
-
-
-def _end_of_records(log: CommitLog) -> int:
-    """Return where the records of the newest file that holds any end; older ones are not read."""
-    for file in reversed(log.files.files):
-        scan = log.scan(file.base, file.base + file.size)
-        for _ in scan:
-            pass
-        if scan.position > file.base:
-            return scan.position
-    return log.min_offset
 
 
 def _consume_queues(

@@ -22,14 +22,14 @@ from broker.format.names import (
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, NotAStore
 from broker.model.offsets import OFFSET_MAX
+from broker.rebuild.estimate import Estimate, estimate
 from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
 from broker.rebuild.manifest import view_files
-from broker.rebuild.plan import Range
+from broker.rebuild.plan import Range, whole_files
 from broker.rebuild.range_pass import Told, tell_nobody
 from broker.rebuild.resume import PROGRESS_FILE
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.rebuild.staging import Staging, boot_id, range_mark
-from broker.tools.estimate import ViewEstimate, estimate_views
 from broker.tools.install import StagedViews, install_views, sync_tree
 from broker.tools.store_access import Sizes, view_settings
 
@@ -57,7 +57,7 @@ class RebuildPlan:
     files: list[LogFile]
     upto: int
     settings: ViewSettings
-    estimate: ViewEstimate
+    estimate: Estimate
     replaced: tuple[int, int]
     free_bytes: int
     has_extension: bool
@@ -108,7 +108,7 @@ def plan_rebuild(
         files=files,
         upto=upto,
         settings=settings,
-        estimate=estimate_views(files, settings, upto),
+        estimate=estimate(whole_files(files, upto), settings),
         replaced=(0, 0) if out is not None else _taken(directory),
         free_bytes=disk.free_bytes(_existing(staging)),
         has_extension=disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY),

@@ -6,16 +6,11 @@
 A chunk that does not hold the bytes of the key, tag or property is not looked at any further, and
 no record is decoded that is not wanted. Files that are too old or too young are not read: a file
 begins with its oldest record, give or take what a broker's clock was set back (`CLOCK_STEP_MS`).
-
-Damage is passed over as `dump.LogDump` does it: behind a record that is not sound the walk goes on
-where that record's size leads, if a sound one stands there, else with the next file.
 """
 
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,28 +20,20 @@ from broker.format.columns.heads import Heads, Numbers, rows_at
 from broker.format.columns.properties import Spans, find_properties, split_keys
 from broker.format.columns.queues import QueueTable
 from broker.format.properties import decode_properties
-from broker.format.record import (
-    SIZE_AND_MAGIC,
-    BadRecord,
-    check_record,
-    decode_record,
-    split_record,
-)
-from broker.format.record_scan import RecordScan
+from broker.format.record import decode_record
 from broker.model.message import TAGS, StoredMessage
 from broker.model.offsets import OFFSET_MAX
 from broker.model.system_topics import is_system_topic
-from broker.rebuild.holes import ORDERLY_END
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import Told, tell_nobody
-from broker.rebuild.reader import Chunk, LogReader, Stop, StopKind
-from broker.tools.dump import Damage
+from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
+from broker.walk.reader import Chunk, LogReader
+from broker.walk.search import store_time_at
 
 CLOCK_STEP_MS: Final = 3_600_000
 """How far a broker's clock may have been set back without messages being missed."""
 TIME_MIN: Final = -(2**63)
 TIME_MAX: Final = 2**63 - 1
-_STORE_TIMESTAMP_FIELD: Final = 10
 _SEPARATOR: Final = "\x01"
 
 
@@ -84,6 +71,9 @@ class Selection:
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
+EVERYTHING: Final = Selection()
+
+
 class Picked(NamedTuple):
     """Wanted records of a chunk, valid until the next one.
 
@@ -113,42 +103,45 @@ class LogSearch:
     what was passed over before and behind it.
     """
 
-    __slots__ = ("_damages", "_files", "_reader", "_tell", "_wanted", "end", "queues", "selection")
+    __slots__ = ("_damage", "_files", "_tell", "_walk", "_wanted", "queues", "selection")
 
     def __init__(
         self,
         files: Sequence[LogFile],
-        selection: Selection,
+        selection: Selection = EVERYTHING,
         *,
         check_crc: bool = True,
         tell: Told = tell_nobody,
     ) -> None:
         self._files = files
-        self._reader = LogReader(check_crc=check_crc)
+        self._walk = LogWalk(LogReader(check_crc=check_crc))
         self._tell = tell
         self._wanted: list[bool] = []
-        self._damages: list[Damage] = []
+        self._damage: list[Hole] = []
         self.selection = selection
         self.queues = QueueTable()
-        self.end = selection.begin
 
     @property
-    def holes(self) -> list[Damage]:
+    def end(self) -> int:
+        """Where the last sound record ends."""
+        return max(self._walk.end, self.selection.begin)
+
+    @property
+    def holes(self) -> list[Hole]:
         """Damage with sound records behind it."""
-        return [damage for damage in self._damages if damage.physical_offset < self.end]
+        return holes_and_tail(self._damage, self.end)[0]
 
     @property
-    def tail(self) -> Damage | None:
+    def tail(self) -> Hole | None:
         """What a crash left behind the last sound record, if anything."""
-        behind = [damage for damage in self._damages if damage.physical_offset >= self.end]
-        unorderly = [damage for damage in behind if damage.reason != ORDERLY_END]
-        return unorderly[0] if unorderly else None
+        return holes_and_tail(self._damage, self.end)[1]
 
     def __iter__(self) -> Iterator[Picked]:
         for file, is_read in self._read_or_not():
             if is_read:
                 yield from self._picks(file)
             else:
+                self._walk.skip()
                 self._tell(file.size)
 
     def messages(self) -> Iterator[StoredMessage]:
@@ -171,30 +164,18 @@ class LogSearch:
             yield file, is_read
 
     def _picks(self, file: LogFile) -> Iterator[Picked]:
-        at: int | None = file.base
-        told = 0
-        while at is not None:
-            for chunk in self._reader.chunks(file, at, self.selection.upto):
-                heads = chunk.heads
-                self.end = int(heads.physical_offset[-1] + heads.size[-1])
-                picked = self._pick(chunk)
+        told = file.base
+        with file.opened() as source:
+            for found in self._walk.over(source, file.base, self.selection.upto):
+                if isinstance(found, Hole):
+                    self._damage += [found] if found.begin >= self.selection.begin else []
+                    continue
+                picked = self._pick(found)
                 if picked is not None:
                     yield picked
-                self._tell(self.end - file.base - told)
-                told = self.end - file.base
-            at = self._go_on(file, self._reader.stop)
-        self._tell(file.size - told)
-
-    def _go_on(self, file: LogFile, stop: Stop) -> int | None:
-        """Note why the records of a file end, and return where it goes on, if anywhere."""
-        if stop.kind in (StopKind.FILE_FULL, StopKind.UPTO):
-            return None
-        if stop.physical_offset >= self.selection.begin:
-            reason = stop.reason or ORDERLY_END
-            self._damages.append(Damage(file.path, stop.physical_offset, reason))
-        if stop.kind is StopKind.END_OF_DATA:
-            return None
-        return _sound_behind(file, stop.physical_offset)
+                self._tell(found.end - told)
+                told = found.end
+        self._tell(file.end - told)
 
     # -- by column -----------------------------------------------------------------------------
     def _pick(self, chunk: Chunk) -> Picked | None:
@@ -274,54 +255,7 @@ def _with_properties(picked: Picked, wanted: Sequence[tuple[str, str]]) -> NDArr
     return kept
 
 
-# -- places in files -------------------------------------------------------------------------------
-def records_end(files: Sequence[LogFile]) -> int:
-    """Return where the records of the newest file that holds any end; older ones are not read.
-
-    What a broker writes meanwhile lies behind it, so that a live log can be read below it.
-    """
-    for file in reversed(files):
-        with (
-            Path(file.path).open("rb") as opened,
-            mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
-            memoryview(mapped) as view,
-        ):
-            scan = RecordScan(view, file.base)
-            for _ in scan:
-                pass
-        if scan.position:
-            return file.base + scan.position
-    return files[0].base if files else 0
-
-
 def _first_time(file: LogFile) -> int | None:
     """Return the store time of a file's first record, None when it does not begin with one."""
-    with (
-        Path(file.path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        try:
-            size = check_record(view, 0, file.base)
-        except BadRecord:
-            return None
-        return int(split_record(view, 0)[0][_STORE_TIMESTAMP_FIELD]) if size else None
-
-
-def _sound_behind(file: LogFile, physical_offset: int) -> int | None:
-    """Return where the record at a place says it ends, None unless a sound one starts there."""
-    position = physical_offset - file.base
-    with (
-        Path(file.path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        size: int = SIZE_AND_MAGIC.unpack_from(view, position)[0]
-        following = position + size
-        if size <= 0 or following + SIZE_AND_MAGIC.size > file.size:
-            return None
-        try:
-            check_record(view, following, file.base + following)
-        except BadRecord:
-            return None
-    return file.base + following
+    with file.opened() as source:
+        return store_time_at(source, file.base)

@@ -24,7 +24,7 @@ from broker.format.message_columns import BINARY, MessageColumn
 from broker.format.record import decode_record
 from broker.format.record_scan import RecordScan
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.reader import Chunk, LogReader
+from broker.walk.reader import Chunk, LogReader
 
 Rows = list[dict[str, Any]]
 
@@ -36,11 +36,13 @@ def by_column(
     rows: Rows = []
     queues, reader = QueueTable(), LogReader()
     for file in files:
-        for chunk in reader.chunks(file, file.base, file.end):
-            for messages in _portions(chunk, queues, unfold):
-                values = [python_values(c.read(messages), c.type != BINARY) for c in columns]
-                names = [column.name for column in columns]
-                rows += [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        with file.opened() as source:
+            for chunk in reader.chunks(source, file.base, file.end):
+                for messages in _portions(chunk, queues, unfold):
+                    values = [python_values(c.read(messages), c.type != BINARY) for c in columns]
+                    names = [column.name for column in columns]
+                    found = zip(*values, strict=True)
+                    rows += [dict(zip(names, row, strict=True)) for row in found]
     return rows
 
 

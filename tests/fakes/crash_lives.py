@@ -14,7 +14,7 @@ from random import Random
 from unittest.mock import patch
 
 from broker.log import consume_queue_table, queue_end
-from broker.store.starting import log_columns, quick_dispatch, recovery
+from broker.store.starting import log_survey, quick_dispatch, recovery
 from broker.store.views import flush as view_flush
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import Cut, Life
@@ -27,12 +27,11 @@ SEED_STEP = 1_000_003
 LATER = 500_000
 """Between the seed of a life and that of the one that goes on from it."""
 SMALL_SHARE = 1 / 3
-SMALL_PIECE = 300
+SMALL_CHUNK = 300
 SMALL_LIMITS = (
     (consume_queue_table, "FILES_APART_MAX", 0),
     (view_flush, "FILES_APART_MAX", 0),
     (recovery, "QUICK_MIN", 0),
-    (log_columns, "PIECE_MIN", 0),
     (quick_dispatch, "COLLECTED_MAX", 3),
     (queue_end.written_end, "__defaults__", (20,)),
 )
@@ -44,9 +43,9 @@ def small_limits() -> Iterator[None]:
     with ExitStack() as patches:
         for where, name, value in SMALL_LIMITS:
             patches.enter_context(patch.object(where, name, value))
-        for takes_pieces in (log_columns.LogColumns, quick_dispatch.QuickDispatch):
-            defaults = takes_pieces.__init__.__kwdefaults__
-            patches.enter_context(patch.dict(defaults, piece_size=SMALL_PIECE))
+        for takes_chunks in (log_survey.survey_log, quick_dispatch.QuickDispatch.__init__):
+            defaults = takes_chunks.__kwdefaults__
+            patches.enter_context(patch.dict(defaults, chunk_size=SMALL_CHUNK))
         yield
 
 

@@ -37,4 +37,6 @@ def test_every_outcome_can_be_told_from_every_other() -> None:
 
 
 def test_a_scan_says_in_words_why_it_ended() -> None:
-    assert {end.value for end in ScanEnd} == {"end of data", "torn", "bad"}
+    assert {end.value for end in ScanEnd} == {
+        "file full", "reached the end asked for", "end of data", "torn", "bad",
+    }  # fmt: skip

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
-from broker.rebuild.log_files import find_log_files
-from tests.fakes.log_bytes import LogBytes
+from broker.rebuild.log_files import find_log_files, records_end
+from tests.fakes.log_bytes import LogBytes, golden_files
+from tests.golden_stores import GoldenStores
 
 
 def log_of(tmp_path: Path) -> LogBytes:
@@ -77,3 +78,10 @@ def test_foreign_names(tmp_path: Path, name: str) -> None:
     (log.store / "commitlog" / name).write_bytes(bytes(1024))
     with pytest.raises(NotAStore, match="another name"):
         log.found()
+
+
+def test_where_the_records_end(golden: GoldenStores) -> None:
+    end = golden.manifest("basic")["lastRecordEnd"]
+    assert records_end(golden_files(golden, "basic")) == end
+    assert records_end(golden_files(golden, "basic"), end) == end
+    assert records_end([]) == 0

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from broker.format.columns.queues import QueueTable
 from broker.model.errors import IllegalTopic
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
+from broker.model.results import ScanEnd
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.rebuild.range_pass import UNKNOWN_TIME, RangePass, RangeResult, queue_runs
-from broker.rebuild.reader import StopKind
+from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
+from broker.walk.log_walk import UNKNOWN_TIME
+from broker.walk.reader import NO_FILE
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 
 
@@ -41,7 +43,8 @@ class Seen:
 def passed(log: LogBytes, begin: int, upto: int, last_time_ms: int = 0) -> tuple[Seen, RangeResult]:
     seen = Seen()
     reading = RangePass(SMALL, QueueTable(), seen, seen.take, seen.tell)
-    return seen, reading.run(log.close().found()[0], begin, upto, last_time_ms)
+    reading.walk.resume(last_time_ms, NO_FILE)
+    return seen, reading.run(log.close().found()[0], begin, upto)
 
 
 def log_of(tmp_path: Path) -> LogBytes:
@@ -57,7 +60,7 @@ def test_units_and_entries_of_a_range(tmp_path: Path) -> None:
     assert seen.units == log.places[2:5]
     assert seen.entries == [log.places[3]] * 2
     assert (result.record_count, result.entry_count, result.end) == (3, 2, log.places[5])
-    assert result.stop.kind is StopKind.UPTO
+    assert result.stop.kind is ScanEnd.UPTO
     assert seen.told == log.places[5] - log.places[2]
 
 
@@ -77,7 +80,7 @@ def test_a_hole_before_the_next_range_ends_there(tmp_path: Path) -> None:
     log.damage(log.places[3] + 4, b"\0")
     _, result = passed(log, 0, log.places[4])
     assert [(hole.begin, hole.end) for hole in result.holes] == [(log.places[3], log.places[4])]
-    assert result.stop.kind is StopKind.UPTO
+    assert result.stop.kind is ScanEnd.UPTO
 
 
 def test_behind_a_hole_at_the_begin_nothing_is_believed_without_a_time(tmp_path: Path) -> None:
@@ -119,9 +122,9 @@ def test_behind_a_hole_at_the_begin_the_time_before_it_decides(tmp_path: Path) -
     file = log.found()[0]
     for last_time_ms, wanted in ((0, 1), (TIME_MS + 1, 1), (TIME_MS + 3, 3), (TIME_MS + 6, 6)):
         seen = Seen()
-        result = RangePass(SMALL, QueueTable(), seen, seen.take).run(
-            file, 0, EVERYTHING, last_time_ms
-        )
+        reading = RangePass(SMALL, QueueTable(), seen, seen.take)
+        reading.walk.resume(last_time_ms, NO_FILE)
+        result = reading.run(file, 0, EVERYTHING)
         assert seen.units == log.places[wanted:]
         assert result.record_count == 6 - wanted
 
@@ -142,7 +145,7 @@ def test_ranges_one_after_the_other_are_the_whole(tmp_path: Path) -> None:
     results = [reading.run(file, begin, end) for begin, end in pairwise(borders)]
     assert seen.units == log.places
     assert [result.record_count for result in results] == [1, 3, 1, 3]
-    assert [result.stop.kind for result in results[:3]] == [StopKind.UPTO] * 3
+    assert [result.stop.kind for result in results[:3]] == [ScanEnd.UPTO] * 3
     assert [result.end for result in results] == [*borders[1:4], log.end]
 
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 
 from broker.format.index_layout import IndexGeometry
-from broker.rebuild.reader import LogReader
 from broker.rebuild.sequential import rebuild
+from broker.walk.reader import LogReader
 from tests.fakes.log_bytes import (
     EVERYTHING,
     SMALL,

@@ -4,10 +4,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from broker.rebuild.holes import Hole
+from broker.model.results import ScanEnd
 from broker.rebuild.plan import Range
 from broker.rebuild.range_pass import RangeResult
-from broker.rebuild.reader import Stop, StopKind
 from broker.rebuild.staging import (
     Staging,
     boot_id,
@@ -16,6 +15,8 @@ from broker.rebuild.staging import (
     result_document,
     result_of,
 )
+from broker.walk.log_walk import Hole
+from broker.walk.reader import Stop
 from tests.fakes.log_bytes import SMALL, LogBytes
 
 
@@ -58,7 +59,7 @@ def test_half_a_document_counts_as_none(tmp_path: Path) -> None:
 
 def test_results_survive_being_written_down(tmp_path: Path) -> None:
     result = RangeResult(
-        1, 9, Stop(StopKind.BAD, 9, "odd"), 3, 4, 5, [Hole("f", 9, 12, "odd", True)], [(2, 3)]
+        1, 9, Stop(ScanEnd.BAD, 9, "odd"), 3, 4, 5, [Hole("f", 9, 12, "odd", True)], [(2, 3)]
     )
     staging = Staging(tmp_path)
     staging.write(tmp_path / "r", result_document(result))

@@ -168,7 +168,7 @@ def test_damage_is_told_and_counts_as_missing(tmp_path: Path) -> None:
         Side(left.found()), Side(right.close().found()), anywhere=True
     )  # fmt: skip
     assert Difference("message", "T:0:1", "message", "there", "missing") in list(comparison)
-    assert [damage.physical_offset for damage in comparison.damages] == [right.places[2]]
+    assert [damage.begin for damage in comparison.damages] == [right.places[2]]
 
 
 # -- against a model -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A search finds by column what a dump and a plain condition find."""
+"""A search finds by column what a plain condition finds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.files.disk import Disk
 from broker.model.message import StoredMessage
-from broker.rebuild.log_files import LogFile, find_log_files
-from broker.tools.dump import LogDump
-from broker.tools.selection import CLOCK_STEP_MS, LogSearch, Selection, records_end
+from broker.tools.selection import CLOCK_STEP_MS, LogSearch, Selection
 from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.fakes.odd_records import TOPICS, records
-from tests.fakes.tool_sizes import golden_tool_sizes
-from tests.golden_stores import NAMES, GoldenStores
-from tests.tools.offline import record_positions
+from tests.golden_stores import GoldenStores
 
 Records = list[dict[str, Any]]
 
@@ -41,15 +36,6 @@ def fits(message: StoredMessage, wanted: Selection) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_everything_is_what_a_dump_shows(golden: GoldenStores, name: str) -> None:
-    walk = LogDump(Disk(), golden.store(name), golden_tool_sizes(golden, name))
-    search = LogSearch(golden_files(golden, name), Selection())
-    shown = [(m.physical_offset, m.topic, m.body) for m in walk]
-    assert [(m.physical_offset, m.topic, m.body) for m in search.messages()] == shown
-    assert (search.end, search.holes, search.tail) == (walk.end, walk.holes, walk.tail)
-
-
 SELECTIONS: dict[str, Callable[[Records], Selection]] = {
     "topic": lambda rows: Selection(topics=(rows[0]["topic"],)),
     "topics": lambda rows: Selection(topics=(rows[0]["topic"][:3] + "*", "%RETRY%?*")),
@@ -70,8 +56,8 @@ SELECTIONS: dict[str, Callable[[Records], Selection]] = {
 @pytest.mark.parametrize("name", ["basic", "semantics"])
 def test_a_selection_in_a_real_store(golden: GoldenStores, name: str, what: str) -> None:
     selection = SELECTIONS[what](golden.manifest(name)["records"])
-    walk = LogDump(Disk(), golden.store(name), golden_tool_sizes(golden, name))
-    wanted = [message.physical_offset for message in walk if fits(message, selection)]
+    every = LogSearch(golden_files(golden, name)).messages()
+    wanted = [message.physical_offset for message in every if fits(message, selection)]
     search = LogSearch(golden_files(golden, name), selection)
     assert [message.physical_offset for message in search.messages()] == wanted
     assert wanted
@@ -137,69 +123,22 @@ def test_a_clock_that_was_set_back_hides_nothing(tmp_path: Path) -> None:
     assert offsets(log, wanted) == [log.places[2]]
 
 
-class Damaged:
-    """A golden store's copy with three files, to be damaged, as a dump and as a search see it."""
-
-    def __init__(self, golden: GoldenStores, to: Path) -> None:
-        self.directory = golden.copy("rebuild-base", to / "store")
-        self.sizes = golden_tool_sizes(golden, "rebuild-base")
-        self.files = sorted((self.directory / "commitlog").iterdir())
-
-    def position(self, file: Path, number: int) -> int:
-        return record_positions(file)[number][0]
-
-    def flip(self, file: Path, position: int) -> None:
-        content = bytearray(file.read_bytes())
-        content[position] ^= 0xFF
-        file.write_bytes(content)
-
-    def found(self) -> list[LogFile]:
-        return find_log_files(self.directory, self.sizes.commit_log_file_bytes)
-
-    def agree(self) -> LogSearch:
-        """A search of all of it, made sure to see what a dump sees."""
-        search = LogSearch(self.found(), Selection())
-        walk = LogDump(Disk(), self.directory, self.sizes)
-        shown = [message.physical_offset for message in walk]
-        assert [message.physical_offset for message in search.messages()] == shown
-        assert (search.end, search.holes, search.tail) == (walk.end, walk.holes, walk.tail)
-        return search
+def test_without_crc_a_flipped_body_is_read(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path)
+    places = [log.add(body=bytes(200)) for _ in range(9)]
+    log.damage(places[2] + 90, b"?")
+    files = log.close().found()
+    without_crc = LogSearch(files, check_crc=False)
+    assert [message.physical_offset for message in without_crc.messages()] == places
+    assert without_crc.holes == []
+    assert offsets(log, Selection()) == places[:2] + places[3:]
 
 
-@pytest.fixture
-def damaged(golden: GoldenStores, tmp_path: Path) -> Damaged:
-    return Damaged(golden, tmp_path)
-
-
-@pytest.mark.parametrize("byte", [0, 2, 5, 30, 90])
-@pytest.mark.parametrize("number", [0, 3, -1])
-def test_damage_is_passed_over_as_a_dump_does(damaged: Damaged, byte: int, number: int) -> None:
-    file = damaged.files[1]
-    damaged.flip(file, damaged.position(file, number) + byte)
-    assert len(damaged.agree().holes) == 1
-
-
-def test_damage_in_the_last_record_is_the_tail(damaged: Damaged) -> None:
-    damaged.flip(damaged.files[-1], damaged.position(damaged.files[-1], -1) + 5)
-    search = damaged.agree()
-    assert search.holes == []
+def test_a_torn_tail_is_told_and_nothing_is_lost_before_it(golden: GoldenStores) -> None:
+    search = LogSearch(golden_files(golden, "crash-torn.before"))
+    records = golden.manifest("crash-torn.before")["records"]
+    assert [m.physical_offset for m in search.messages()] == [r["phy"] for r in records]
     assert search.tail is not None
-
-
-def test_a_file_that_ends_early_is_a_hole_when_records_follow(damaged: Damaged) -> None:
-    file = damaged.files[1]
-    content = file.read_bytes()
-    begin = damaged.position(file, 4)
-    file.write_bytes(content[:begin] + bytes(len(content) - begin))
-    (hole,) = damaged.agree().holes
-    assert hole.reason == "no record up to the file's end"
-
-
-def test_without_crc_a_flipped_body_is_read(damaged: Damaged) -> None:
-    damaged.flip(damaged.files[1], damaged.position(damaged.files[1], 3) + 90)
-    search = LogSearch(damaged.found(), Selection(), check_crc=False)
-    count = sum(len(picked.heads) for picked in search)
-    assert count == len(list(LogSearch(damaged.found(), Selection()).messages())) + 1
     assert search.holes == []
 
 
@@ -218,9 +157,3 @@ def test_no_log_holds_nothing() -> None:
     search = LogSearch([], Selection())
     assert list(search) == []
     assert (search.end, search.holes, search.tail) == (0, [], None)
-    assert records_end([]) == 0
-
-
-def test_where_the_records_end(golden: GoldenStores) -> None:
-    end = golden.manifest("basic")["lastRecordEnd"]
-    assert records_end(golden_files(golden, "basic")) == end

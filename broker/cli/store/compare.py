@@ -17,8 +17,8 @@ from broker.cli.store.options import accessible, print_rows
 if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.tools.difference import Difference, Side
-    from broker.tools.dump import Damage
     from broker.tools.store_access import Sizes
+    from broker.walk.log_walk import Hole
 
 KINDS: Final = (
     "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
@@ -129,7 +129,7 @@ def diff(
         accessible(directory, read_only=read_only)
     is_all = not (is_messages or is_files or is_views)
     parts: list[Iterable[Difference]] = []
-    damages: list[Damage] = []
+    damages: list[Hole] = []
     if is_all or is_messages:
         parts.append(_unlike_messages(left, right, assignments, is_messages, damages))
     if is_all:
@@ -143,7 +143,7 @@ def diff(
         for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is told
             rows.add(difference._asdict())
     for damage in damages:
-        talk(f"Damage: {damage.path} at {damage.physical_offset}: {damage.reason}")
+        talk(f"Damage: {damage.path} at {damage.begin}: {damage.reason}")
     if damages:
         next_step = "pocketmq store verify DIR"
         raise Failure("a log is damaged: what lies there is unknown", EXIT_DAMAGED, next_step)
@@ -156,7 +156,7 @@ def _unlike_messages(
     right: Path,
     assignments: Sequence[str],
     anywhere: bool,
-    damages: "list[Damage]",
+    damages: "list[Hole]",
 ) -> "Iterator[Difference]":
     """Yield where messages differ; what is damaged is added to `damages`."""
     from broker.tools.difference import MessageComparison

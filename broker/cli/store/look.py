@@ -1,12 +1,11 @@
 """`pocketmq store dump` and `info`: what lies in a store directory."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from broker.cli.documents import Document, message_document
-from broker.cli.failures import EXIT_DAMAGED, Failure
 from broker.cli.message import COLUMNS
 from broker.cli.options import (
     directory_argument,
@@ -15,12 +14,9 @@ from broker.cli.options import (
     read_only_option,
     set_option,
 )
-from broker.cli.output import chosen_format, column, print_document, talk
+from broker.cli.output import chosen_format, column, print_document
 from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible, print_rows
-
-if TYPE_CHECKING:
-    from broker.tools.dump import LogDump
+from broker.cli.store.options import accessible, print_rows, tell_damage
 
 UNIT_COLUMNS: Final = {
     "QUEUE OFFSET": column("queue_offset"),
@@ -65,7 +61,9 @@ def dump(
     """
     if queue is not None and is_index:
         raise click.UsageError("--queue and --index exclude each other")
-    from broker.tools.dump import LogDump, index_rows, queue_units
+    from broker.rebuild.log_files import find_log_files
+    from broker.tools.dump import index_rows, queue_units
+    from broker.tools.selection import LogSearch
 
     disk = accessible(directory, read_only=read_only)
     sizes = sizes_of(disk, directory, assignments, with_index=is_index)
@@ -77,19 +75,9 @@ def dump(
         entries = index_rows(disk, directory, sizes)
         print_rows((row._asdict() for row in entries), output_format, INDEX_COLUMNS)
     else:
-        walk = LogDump(disk, directory, sizes)
-        print_rows(map(message_document, walk), output_format, COLUMNS)
-        _tell_damage(walk)
-
-
-def _tell_damage(walk: "LogDump") -> None:
-    if walk.tail is not None:
-        talk(f"Note: behind the last record, at {walk.tail.physical_offset}: {walk.tail.reason}")
-    for hole in walk.holes:
-        talk(f"Damage: {hole.path} at {hole.physical_offset}: {hole.reason}")
-    if walk.holes:
-        text = f"the log is damaged before its end; places passed over: {len(walk.holes)}"
-        raise Failure(text, EXIT_DAMAGED, "bring the damaged files back from a copy")
+        search = LogSearch(find_log_files(directory, sizes.commit_log_file_bytes))
+        print_rows(map(message_document, search.messages()), output_format, COLUMNS)
+        tell_damage(search, "bring the damaged files back from a copy")
 
 
 @click.command(

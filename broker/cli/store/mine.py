@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from broker.cli.documents import Document, message_document
-from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_FOUND, Failure
+from broker.cli.failures import EXIT_FAILED, EXIT_NOT_FOUND, Failure
 from broker.cli.message import COLUMNS
 from broker.cli.options import directory_argument, output_option, read_only_option, set_option
 from broker.cli.output import chosen_format, column, moment, print_document, talk
 from broker.cli.parameters import MOMENT
 from broker.cli.progress import progress
 from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible, print_rows
+from broker.cli.store.options import accessible, print_rows, tell_damage
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -163,8 +163,8 @@ def opened(
     Of a store that is in use, records are looked at that are known to be flushed, or that are there
     now.
     """
-    from broker.rebuild.log_files import find_log_files
-    from broker.tools.selection import LogSearch, records_end
+    from broker.rebuild.log_files import find_log_files, records_end
+    from broker.tools.selection import LogSearch
     from broker.tools.store_access import is_live
     from broker.tools.verify.tables import flushed_upto
 
@@ -181,7 +181,7 @@ def opened(
     with progress(label, sum(file.size for file in files)) as tell:
         search = LogSearch(files, selection, check_crc=not chosen.no_crc, tell=tell)
         yield Opened(disk, sizes, files, search)
-    _tell_damage(directory, search)
+    tell_damage(search, f"pocketmq store verify {directory}")
 
 
 def selection_of(chosen: Chosen, upto: int | None, *, with_system: bool) -> "Selection":
@@ -201,17 +201,6 @@ def selection_of(chosen: Chosen, upto: int | None, *, with_system: bool) -> "Sel
         properties=chosen.properties,
         with_system=with_system,
     )
-
-
-def _tell_damage(directory: Path, search: "LogSearch") -> None:
-    if search.tail is not None:
-        tail = search.tail
-        talk(f"Note: behind the last record, at {tail.physical_offset}: {tail.reason}")
-    for hole in search.holes:
-        talk(f"Damage: {hole.path} at {hole.physical_offset}: {hole.reason}")
-    if search.holes:
-        text = f"the log is damaged before its end; places passed over: {len(search.holes)}"
-        raise Failure(text, EXIT_DAMAGED, f"pocketmq store verify {directory}")
 
 
 # -- grep ------------------------------------------------------------------------------------------

@@ -9,17 +9,20 @@ mark nothing was acknowledged as durable, and what lies behind damage there is n
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
-from broker.format.record import BLANK_SIZE, split_record
-from broker.format.record_scan import dispatch_entry, is_sound_at, next_sound_position
 from broker.log.commit_log import CommitLog
-from broker.model.delay_levels import DelayLevels
+from broker.model.offsets import OFFSET_MAX
 from broker.model.results import ScanEnd
-from broker.rebuild.holes import ORDERLY_END, Hole
-from broker.store.starting.log_columns import LogColumns, Piece, Single
+from broker.walk.log_walk import Hole, LogWalk
+from broker.walk.reader import Chunk, LogReader, Stop
+from broker.walk.source import LogSource
+
+CHUNK_SIZE: Final = 2 * 1024 * 1024
+"""Bytes read at once."""
+_UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 
 
 class Known(NamedTuple):
@@ -57,67 +60,53 @@ class Survey:
     last_time: int = 0
 
 
+def log_sources(log: CommitLog, disk: Disk, begin: int) -> Iterator[LogSource]:
+    """Yield the files of a log from the one that holds an offset on, as a walk takes them."""
+    file = log.files.file_at(max(begin, log.min_offset))
+    while file is not None:
+        read_into = partial(disk.read_into, file.descriptor)
+        data_end = file.data_end()
+        yield LogSource(str(file.path), file.base, file.size, file.view, read_into, data_end)
+        file = log.files.file_at(file.base + file.size)
+
+
 def survey_log(
-    log: CommitLog, disk: Disk, levels: DelayLevels, begin: int, known: Known, *, crc: bool
-) -> Survey:
+    log: CommitLog, disk: Disk, begin: int, known: Known, *, crc: bool,
+    chunk_size: int = CHUNK_SIZE,
+) -> Survey:  # fmt: skip
     """Walk from a record start to the end of sound records.
 
     Cost     about 0.3 µs a record, with `crc` that of their bodies too; a search of the rest of a
              file where it is damaged, some 0.2 s a GiB
     """
-    found = Survey(begin)
-    while True:
-        columns = LogColumns(log, disk, begin, crc=crc)
-        unwritten = _note_last(found, columns, levels, known.mark)
-        scan = columns.scan
-        found.end, found.scan_end = scan.position, scan.end
-        found.reason, found.path = scan.reason, scan.path
-        if known.upto is not None and scan.position >= known.upto:
-            if unwritten is not None:
-                _end_before(found, log, disk, levels, unwritten)
-            return found
-        holes = _holes_from(log, disk, scan.position, scan.reason, found.last_time)
-        if not holes:
-            return found
-        found.holes += holes
-        begin = holes[-1].end
+    found = Survey(max(begin, log.min_offset))
+    upto = OFFSET_MAX if known.upto is None else known.upto
+    reader = LogReader(check_crc=crc, property_crc=log.property_crc, chunk_size=chunk_size)
+    walk = LogWalk(reader, search_below=upto)
+    damage: list[tuple[Hole, Stop]] = []
+    for source in log_sources(log, disk, begin):
+        for step in walk.over(source, max(begin, source.base)):
+            if isinstance(step, Hole):
+                damage.append((step, walk.stop))
+            elif not _note_last(found, step, known.mark):
+                damage.append((Hole(source.path, found.end, step.end, "", False), _UNWRITTEN))
+                return _ended(found, damage)
+        if walk.damaged_from is not None and walk.damaged_from >= upto:
+            break
+    return _ended(found, damage)
 
 
-def _note_last(
-    found: Survey, columns: LogColumns, levels: DelayLevels, mark: int | None
-) -> int | None:
-    """Walk to the end of sound records, noting the last one.
+def _note_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
+    """Take the records of a chunk up to the first behind the mark that lacks its last pages.
 
-    Returns  where the first record behind the mark starts that lacks its last pages, None without
-             one: no such record is known to be durable. Its CRC is that of its body; a page lost
-             behind it leaves zeros in topic or properties, where this broker writes none
+    No such record is known to be durable. Its CRC is that of its body; a page lost behind it leaves
+    zeros in topic or properties, where this broker writes none.
+    Returns  whether there is none
+    Cost     about 0.3 µs a record behind the mark
     """
-    last: Single | None = None
-    unwritten: int | None = None
-    for step in columns:
-        if isinstance(step, Piece):
-            last = None
-            found.last_record = int(step.heads.physical_offset[-1])
-            found.last_time = int(step.heads.store_timestamp_ms[-1])
-            if unwritten is None and mark is not None and step.end > mark:
-                unwritten = _unwritten_in(step, mark)
-        else:
-            last = step
-            if unwritten is None and mark is not None and step[0] >= mark and _lacks_pages(step):
-                unwritten = step[0]
-    if last is not None:
-        found.last_record = last[0]
-        found.last_time = dispatch_entry(last[1].view, last[2], levels)[3]
-    return unwritten
-
-
-def _unwritten_in(piece: Piece, mark: int) -> int | None:
-    """Return the first record of a piece, from the mark on, with zeros in topic or properties.
-
-    Cost     about 0.3 µs a record
-    """
-    heads, find = piece.heads, piece.buffer.find
-    first = int(heads.physical_offset.searchsorted(mark))
+    heads, find = chunk.heads, chunk.buffer.find
+    count = len(heads)
+    first = count if mark is None else int(heads.physical_offset.searchsorted(mark))
     spans = zip(
         heads.topic_begin[first:].tolist(),
         (heads.topic_begin + heads.topic_size)[first:].tolist(),
@@ -127,64 +116,22 @@ def _unwritten_in(piece: Piece, mark: int) -> int | None:
     )
     for number, (topic, topic_end, block, end) in enumerate(spans, first):
         if find(0, topic, topic_end) >= 0 or find(0, block, end) >= 0:
-            return int(heads.physical_offset[number])
-    return None
+            count = number
+            break
+    if count:
+        found.last_record = int(heads.physical_offset[count - 1])
+        found.last_time = int(heads.store_timestamp_ms[count - 1])
+        found.end = found.last_record + int(heads.size[count - 1])
+    return count == len(heads)
 
 
-def _lacks_pages(record: Single) -> bool:
-    """Return whether a record has zeros in topic or properties."""
-    _, file, position, _ = record
-    _, _, topic_begin, topic_end, block_begin, block_end = split_record(file.view, position)
-    names = (file.view[topic_begin:topic_end], file.view[block_begin:block_end])
-    return any(0 in bytes(name) for name in names)
-
-
-def _end_before(
-    found: Survey, log: CommitLog, disk: Disk, levels: DelayLevels, physical_offset: int
-) -> None:
-    """Let the log end before a record that lacks its last pages."""
-    file = log.files.file_at(physical_offset)
-    assert file is not None
-    _note_last(found, LogColumns(log, disk, file.base, physical_offset), levels, None)
-    found.end, found.scan_end = physical_offset, ScanEnd.TORN
-    found.reason, found.path = "zeros in its topic or properties", str(file.path)
-
-
-def _holes_from(
-    log: CommitLog, disk: Disk, begin: int, reason: str, last_time_ms: int
-) -> list[Hole]:
-    """Return the damage from an offset to the next sound record, none where none follows."""
-    holes: list[Hole] = []
-    reason = reason or ORDERLY_END
-    file = log.files.file_at(begin)
-    while file is not None:
-        position, file_end = begin - file.base, file.base + file.size
-        following = _next_in(file, disk, position, last_time_ms, is_first=not holes)
-        if following is not None:
-            if file.base + following > begin:
-                holes.append(Hole(str(file.path), begin, file.base + following, reason, True))
-            return holes
-        if begin < file_end:
-            holes.append(Hole(str(file.path), begin, file_end, reason, False))
-        begin = file_end
-        file = log.files.file_at(begin)
-    return []
-
-
-def _next_in(
-    file: MappedFile, disk: Disk, position: int, last_time_ms: int, *, is_first: bool
-) -> int | None:
-    """Return the position of the first sound record at or behind one that is damaged."""
-    data_end = file.data_end()
-    if not is_first and is_sound_at(file.view, file.base, position, last_time_ms):
-        return position
-    if data_end - position < BLANK_SIZE:
-        return None
-
-    def read_piece(begin: int, size: int) -> bytes:
-        return disk.read_at(file.descriptor, begin, min(size, max(data_end - begin, 0)))
-
-    return next_sound_position(file.view, file.base, position, last_time_ms, read_piece)
+def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
+    """Tell holes from what ends the log: the first damage behind the last record."""
+    found.holes = [hole for hole, _ in damage if hole.begin < found.end]
+    for hole, stop in damage[len(found.holes) : len(found.holes) + 1]:
+        found.end, found.scan_end = hole.begin, stop.kind
+        found.reason, found.path = stop.reason, hole.path
+    return found
 
 
 def stretches(holes: Sequence[Hole], begin: int, end: int) -> Iterator[tuple[int, int]]:

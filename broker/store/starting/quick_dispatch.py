@@ -1,9 +1,9 @@
 """Giving the views what they lack of the log, by column: for a start with much to dispatch.
 
-    pieces ─► units ──(collected)──► every queue once
+    chunks ─► units ──(collected)──► every queue once
         └───► index entries ───────► index
 
-The views end as they would if each record had been dispatched alone; records between pieces are.
+The views end as they would if each record had been dispatched alone.
 What holes or an extension need is done so elsewhere (store/starting/recovery.py).
 """
 
@@ -17,17 +17,18 @@ from broker.files.disk import Disk
 from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
-from broker.format.record_scan import dispatch_entry
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.queue_units import Units
 from broker.model.delay_levels import DelayLevels
+from broker.model.results import ScanEnd
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.store.starting.log_columns import PIECE_SIZE, LogColumns, Piece
+from broker.store.starting.log_survey import CHUNK_SIZE, log_sources
+from broker.walk.reader import Chunk, LogReader
 
 COLLECTED_MAX: Final = 262_144
-"""Units kept until queues get theirs: one write for each queue, not one for each piece."""
+"""Units kept until queues get theirs: one write for each queue, not one for each chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,18 @@ class QuickDispatch:
     """One run over a stretch of the log without damage."""
 
     __slots__ = (
-        "_collected", "_columns", "_gap_queues", "_levels", "_looked_at", "_numbers", "_views"
+        "_begin", "_collected", "_end", "_gap_queues", "_levels", "_looked_at", "_numbers",
+        "_reader", "_sources", "_views",
     )  # fmt: skip
 
     def __init__(
         self, log: CommitLog, disk: Disk, views: Lacking, levels: DelayLevels, begin: int, end: int,
-        *, piece_size: int = PIECE_SIZE,
+        *, chunk_size: int = CHUNK_SIZE,
     ) -> None:  # fmt: skip
-        self._columns = LogColumns(log, disk, begin, end, piece_size=piece_size)
+        self._reader = LogReader(chunk_size=chunk_size)
+        self._sources = log_sources(log, disk, begin)
+        self._begin = begin
+        self._end = end
         self._views = views
         self._levels = levels
         self._numbers = QueueTable()
@@ -66,30 +71,27 @@ class QuickDispatch:
         Errors   DiskFull, AllocationFailed
         Cost     about 2 µs a record with three keys, and 6 µs for each queue and 262,144 records
         """
-        views, count = self._views, 0
-        for found in self._columns:
-            if isinstance(found, Piece):
-                count += self._take(found)
-                end = found.end
-            else:
-                self._put_units()
-                entry = dispatch_entry(found[1].view, found[2], self._levels)
-                if entry[0] >= views.queues_from:
-                    views.queues.apply([entry])
-                if entry[0] >= views.index_from:
-                    views.index.apply([entry])
-                continue
+        count = 0
+        for chunk in self._chunks():
+            count += self._take(chunk)
             if count >= COLLECTED_MAX:
                 self._put_units()
                 count = 0
-            yield end
+            yield chunk.end
         self._put_units()
 
-    def _take(self, piece: Piece) -> int:
-        """Index the records of a piece and keep their units; returns how many these are."""
+    def _chunks(self) -> Iterator[Chunk]:
+        for source in self._sources:
+            if source.base < self._end:
+                yield from self._reader.chunks(source, max(self._begin, source.base), self._end)
+            if self._reader.stop.kind is not ScanEnd.FILE_FULL:
+                return
+
+    def _take(self, chunk: Chunk) -> int:
+        """Index the records of a chunk and keep their units; returns how many these are."""
         index = self._views.index
         decoded = decode(
-            piece.buffer, piece.heads, self._numbers, style=index.style, levels=self._levels
+            chunk.buffer, chunk.heads, self._numbers, style=index.style, levels=self._levels
         )
         self._note_gaps(decoded)
         self._put_entries(decoded)

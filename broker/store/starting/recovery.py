@@ -42,11 +42,11 @@ from broker.model.message import TRANSACTION_ROLLBACK, DispatchEntry
 from broker.model.offsets import OFFSET_MAX
 from broker.model.results import ScanEnd
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.rebuild.holes import Hole
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
 from broker.store.starting.recovery_numbers import RecoveryNumbers
 from broker.store.starting.stand_ins import mend_holes
+from broker.walk.log_walk import Hole
 
 QUICK_MIN: Final = 1024 * 1024
 """Bytes of log from which on dispatch by column is quicker."""
@@ -213,9 +213,7 @@ class Recovery:
     def _survey(self, begin: int, marks: tuple[int, int], beliefs: Beliefs) -> Survey:
         view_end = max(marks) if beliefs.views_upto is None else None
         known = Known(beliefs.mark, view_end)
-        survey = survey_log(
-            self._log, self._disk, self._levels, begin, known, crc=beliefs.views_upto is not None
-        )
+        survey = survey_log(self._log, self._disk, begin, known, crc=beliefs.views_upto is not None)
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
         return survey

@@ -17,7 +17,7 @@ from broker.format.stand_in import Style, size_min, stand_in, stand_in_to_file_e
 from broker.log.commit_log import CommitLog
 from broker.log.quarantine import new_quarantine
 from broker.model.message import PROPERTY_CRC
-from broker.rebuild.holes import Hole
+from broker.walk.log_walk import Hole
 
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
 _PIECE: Final = 1024 * 1024

@@ -89,9 +89,8 @@ def _irregular(files: Sequence[LogFile], settings: ViewSettings) -> list[QueueKe
     queues = QueueTable()
     units = UnitWriter(_NoFiles(Path(), settings.consume_queue_file_bytes), queues.keys)
     reading = RangePass(settings, queues, units, lambda rows: None)
-    last_time_ms = 0
     for file in files:
-        last_time_ms = reading.run(file, file.base, OFFSET_MAX, last_time_ms).last_time_ms
+        reading.run(file, file.base, OFFSET_MAX)
     units.flush()
     runs = queue_runs(units, queues.keys)
     return sorted(key for key, (_, _, is_regular) in runs.items() if not is_regular)

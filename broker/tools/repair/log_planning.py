@@ -15,12 +15,12 @@ from broker.format.record import (
 )
 from broker.format.stand_in import Style, size_min
 from broker.model.finding import Finding
-from broker.rebuild.holes import ORDERLY_END, Hole
 from broker.rebuild.log_files import LogFile
 from broker.tools.repair.actions import LogAct, LogAction
 from broker.tools.repair.liars import Liar
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.neighbours import TIME_SIZE, Neighbour, Neighbours, store_time_position
+from broker.walk.log_walk import ORDERLY_END, Hole
 
 NO_PROPERTY_CRC: Final = "property_crc"
 """Kind of the finding that a record lacks the CRC that the others have."""

@@ -22,10 +22,11 @@ from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, StoreGap, WrongFileSize
 from broker.model.offsets import OFFSET_MAX
+from broker.rebuild.estimate import estimate
 from broker.rebuild.log_files import find_log_files
+from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Told, tell_nobody
 from broker.rebuild.sequential import rebuild
-from broker.tools.estimate import estimate_views
 from broker.tools.install import StagedViews, install_views
 from broker.tools.rebuild import STAGING_DIRECTORY
 from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
@@ -120,7 +121,7 @@ class _Repair:
         if plan.builds_views:
             files = log_files(self._disk, self._directory, self._sizes.commit_log_file_bytes)
             settings = view_settings(self._sizes, check_crc=False)
-            needed += estimate_views(files, settings, OFFSET_MAX).view_bytes
+            needed += estimate(whole_files(files, OFFSET_MAX), settings).view_bytes
         if self._disk.free_bytes(self._directory) < needed:
             raise DiskFull(path=str(self._directory))
 

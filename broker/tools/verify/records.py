@@ -20,8 +20,8 @@ from broker.model.errors import IllegalTopic
 from broker.model.message import FLAG_COMPRESSED
 from broker.model.offsets import OFFSET_MAX
 from broker.model.topic_names import check_topic
-from broker.rebuild.reader import Chunk
 from broker.tools.verify.collector import Collector
+from broker.walk.reader import Chunk
 
 TIME_MIN_MS: Final = 1_262_304_000_000
 """2010: no RocketMQ is older."""

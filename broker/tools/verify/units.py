@@ -28,10 +28,10 @@ from broker.format.names import (
 )
 from broker.model.errors import IllegalTopic
 from broker.model.offsets import QueueKey
-from broker.rebuild.holes import Hole
 from broker.rebuild.unit_files import QueueFiles
 from broker.tools.verify.collector import Collector
 from broker.tools.verify.extension import Extension
+from broker.walk.log_walk import Hole
 
 PIECE: Final = 1024 * 1024
 Unit = tuple[int, int, int]

@@ -19,10 +19,9 @@ from broker.format.names import (
 from broker.format.record import BLANK_SIZE, encode_blank
 from broker.model.finding import Finding
 from broker.model.offsets import OFFSET_MAX, QueueKey
-from broker.rebuild.holes import ORDERLY_END, Hole
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs, tell_nobody
-from broker.rebuild.sequential import holes_and_tail, redo_irregular
+from broker.rebuild.sequential import damage_of, redo_irregular
 from broker.rebuild.unit_files import UnitWriter
 from broker.tools.store_access import Sizes, view_settings
 from broker.tools.verify.collector import FINDINGS_MAX, Collector
@@ -36,6 +35,7 @@ from broker.tools.verify.index_files import (
 from broker.tools.verify.records import RecordCheck
 from broker.tools.verify.tables import TableCheck
 from broker.tools.verify.units import ComparedFiles, Leftovers
+from broker.walk.log_walk import ORDERLY_END, Hole
 
 TAIL_PIECE: Final = 16 * 1024 * 1024
 
@@ -202,14 +202,13 @@ class _Walk:
         for file in files:
             if file.base >= self._options.upto:
                 break
-            last_ms = results[-1].last_time_ms if results else 0
-            results.append(reading.run(file, file.base, self._options.upto, last_ms))
+            results.append(reading.run(file, file.base, self._options.upto))
         return results
 
     def _tell_holes(
         self, files: Sequence[LogFile], results: Sequence[RangeResult]
     ) -> tuple[list[Hole], Hole | None]:
-        holes, tail = holes_and_tail(results)
+        holes, tail = damage_of(results)
         for hole in holes:
             self._tell_hole("record", files, hole)
         if tail is not None:

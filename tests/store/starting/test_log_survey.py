@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 
 from broker.log.commit_log import CommitLog
-from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.results import ScanEnd
-from broker.rebuild.holes import ORDERLY_END, Hole
-from broker.store.starting.log_columns import LogColumns
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
+from broker.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
 
 FILE_SIZE = 1_024
-LEVELS = DelayLevels(DEFAULT_DELAY_LEVELS)
 UNKNOWN = Known(None)
 
 
@@ -44,10 +41,12 @@ def opened(log: LogBytes, disk: QuickDisk) -> Iterator[CommitLog]:
         found.close()
 
 
-def survey(log: LogBytes, known: Known = UNKNOWN, *, begin: int = 0) -> Survey:
+def survey(
+    log: LogBytes, known: Known = UNKNOWN, *, begin: int = 0, chunk_size: int = 1 << 20
+) -> Survey:
     disk = QuickDisk()
     with opened(log, disk) as found:
-        return survey_log(found, disk, LEVELS, begin, known, crc=True)
+        return survey_log(found, disk, begin, known, crc=True, chunk_size=chunk_size)
 
 
 def spans(found: Survey) -> list[tuple[int, int, bool]]:
@@ -146,18 +145,16 @@ def test_stretches_are_what_lies_between_holes() -> None:
     assert list(stretches([], 5, 9)) == [(5, 9)]
 
 
-@pytest.mark.parametrize("piece_size", [300, 1 << 20], ids=["by column", "one by one"])
+@pytest.mark.parametrize("chunk_size", [120, 300, 1 << 20])
 def test_a_record_behind_the_mark_that_lacks_its_last_pages_ends_the_log(
-    tmp_path: Path, piece_size: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, chunk_size: int
 ) -> None:
-    defaults = LogColumns.__init__.__kwdefaults__ or {}
-    monkeypatch.setitem(defaults, "piece_size", piece_size)
     log = a_log(tmp_path)
     log.damage(log.places[7] - 3, bytes(3))
     log.damage(log.places[15] - 3, bytes(3))
-    found = survey(log, Known(log.places[2]))
+    found = survey(log, Known(log.places[2]), chunk_size=chunk_size)
     assert (found.end, found.scan_end) == (log.places[6], ScanEnd.TORN)
     assert (found.last_record, found.last_time) == (log.places[5], 1_005)
     assert found.reason == "zeros in its topic or properties"
-    behind_the_first = survey(log, Known(log.places[7]))
+    behind_the_first = survey(log, Known(log.places[7]), chunk_size=chunk_size)
     assert (behind_the_first.end, behind_the_first.last_time) == (log.places[14], 1_013)

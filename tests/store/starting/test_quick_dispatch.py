@@ -28,7 +28,7 @@ from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files
 from tests.fakes.odd_records import records
 from tests.fakes.quick_disk import QuickDisk
 
-PIECES = [64, 119, 300, 1 << 20]
+CHUNKS = [64, 119, 300, 1 << 20]
 
 
 class Built:
@@ -48,12 +48,12 @@ class Built:
 
     def dispatch(
         self, begin: int, end: int, *, queues_from: int = 0, index_from: int = 0,
-        piece_size: int = 300,
+        chunk_size: int = 300,
     ) -> list[int]:  # fmt: skip
         """Dispatch a stretch; returns what was told of progress."""
         lacking = Lacking(self.queues, queues_from, self.index, index_from)
         quick = QuickDispatch(
-            self.log, self.disk, lacking, DelayLevels(), begin, end, piece_size=piece_size
+            self.log, self.disk, lacking, DelayLevels(), begin, end, chunk_size=chunk_size
         )
         return [*quick.steps()]
 
@@ -75,12 +75,12 @@ def log_of(tmp_path: Path, count: int = 40) -> LogBytes:
 @settings(max_examples=40, deadline=None)
 @given(
     fields=records,
-    piece_size=some.sampled_from(PIECES),
+    chunk_size=some.sampled_from(CHUNKS),
     style=some.sampled_from([STYLE_5_3, STYLE_5_5]),
     removed=some.dictionaries(some.sampled_from([("T", 0), ("Aa", 1)]), some.integers(0, 20)),
 )
 def test_odd_records_lead_to_the_same_views(
-    fields: list[dict[str, Any]], piece_size: int, style: str, removed: dict[QueueKey, int]
+    fields: list[dict[str, Any]], chunk_size: int, style: str, removed: dict[QueueKey, int]
 ) -> None:
     with TemporaryDirectory() as directory:
         log = LogBytes(Path(directory) / "s", 2_048)
@@ -88,7 +88,7 @@ def test_odd_records_lead_to_the_same_views(
             log.add(**one)
         built = Built(log.close(), Path(directory) / "quick", style=style)
         built.queues.removed = removed
-        built.dispatch(0, log.end, piece_size=piece_size)
+        built.dispatch(0, log.end, chunk_size=chunk_size)
         single = Built(log, Path(directory) / "single", style=style)
         single.queues.removed = removed
         for found in log.entries:

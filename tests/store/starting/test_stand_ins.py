@@ -8,8 +8,8 @@ import pytest
 from broker.format.record import BLANK_SIZE, decode_record
 from broker.model.errors import FsyncFailed
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.rebuild.holes import Hole
 from broker.store.starting.stand_ins import mend_holes
+from broker.walk.log_walk import Hole
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
 from tests.store.starting.test_log_survey import (

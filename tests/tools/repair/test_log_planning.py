@@ -8,11 +8,11 @@ import pytest
 from broker.files.disk import Disk
 from broker.format.record import encode_blank, property_crc_field
 from broker.model.finding import Finding
-from broker.rebuild.holes import ORDERLY_END, Hole
 from broker.rebuild.log_files import LogFile, find_log_files
 from broker.tools.repair.actions import LogAct, LogAction
 from broker.tools.repair.log_planning import LogPlanner, Suspect
 from broker.tools.repair.losses import QueueWitness
+from broker.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.damaged_store import DamagedStore
 from tests.golden_stores import GoldenStores
 

@@ -16,10 +16,11 @@ from broker.format.index_layout import IndexGeometry
 from broker.format.record import decode_record
 from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
 from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.rebuild.log_files import find_log_files
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
-from broker.tools.dump import LogDump
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
+from broker.tools.selection import LogSearch
 from broker.tools.store_access import Sizes
 from broker.tools.verify.tables import flushed_upto
 from tests.fakes.clock import FakeClock
@@ -104,8 +105,9 @@ async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path
 
 def sound_messages(store: DamagedStore) -> list[Any]:
     """The messages that have a unit, the flipped one and what lay behind it included."""
-    walk = LogDump(Disk(), store.directory, store.sizes)
-    return [message for message in walk if message.topic != QUARANTINE_TOPIC]
+    files = find_log_files(store.directory, store.sizes.commit_log_file_bytes)
+    found = LogSearch(files).messages()
+    return [message for message in found if message.topic != QUARANTINE_TOPIC]
 
 
 # -- random damage ---------------------------------------------------------------------------------

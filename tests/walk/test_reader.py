@@ -9,28 +9,16 @@ from broker.format.record import BLANK_SIZE, encode_blank
 from broker.format.record_scan import RecordScan
 from broker.model.results import ScanEnd
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.reader import LogReader, Stop, StopKind
+from broker.walk.reader import LogReader, Stop
 from tests.fakes.log_bytes import EVERYTHING, IPV4, IPV6, LogBytes
 from tests.fakes.records import record
 
 SIZES = [64, 92, 500, 4_096, 16_384, 65_536, 1 << 20]
-KINDS = {
-    ScanEnd.END_OF_DATA: StopKind.END_OF_DATA,
-    ScanEnd.TORN: StopKind.TORN,
-    ScanEnd.BAD: StopKind.BAD,
-}
 
 
 def places(log: LogBytes, reader: LogReader, number: int = 0, upto: int = EVERYTHING) -> list[int]:
     file = log.found()[number]
-    found: list[int] = []
-    for chunk in reader.chunks(file, file.base, upto):
-        for place, begin in zip(
-            chunk.heads.physical_offset.tolist(), chunk.heads.begin.tolist(), strict=True
-        ):
-            assert place == begin + chunk.shift
-            found.append(place)
-    return found
+    return _places(reader, file, file.base, upto)
 
 
 @pytest.mark.parametrize("chunk_size", [64, 100, 119, 120, 121, 500, 1 << 20])
@@ -41,7 +29,7 @@ def test_every_record_comes_once(tmp_path: Path, chunk_size: int) -> None:
     log.close()
     reader = LogReader(chunk_size=chunk_size, check_crc=True)
     assert places(log, reader) == log.places
-    assert reader.stop == Stop(StopKind.END_OF_DATA, log.end)
+    assert reader.stop == Stop(ScanEnd.END_OF_DATA, log.end)
 
 
 def test_ends_are_told(tmp_path: Path) -> None:
@@ -51,9 +39,9 @@ def test_ends_are_told(tmp_path: Path) -> None:
     log.close()
     reader = LogReader()
     first = places(log, reader)
-    assert reader.stop.kind is StopKind.FILE_FULL
+    assert reader.stop.kind is ScanEnd.FILE_FULL
     assert places(log, reader, upto=first[3]) == first[:3]
-    assert reader.stop == Stop(StopKind.UPTO, first[3])
+    assert reader.stop == Stop(ScanEnd.UPTO, first[3])
 
 
 def test_a_file_that_ends_with_its_last_byte(tmp_path: Path) -> None:
@@ -67,15 +55,15 @@ def test_a_file_that_ends_with_its_last_byte(tmp_path: Path) -> None:
     log.close()
     reader = LogReader()
     assert places(log, reader) == log.places
-    assert reader.stop.kind is StopKind.END_OF_DATA
+    assert reader.stop.kind is ScanEnd.END_OF_DATA
 
 
 @pytest.mark.parametrize(
     ("position", "content", "kind"),
-    [(4, b"\0\0\0\0", StopKind.BAD), (28, b"\7", StopKind.BAD), (88, b"\xff\xff", StopKind.BAD)],
+    [(4, b"\0\0\0\0", ScanEnd.BAD), (28, b"\7", ScanEnd.BAD), (88, b"\xff\xff", ScanEnd.BAD)],
 )
 def test_damage_ends_the_chain(
-    tmp_path: Path, position: int, content: bytes, kind: StopKind
+    tmp_path: Path, position: int, content: bytes, kind: ScanEnd
 ) -> None:
     log = LogBytes(tmp_path / "s")
     for number in range(9):
@@ -142,7 +130,7 @@ def test_any_file_is_read_as_a_scan_reads_it(tmp_path: Path, seed: int) -> None:
         scan = RecordScan(content, base, crc=crc, property_crc=property_crc)
         wanted = [base + position for position, _ in scan]
         is_full = scan.blank or scan.position + BLANK_SIZE > len(content)
-        kind = StopKind.FILE_FULL if is_full else KINDS[scan.end]
+        kind = ScanEnd.FILE_FULL if is_full else scan.end
         stop = Stop(kind, base + scan.position, "" if is_full else scan.reason)
         for chunk_size in SIZES:
             reader = LogReader(check_crc=crc, property_crc=property_crc, chunk_size=chunk_size)
@@ -155,11 +143,14 @@ def test_any_file_is_read_as_a_scan_reads_it(tmp_path: Path, seed: int) -> None:
 
 
 def _places(reader: LogReader, file: LogFile, begin: int, upto: int) -> list[int]:
-    return [
-        place
-        for chunk in reader.chunks(file, begin, upto)
-        for place in chunk.heads.physical_offset.tolist()
-    ]
+    found: list[int] = []
+    with file.opened() as source:
+        for chunk in reader.chunks(source, begin, upto):
+            heads = chunk.heads
+            assert (heads.physical_offset == heads.begin + chunk.shift).all()
+            found += heads.physical_offset.tolist()
+            assert chunk.end == found[-1] + int(heads.size[-1])
+    return found
 
 
 def bodies_that_mislead(place: int) -> list[bytes]:
@@ -241,7 +232,7 @@ def test_damage_that_the_sample_found_stays_damage(tmp_path: Path) -> None:
         log.close()
         reader = LogReader(check_crc=True, crc_share=0.1)
         assert places(log, reader) == log.places[:number]
-        assert reader.stop.kind is StopKind.BAD
+        assert reader.stop.kind is ScanEnd.BAD
 
 
 @pytest.mark.parametrize("magic", [b"\xda\xa3\x20\xa7", b"\xcb\xd4\x31\x94", b"\xff\xff\xff\xff"])

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker.format.record import encode_blank
-from broker.rebuild.holes import next_sound_record
+from broker.rebuild.log_files import LogFile
+from broker.walk.search import is_sound_at, next_sound_record, store_time_at
 from tests.fakes.log_bytes import TIME_MS, LogBytes
 from tests.fakes.records import record
 
@@ -18,11 +19,16 @@ def log_of(tmp_path: Path, **last: int) -> LogBytes:
     return log
 
 
+def following(file: LogFile, physical_offset: int, last_time_ms: int) -> int | None:
+    with file.opened() as source:
+        return next_sound_record(source, physical_offset, last_time_ms)
+
+
 def test_the_size_of_the_damaged_record_leads_on(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.damage(log.places[2] + 90, b"\xff")
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS) == log.places[3]
+    assert following(file, log.places[2], TIME_MS) == log.places[3]
 
 
 def test_without_a_size_the_next_record_is_searched(tmp_path: Path) -> None:
@@ -30,22 +36,22 @@ def test_without_a_size_the_next_record_is_searched(tmp_path: Path) -> None:
     log.damage(log.places[2], b"\xff\xff\xff\xff\0\0")
     log.damage(log.places[3] + 90, b"\xff")
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS) == log.places[4]
+    assert following(file, log.places[2], TIME_MS) == log.places[4]
 
 
 def test_older_records_do_not_count(tmp_path: Path) -> None:
     log = log_of(tmp_path, time_ms=TIME_MS - 1)
     log.damage(log.places[5], bytes(8))
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[5], TIME_MS + 4) is None
-    assert next_sound_record(file, log.places[5], 0) == log.places[6]
+    assert following(file, log.places[5], TIME_MS + 4) is None
+    assert following(file, log.places[5], 0) == log.places[6]
 
 
 def test_nothing_behind(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     (file,) = log.close().found()
-    assert next_sound_record(file, log.end, TIME_MS) is None
-    assert next_sound_record(file, file.end - 7, TIME_MS) is None
+    assert following(file, log.end, TIME_MS) is None
+    assert following(file, file.end - 7, TIME_MS) is None
 
 
 @pytest.mark.parametrize("size", [-1, 0, 1, 7, 90, 4_095, 4_096, 2**31 - 1])
@@ -53,7 +59,7 @@ def test_any_size_a_damaged_record_may_say(tmp_path: Path, size: int) -> None:
     log = log_of(tmp_path)
     log.damage(log.places[2], (size & 0xFFFF_FFFF).to_bytes(4))
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS) == log.places[3]
+    assert following(file, log.places[2], TIME_MS) == log.places[3]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +72,7 @@ def test_any_bytes_in_the_place_of_a_record(tmp_path: Path, content: bytes) -> N
     assert log.places[3] - log.places[2] == 100
     log.damage(log.places[2], content + b"\0" * 4)
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS) == log.places[3]
+    assert following(file, log.places[2], TIME_MS) == log.places[3]
 
 
 @pytest.mark.parametrize("topic", ["T", "%RETRY%" + "g" * 140])
@@ -76,7 +82,7 @@ def test_long_topics_are_found_as_well(tmp_path: Path, topic: str) -> None:
         log.add(topic, queue_offset=number)
     log.damage(log.places[0], b"\xff" * 8)
     (file,) = log.close().found()
-    assert next_sound_record(file, 0, TIME_MS) == log.places[1]
+    assert following(file, 0, TIME_MS) == log.places[1]
 
 
 def test_a_record_that_says_it_lies_elsewhere_does_not_count(tmp_path: Path) -> None:
@@ -84,16 +90,16 @@ def test_a_record_that_says_it_lies_elsewhere_does_not_count(tmp_path: Path) -> 
     log.damage(log.places[2], b"\xff" * 8)
     log.damage(log.places[3], record(0, size=100))
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS) == log.places[4]
+    assert following(file, log.places[2], TIME_MS) == log.places[4]
 
 
 def test_the_time_of_the_last_record_is_young_enough(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.damage(log.places[2], bytes(8))
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS + 3) == log.places[3]
-    assert next_sound_record(file, log.places[2], TIME_MS + 4) == log.places[4]
-    assert next_sound_record(file, log.places[2], TIME_MS + 10) is None
+    assert following(file, log.places[2], TIME_MS + 3) == log.places[3]
+    assert following(file, log.places[2], TIME_MS + 4) == log.places[4]
+    assert following(file, log.places[2], TIME_MS + 10) is None
 
 
 def log_with_fakes(tmp_path: Path, count: int) -> LogBytes:
@@ -111,7 +117,7 @@ def test_the_size_of_a_damaged_record_leads_over_its_body(tmp_path: Path) -> Non
     log = log_with_fakes(tmp_path, 1)
     wanted = log.add(queue_offset=9)
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[1], TIME_MS) == wanted
+    assert following(file, log.places[1], TIME_MS) == wanted
 
 
 @pytest.mark.parametrize(("count", "is_last"), [(1, True), (2, True), (2, False), (3, False)])
@@ -122,11 +128,25 @@ def test_records_in_the_bodies_of_damaged_ones_are_not_believed(
     wanted = None if is_last else log.add(queue_offset=9)
     log.roll()
     file = log.close().found()[0]
-    assert next_sound_record(file, log.places[1], TIME_MS) == wanted
+    assert following(file, log.places[1], TIME_MS) == wanted
 
 
 def test_a_size_that_leads_too_far_does_not_leave_records_out(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.damage(log.places[2], (log.places[5] - log.places[2]).to_bytes(4))
     (file,) = log.close().found()
-    assert next_sound_record(file, log.places[2], TIME_MS) == log.places[3]
+    assert following(file, log.places[2], TIME_MS) == log.places[3]
+
+
+def test_a_sound_record_lies_where_it_says_and_is_young_enough(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    log.roll()
+    (file, _) = log.close().found()
+    with file.opened() as source:
+        assert is_sound_at(source, log.places[1], TIME_MS + 1)
+        assert not is_sound_at(source, log.places[1], TIME_MS + 2)
+        elsewhere = source._replace(base=source.base + 1)
+        assert store_time_at(elsewhere, log.places[1] + 1) is None
+        blank = log.end_of(6)
+        no_records = (log.places[1] + 1, blank, file.end - 4)
+        assert [store_time_at(source, place) for place in no_records] == [None] * 3

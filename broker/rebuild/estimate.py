@@ -1,0 +1,97 @@
+"""How much room the views of a log take, from samples of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+from broker.format.columns.queues import QueueTable
+from broker.format.columns.records import ENTRY_TYPE, decode
+from broker.format.consume_unit import UNIT_SIZE
+from broker.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from broker.model.delay_levels import DelayLevels
+from broker.rebuild.index_builder import entries_per_file
+from broker.rebuild.index_pieces import PIECES_MAX
+from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.parallel import Job
+from broker.rebuild.plan import Range
+from broker.walk.reader import LogReader
+
+SAMPLES: Final = 8
+"""Ranges looked into, from the oldest to the newest."""
+BLOCK_BYTES: Final = 4096
+"""What a file system gives out at least; every queue has a block that is not full."""
+MARGIN: Final = 1.1
+"""Samples may be of larger messages than the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a rebuild will write; all numbers follow from the samples' averages. Files are sparse.
+
+    queue_bytes     consume units
+    index_bytes     entries and slots
+    scratch_bytes   what lies there only while many workers build
+    """
+
+    records: int = 0
+    entries: int = 0
+    queues: int = 0
+    index_files: int = 0
+    queue_bytes: int = 0
+    index_bytes: int = 0
+    scratch_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """The most that lies on the disk at one time."""
+        return self.queue_bytes + self.index_bytes + self.scratch_bytes
+
+    @property
+    def view_bytes(self) -> int:
+        """What must be free on the disk for the views, with a margin."""
+        open_blocks = BLOCK_BYTES * (self.queues + self.index_files)
+        return ceil((self.queue_bytes + self.index_bytes + open_blocks) * MARGIN)
+
+
+def estimate(ranges: Sequence[Range], settings: ViewSettings) -> Estimate:
+    """Return what the views of these ranges will take, from the first chunk of some of them.
+
+    Cost     8 MiB read for each sample
+    """
+    queues, levels, reader = QueueTable(), DelayLevels(settings.delay_levels), LogReader()
+    records = entries = sampled_bytes = 0
+    for part in ranges[:: max(len(ranges) // SAMPLES, 1)]:
+        with part.file.opened() as source:
+            for chunk in reader.chunks(source, part.begin, part.end):
+                found = decode(
+                    chunk.buffer, chunk.heads, queues, style=settings.style, levels=levels
+                )
+                records += len(chunk.heads)
+                entries += len(found.entries.record)
+                sampled_bytes += int(chunk.heads.size.sum())
+                break
+    if not records:
+        return Estimate()
+    share = sum(part.end - part.begin for part in ranges) / sampled_bytes
+    records, entries = ceil(records * share), ceil(entries * share)
+    files = ceil(entries / entries_per_file(settings.geometry))
+    return Estimate(
+        records=records,
+        entries=entries,
+        queues=len(queues.keys),
+        index_files=files,
+        queue_bytes=UNIT_SIZE * records + BLOCK_BYTES * len(queues.keys),
+        index_bytes=ENTRY_SIZE * entries
+        + files * (HEADER_SIZE + SLOT_SIZE * settings.geometry.slot_count),
+    )
+
+
+def estimate_job(job: Job, ranges: Sequence[Range]) -> Estimate:
+    """Return the same for a job, with what its workers spool and the slot tables of pieces."""
+    found, geometry = estimate(ranges, job.settings), job.settings.geometry
+    pieces = 1
+    if found.index_files < 2 * job.workers:
+        pieces = min(entries_per_file(geometry) // job.piece_entries, PIECES_MAX)
+    tables = found.index_files * max(pieces - 1, 0) * SLOT_SIZE * geometry.slot_count
+    return replace(found, scratch_bytes=ENTRY_TYPE.itemsize * found.entries + tables)

@@ -1,0 +1,130 @@
+"""Walking a log file after file, over damage.
+
+    ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
+                                                                          ^ end
+
+Behind damage the walk goes on with the next sound record of the file (`search.py`), else with the
+next file, whose first record then has to be young enough, too. So damage that runs over the end of
+a file is a hole in each file. Holes behind the last sound record of all are no holes, but the end
+of the log, or what a crash left there: `holes_and_tail` tells them apart.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from broker.model.offsets import OFFSET_MAX
+from broker.model.results import ScanEnd
+from broker.walk.reader import NO_FILE, Chunk, LogReader, Stop
+from broker.walk.search import next_sound_record, store_time_at
+from broker.walk.source import LogSource
+
+ORDERLY_END: Final = "no record up to the file's end"
+"""The reason of a hole that is zeros: what lies behind the last record of a log."""
+UNKNOWN_TIME: Final = -1
+"""Of the last record, where a walk begins in the middle: behind a hole there nothing is searched,
+as a broker may have cut it off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes [begin, end) of the log that hold no sound record.
+
+    is_followed   sound records lie behind it in its file
+    """
+
+    path: str
+    begin: int
+    end: int
+    reason: str
+    is_followed: bool
+
+
+class LogWalk:
+    """One walk; files are given to it in order.
+
+    end            physical offset behind the last sound record, 0 without one
+    last_time_ms   its store time
+    damaged_from   where the damage begins that the walk is in, None behind a sound record
+    stop           how the records of the last file end
+    """
+
+    __slots__ = ("_reader", "_search_below", "damaged_from", "end", "last_time_ms", "stop")
+
+    def __init__(self, reader: LogReader, *, search_below: int = OFFSET_MAX) -> None:
+        """Begin a walk.
+
+        search_below   damage at or behind this physical offset ends the log: what lies behind it
+                       in its file is no part of the log
+        """
+        self._reader = reader
+        self._search_below = search_below
+        self.end = 0
+        self.last_time_ms = 0
+        self.damaged_from: int | None = None
+        self.stop = NO_FILE
+
+    def resume(self, last_time_ms: int, stop: Stop) -> None:
+        """Go on behind a walk that ended so."""
+        self.last_time_ms = last_time_ms
+        self.stop = stop
+        self.damaged_from = None if stop.is_orderly else stop.physical_offset
+
+    def skip(self) -> None:
+        """Leave a file out: how it ends is not known."""
+        self.damaged_from = None
+
+    def over(self, source: LogSource, begin: int, upto: int = OFFSET_MAX) -> Iterator[Chunk | Hole]:
+        """Yield the records of a file that start in [begin, upto), and the holes between them.
+
+        begin   start of a record, or of the file
+        Cost    that of the reader, and of a search behind each hole
+        """
+        assert begin >= max(source.base, self.end)
+        while True:
+            if self.damaged_from is not None and self._is_too_old(source, begin):
+                self.stop = Stop(ScanEnd.BAD, begin, "a record older than those before it")
+            else:
+                yield from self._chunks(source, begin, upto)
+            if self.stop.is_orderly:
+                return
+            hole = self._hole_behind(source, upto)
+            assert hole.begin < hole.end
+            yield hole
+            if hole.is_followed and hole.end >= upto:
+                self.stop, self.damaged_from = Stop(ScanEnd.UPTO, upto), None
+            if not hole.is_followed or hole.end >= upto:
+                return
+            begin, self.damaged_from = hole.end, None
+
+    def _is_too_old(self, source: LogSource, begin: int) -> bool:
+        time_ms = store_time_at(source, begin)
+        return time_ms is not None and time_ms < self.last_time_ms
+
+    def _chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
+        for chunk in self._reader.chunks(source, begin, upto):
+            self.end, self.damaged_from = chunk.end, None
+            self.last_time_ms = int(chunk.heads.store_timestamp_ms[-1])
+            yield chunk
+        self.stop = self._reader.stop
+
+    def _hole_behind(self, source: LogSource, upto: int) -> Hole:
+        """Return what lies between the end of a chain and the next sound record of its file."""
+        _, begin, reason = self.stop
+        if self.damaged_from is None:
+            self.damaged_from = begin
+        following = None
+        if self.last_time_ms != UNKNOWN_TIME and self.damaged_from < self._search_below:
+            following = next_sound_record(source, begin, self.last_time_ms)
+        end = source.end if following is None else min(following, upto)
+        return Hole(source.path, begin, end, reason or ORDERLY_END, following is not None)
+
+
+def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
+    """Return the damage inside a log, and what stands behind its last sound record.
+
+    holes   all that a walk yielded
+    end     where the last sound record ends
+    """
+    behind = [hole for hole in holes if hole.begin >= end and hole.reason != ORDERLY_END]
+    return [hole for hole in holes if hole.begin < end], behind[0] if behind else None

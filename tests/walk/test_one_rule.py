@@ -1,0 +1,170 @@
+"""Damage is walked over by one rule: whoever reads a log sees the same records of it."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker.backfill.damage import Damage
+from broker.backfill.log_walk import survey, walk
+from broker.format.names import COMMIT_LOG_DIRECTORY
+from broker.log.commit_log import CommitLog
+from broker.rebuild.log_files import LogFile, records_end, walk_over
+from broker.rebuild.parallel import Job, rebuild_parallel
+from broker.rebuild.plan import map_here, whole_files
+from broker.rebuild.sequential import rebuild
+from broker.store.starting.log_survey import Known, stretches, survey_log
+from broker.tools.difference import MessageComparison, Side
+from broker.tools.selection import LogSearch
+from broker.tools.statistics import measure
+from broker.tools.store_access import Sizes
+from broker.tools.verify.verification import VerifyOptions, verify
+from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
+from broker.walk.reader import Chunk, LogReader
+from tests.cli.command_line import run
+from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
+from tests.fakes.quick_disk import QuickDisk
+
+FILE_SIZE = 2_048
+CRC = replace(SMALL, check_crc=True)
+SIZES = Sizes(FILE_SIZE, 200, SMALL.geometry)
+COUNT = 55
+WRONG_SIZE, BODY, ZEROS, NOISE = (0, b"\0\0\1\0"), (90, b"\xff"), (0, bytes(109)), (0, b"\1" * 109)
+IMAGES: dict[str, dict[int, tuple[int, bytes]]] = {
+    "sound": {},
+    "a wrong size in ten records": {3: WRONG_SIZE},
+    "bodies": {4: BODY, 5: BODY, 30: BODY},
+    "the first record": {0: ZEROS},
+    "over the end of a file": {16: NOISE, 17: WRONG_SIZE, 18: ZEROS, 19: BODY},
+    "a whole file": dict.fromkeys(range(18, 36), ZEROS),
+    "the last records": {53: BODY, 54: NOISE},
+    "everywhere": {1: ZEROS, 17: NOISE, 18: WRONG_SIZE, 40: BODY, 54: BODY},
+}
+
+
+def an_image(to: Path, damage: dict[int, tuple[int, bytes]], *, old_from: int = COUNT) -> LogBytes:
+    """Records of 109 bytes in three files, each a ms later than the one before it."""
+    log = LogBytes(to, FILE_SIZE)
+    for number in range(COUNT):
+        time_ms = TIME_MS + number - (100_000 if number >= old_from else 0)
+        log.add(
+            queue_offset=number, keys=f"k{number:02}", body=b"body %03d" % number, time_ms=time_ms
+        )
+    for number, (position, content) in damage.items():
+        log.damage(log.places[number] + position, content)
+    return log.close()
+
+
+def walked(files: list[LogFile]) -> tuple[list[int], list[Hole]]:
+    """What the walk itself finds."""
+    found, holes, log_walk = [], [], LogWalk(LogReader(check_crc=True, chunk_size=300))
+    for step in walk_over(files, log_walk):
+        if isinstance(step, Chunk):
+            found += step.heads.physical_offset.tolist()
+        else:
+            holes.append(step)
+    return found, holes_and_tail(holes, log_walk.end)[0]
+
+
+def started(log: LogBytes) -> tuple[list[int], list[Hole]]:
+    """The records that a start finds, and the damage."""
+    disk = QuickDisk()
+    opened = CommitLog(disk, log.store / COMMIT_LOG_DIRECTORY, FILE_SIZE)
+    opened.load(read_only=True)
+    try:
+        seen = survey_log(opened, disk, 0, Known(None), crc=True, chunk_size=300)
+        spans = stretches(seen.holes, 0, seen.end)
+        places = [row[0] for lower, upper in spans for row in opened.scan(lower, upper, crc=True)]
+        assert (seen.last_record, seen.last_time >= TIME_MS) == (places[-1], True)
+    finally:
+        opened.close()
+    return places, seen.holes
+
+
+def unit_count(out: Path) -> int:
+    """How many messages the one queue leads to."""
+    units = b"".join(
+        path.read_bytes() for path in sorted((out / "consumequeue").rglob("[0-9]" * 20))
+    )
+    places = [units[at : at + 20] for at in range(0, len(units), 20)]
+    return sum(0 < int.from_bytes(unit[8:12]) < 2**31 - 1 for unit in places)
+
+
+def shown(*arguments: str) -> list[int]:
+    """The places of the messages that a command prints."""
+    return [row["physical_offset"] for row in run("store", *arguments).rows]
+
+
+def all_see(tmp_path: Path, log: LogBytes) -> list[int]:
+    """The records everything that reads a log agrees on."""
+    files = log.found()
+    wanted, holes = walked(files)
+    assert started(log) == (wanted, holes)
+    built = rebuild(files, CRC, tmp_path / "one", upto=EVERYTHING, accept_holes=True)
+    assert (built.record_count, built.holes) == (len(wanted), holes)
+    assert unit_count(tmp_path / "one") == len(wanted)
+    job = Job(files, CRC, tmp_path / "many", files[-1].end, workers=2, accept_holes=True)
+    spread = rebuild_parallel(job, map_here)
+    assert (spread.record_count, spread.holes) == (len(wanted), holes)
+    assert unit_count(tmp_path / "many") == len(wanted)
+    search = LogSearch(files)
+    assert [message.physical_offset for message in search.messages()] == wanted
+    assert (search.holes, search.end) == (holes, built.end)
+    assert measure(LogSearch(files), files).summary["messages"] == len(wanted)
+    found = verify(QuickDisk(), log.store, SIZES, VerifyOptions(log_only=True))
+    assert (found.records, found.holes, found.log_end) == (len(wanted), holes, built.end)
+    compared = MessageComparison(Side(files), Side(files), anywhere=False)
+    assert list(compared) == []
+    assert compared.damages == holes * 2
+    return wanted
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_damaged_record_is_lost_and_no_other(tmp_path: Path, name: str) -> None:
+    log = an_image(tmp_path / "s", IMAGES[name])
+    wanted = [place for number, place in enumerate(log.places) if number not in IMAGES[name]]
+    assert all_see(tmp_path, log) == wanted
+    assert wanted[-1] < records_end(log.found()) <= log.end
+    places: list[int] = []
+    for stretch in survey(whole_files(log.found(), EVERYTHING)):
+        for step in walk(stretch, check_crc=True):
+            places += [] if isinstance(step, Damage) else step.heads.physical_offset.tolist()
+    assert places == wanted
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_agree_on_any_damage(tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+    kinds = [
+        WRONG_SIZE,
+        BODY,
+        ZEROS,
+        NOISE,
+        (4, b"\0"),
+        (28, b"\x40"),
+        (84, b"\xff"),
+        (60, ZEROS[1]),
+    ]
+    damage = {chance.randrange(COUNT - 1): chance.choice(kinds) for _ in range(chance.randrange(9))}
+    log = an_image(tmp_path / "s", damage)
+    assert len(all_see(tmp_path, log)) <= COUNT - len(damage)
+
+
+def test_behind_damage_a_file_of_older_records_is_no_part_of_the_log(tmp_path: Path) -> None:
+    log = an_image(tmp_path / "s", {17: NOISE, 16: NOISE}, old_from=18)
+    assert log.places[18] == FILE_SIZE
+    assert all_see(tmp_path, log) == log.places[:16]
+
+
+def test_without_damage_a_clock_may_be_set_back(tmp_path: Path) -> None:
+    log = an_image(tmp_path / "s", {}, old_from=18)
+    assert walked(log.found()) == (log.places, [])
+
+
+def test_what_the_command_line_shows_is_the_same(tmp_path: Path) -> None:
+    log = an_image(tmp_path / "s", IMAGES["everywhere"])
+    store, wanted = str(log.store), walked(log.found())[0]
+    assert shown("dump", store, "-o", "jsonl") == wanted
+    assert shown("grep", "body", store, "-o", "jsonl") == wanted
+    assert shown("export", store, "--to", "-", "--format", "jsonl") == wanted
