@@ -2,10 +2,18 @@
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from tests.golden_stores import GoldenStores
+
+LONG: Final = ("tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that all workers end at about the same time."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from struct import pack
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Any, Final
 
 import grpc
@@ -28,6 +28,8 @@ HEALTH_S: Final = 0.2
 SEND: Final = "pocketmq.v1.Broker/SendMessage"
 PULL: Final = "pocketmq.v1.Broker/PullMessage"
 GOOD_COUNT: Final = 4
+GOOD_SENDS: Final = 2 * GOOD_COUNT
+"""Sends that must succeed while an attack goes on."""
 CONNECTIONS: Final = 100
 STREAMS: Final = 100
 SENT_S: Final = 4.0
@@ -66,6 +68,9 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # On a slow machine an attack may be over before the good clients came to their turn.
+        while self.sent < GOOD_SENDS and not self.errors:
+            sleep(0.01)
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -110,7 +115,6 @@ class Watch:
         )
         assert growth <= GROWTH_MAX
         assert late <= HEALTH_S * (LATE_FACTOR if is_busy() else 1)
-        assert self.sent >= 2 * GOOD_COUNT
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +149,7 @@ def unfinished(peers: list[RawClient], streams: int) -> list[tuple[RawClient, di
 
 def test_messages_that_never_end_fill_no_memory(broker: Besieged) -> None:
     sent = 0
-    with Watch(broker) as watch, ExitStack() as open_ones:
+    with ExitStack() as open_ones, Watch(broker) as watch:
         peers = [open_ones.enter_context(RawClient(broker.endpoint)) for _ in range(CONNECTIONS)]
         begun = unfinished(peers, STREAMS)
         until = monotonic() + SENT_S

@@ -3,11 +3,10 @@
 Lives of the real store on a simulated disk; at random calls crash states are taken (any subset of
 what was not durable, see tests/fakes/disk.py), each is started by the real recovery, with further
 cuts on the way, and looked at by checkers that share no code with the store.
-Minimum    20,000 crash states in the time box; on a slow machine half of them, and said so
+scripts/torture/run crash goes on for as long as it is told to.
 """
 
 import logging
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,9 +14,8 @@ import pytest
 from tests.fakes.crash_lives import Budgeted, live_on
 from tests.fakes.crash_recovery import Tally, figures
 
-STATES_MIN = 20_000
-SECONDS = 75.0
-"""Of processor time, all parts together."""
+STATES = 10_000
+"""About 2.5 ms each."""
 PARTS = 4
 CALLS = {
     "stat", "mkdir", "sync_directory", "lock", "names", "create", "truncate", "allocate", "write",
@@ -38,15 +36,10 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_is_lost_and_no_view_lies(part: int) -> None:
     tally = Tally()
-    states_min = STATES_MIN // PARTS
-    begun = time.process_time()
-    live_on(tally, seed=1 + part, budget=Budgeted(states_min, SECONDS / PARTS))
-    seconds = time.process_time() - begun
-    print(figures(tally) | {"seconds": round(seconds, 1)})
+    live_on(tally, seed=1 + part, budget=Budgeted(states=STATES // PARTS))
+    print(figures(tally))
     assert not tally.violations, "\n".join(tally.violations[:5])
-    if tally.states < states_min:
-        print(f"a slow machine: {tally.states} crash states instead of {states_min}")
-    assert tally.states >= states_min // 2
+    assert tally.states >= STATES // PARTS
     assert tally.distinct >= tally.states // 3
     assert tally.nested >= tally.states // 10
     assert tally.calls.keys() >= CALLS

@@ -78,7 +78,7 @@ def test_golden_stores(golden: GoldenStores, name: str) -> None:
 def test_any_byte_of_a_record_with_a_property_crc(golden: GoldenStores, tmp_path: Path) -> None:
     store = CheckedStore(golden, "propcrc", tmp_path / "s", log_files=2)
     missed = []
-    for path, position, record in store.record_bytes(1000, seed=11):
+    for path, position, record in store.record_bytes(400, seed=11):
         with store.changed(path, position):
             if not store.kinds(log_only=True):
                 missed.append((path.name, record, position - record))
@@ -86,7 +86,7 @@ def test_any_byte_of_a_record_with_a_property_crc(golden: GoldenStores, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("basic", 200), ("semantics", 300), ("v533", 200), ("cqext", 300)]
+    ("name", "count"), [("basic", 80), ("semantics", 120), ("v533", 80), ("cqext", 120)]
 )
 def test_any_byte_of_a_view(golden: GoldenStores, tmp_path: Path, name: str, count: int) -> None:
     store = CheckedStore(golden, name, tmp_path / "s")
