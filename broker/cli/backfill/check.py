@@ -14,7 +14,7 @@ from broker.cli.options import output_option, read_only_option, set_option
 from broker.cli.output import Rows, column, print_document, talk
 from broker.cli.progress import progress
 from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible
+from broker.cli.store.access import accessible
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

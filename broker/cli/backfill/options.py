@@ -201,7 +201,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     """
     from broker.backfill.job import new_job, objection
     from broker.cli.settings import sizes_of
-    from broker.cli.store.options import accessible
+    from broker.cli.store.access import accessible
     from broker.format.names import zone_from_name
     from broker.rebuild.parallel import PIECE_ENTRIES
     from broker.tools.store_access import view_settings

@@ -7,19 +7,19 @@ import click
 from broker.cli.groups import LazyGroup, Place
 
 PLACES: Final = {
-    "info": Place("broker.cli.store.look", "info", "Describe a store."),
-    "dump": Place("broker.cli.store.look", "dump", "Print every message, unit or index entry."),
+    "info": Place("broker.cli.store.info", "info", "Describe a store."),
+    "dump": Place("broker.cli.store.dump", "dump", "Print every message, unit or index entry."),
     "verify": Place(
-        "broker.cli.store.check", "verify", "Find everything that is not as it must be."
+        "broker.cli.store.verify", "verify", "Find everything that is not as it must be."
     ),
-    "rebuild": Place("broker.cli.store.build", "rebuild", "Build queues and index from the log."),
-    "repair": Place("broker.cli.store.mend", "repair", "Mend what verify finds."),
-    "ls": Place("broker.cli.store.compare", "ls", "List the files of a store."),
-    "diff": Place("broker.cli.store.compare", "diff", "Tell where two stores differ."),
-    "backup": Place("broker.cli.store.copies", "backup", "Copy a store, running or stopped."),
-    "restore": Place("broker.cli.store.copies", "restore", "Bring a copy back as a store."),
-    "grep": Place("broker.cli.store.mine", "grep", "Print messages that match."),
-    "stats": Place("broker.cli.store.mine", "stats", "Count messages and bytes."),
+    "rebuild": Place("broker.cli.store.rebuild", "rebuild", "Build queues and index from the log."),
+    "repair": Place("broker.cli.store.repair", "repair", "Mend what verify finds."),
+    "ls": Place("broker.cli.store.ls", "ls", "List the files of a store."),
+    "diff": Place("broker.cli.store.diff", "diff", "Tell where two stores differ."),
+    "backup": Place("broker.cli.store.backup", "backup", "Copy a store, running or stopped."),
+    "restore": Place("broker.cli.store.backup", "restore", "Bring a copy back as a store."),
+    "grep": Place("broker.cli.store.grep", "grep", "Print messages that match."),
+    "stats": Place("broker.cli.store.stats", "stats", "Count messages and bytes."),
     "export": Place(
         "broker.cli.store.export", "export", "Write messages to Parquet, Arrow or JSONL."
     ),

@@ -10,9 +10,9 @@ import click
 
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
-from broker.cli.options import directory_argument, output_option
-from broker.cli.output import chosen_format, print_document, talk
-from broker.cli.store.mine import Chosen, opened, selection_options
+from broker.cli.options import form_option
+from broker.cli.output import Output, talk
+from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
     from broker.model.message import StoredMessage
@@ -34,7 +34,6 @@ Examples:
   pocketmq store export ./store --to - --format jsonl --key order-42
 """
 )
-@directory_argument
 @click.option(
     "--to",
     "target",
@@ -61,10 +60,9 @@ Examples:
 @click.option("--system", is_flag=True, help="The broker's own topics too.")
 @click.option("--yes", is_flag=True, help="Replace FILE if it exists.")
 @selection_options
-@output_option
+@form_option
 def export(
     chosen: Chosen,
-    directory: Path,
     target: str,
     form: str | None,
     columns: str | None,
@@ -75,7 +73,7 @@ def export(
     compression: str | None,
     system: bool,
     yes: bool,
-    output_format: str | None,
+    out: Output,
 ) -> None:
     """Write messages of a store to files that other programs read.
 
@@ -89,29 +87,28 @@ def export(
     names = _names(columns, no_body=no_body)
     shape = _shape(form, names, compression, split_by, rows_max, unfold=not raw_body)
     if target == STANDARD_OUTPUT:
-        _to_output(directory, chosen, shape, system=system)
+        _to_output(chosen, shape, system=system)
         return
     path = Path(target)
-    _refuse_target(path, directory, is_split=split_by is not None, yes=yes)
+    _refuse_target(path, chosen.directory, is_split=split_by is not None, yes=yes)
     from broker.tools.export.files import export_files
 
-    with opened(directory, chosen, "Exporting", with_system=system) as store:
+    with searched(chosen, "Exporting", with_system=system) as store:
         done = export_files(store.disk, store.search, path, shape)
-        is_table = chosen_format(output_format) == "table"
         document = {
             "to": target,
             "format": form,
             "messages": done.messages,
             "bytes": done.bytes,
-            "files": len(done.files) if is_table else [str(file) for file in done.files],
+            "files": len(done.files) if out.form == "table" else [str(file) for file in done.files],
         }
-        print_document(document, output_format)
+        out.show(document)
 
 
-def _to_output(directory: Path, chosen: Chosen, shape: "Shape", *, system: bool) -> None:
+def _to_output(chosen: Chosen, shape: "Shape", *, system: bool) -> None:
     from broker.tools.export.files import export_stream
 
-    with opened(directory, chosen, "Exporting", with_system=system) as store:
+    with searched(chosen, "Exporting", with_system=system) as store:
         count = export_stream(store.search, sys.stdout.buffer, shape)
         talk(f"{count} messages")
 

@@ -6,7 +6,7 @@ import sys
 from broker.cli.store import PLACES
 from tests.cli.command_line import run
 
-LOADED_LATE = ("numpy", "grpc", "pyarrow", "broker.tools", "broker.cli.store.look")
+LOADED_LATE = ("numpy", "grpc", "pyarrow", "broker.tools", "broker.cli.store.dump")
 
 
 def test_help_loads_neither_numpy_nor_the_tools() -> None:

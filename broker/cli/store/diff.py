@@ -1,4 +1,4 @@
-"""`pocketmq store ls` and `diff`: the files of a store, and where two stores differ."""
+"""`pocketmq store diff`: where two stores differ."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -8,32 +8,16 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, Failure
-from broker.cli.options import directory_argument, output_option, read_only_option, set_option
-from broker.cli.output import Rows, column, moment, talk
+from broker.cli.options import PATH, form_option, read_only_option, set_option
+from broker.cli.output import Output, column, talk
 from broker.cli.progress import progress
 from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible, print_rows
+from broker.cli.store.access import accessible
 
 if TYPE_CHECKING:
-    from broker.files.disk import Disk
     from broker.tools.difference import Difference, Side
-    from broker.tools.store_access import Sizes
     from broker.walk.log_walk import Hole
 
-KINDS: Final = (
-    "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
-)  # fmt: skip
-FILE_COLUMNS: Final = {
-    "FILE": column("path"),
-    "KIND": column("kind"),
-    "BYTES": column("size"),
-    "ON DISK": column("allocated"),
-    "BEGIN": column("begin"),
-    "END": column("end"),
-    "FIRST": lambda row: moment(row["first_stored_ms"]),
-    "LAST": lambda row: moment(row["last_stored_ms"]),
-    "NOTE": column("note"),
-}
 DIFFERENCE_COLUMNS: Final = {
     "PART": column("part"),
     "WHERE": column("where"),
@@ -45,63 +29,19 @@ DIFFERENCE_COLUMNS: Final = {
 
 @click.command(
     epilog="""\b
-Example:
-  pocketmq store ls ./store --kind commitlog
-"""
-)
-@directory_argument
-@click.option("--kind", type=click.Choice(KINDS), help="Files of this kind only.")
-@read_only_option
-@set_option
-@output_option
-def ls(
-    directory: Path,
-    kind: str | None,
-    read_only: bool,
-    assignments: tuple[str, ...],
-    output_format: str | None,
-) -> None:
-    """List the files of a store: length, room on disk, how far each reaches, what is odd.
-
-    BEGIN and END are physical offsets of the log and the index, queue offsets of a queue. Damage is
-    no error here: what cannot be right is told in the row of its file.
-    """
-    from broker.tools.listing import list_files
-
-    disk = accessible(directory, read_only=read_only)
-    sizes = _sizes_as_far_as_known(disk, directory, assignments)
-    rows = (row._asdict() for row in list_files(disk, directory, sizes, kind or ""))
-    print_rows(rows, output_format, FILE_COLUMNS)
-
-
-def _sizes_as_far_as_known(disk: "Disk", directory: Path, assignments: Sequence[str]) -> "Sizes":
-    """Return a store's sizes; a geometry that damaged index files do not tell stays unknown."""
-    from broker.model.errors import UnknownGeometry
-    from broker.tools.listing import UNKNOWN_GEOMETRY
-
-    try:
-        return sizes_of(disk, directory, assignments, with_index=True)
-    except UnknownGeometry as error:
-        talk(f"Note: {error}; until then the lengths of index files are not judged")
-    sizes = sizes_of(disk, directory, assignments, with_index=False)
-    return sizes._replace(geometry=UNKNOWN_GEOMETRY)
-
-
-@click.command(
-    epilog="""\b
 Examples:
   pocketmq store diff ./store ./copy --messages
   pocketmq store diff ./store ./rebuilt --views
 """
 )
-@click.argument("left", metavar="LEFT", type=click.Path(path_type=Path))
-@click.argument("right", metavar="RIGHT", type=click.Path(path_type=Path))
+@click.argument("left", metavar="LEFT", type=PATH)
+@click.argument("right", metavar="RIGHT", type=PATH)
 @click.option("--messages", "is_messages", is_flag=True, help="Messages, wherever they lie.")
 @click.option("--files", "is_files", is_flag=True, help="Bytes of log, queues and index.")
 @click.option("--views", "is_views", is_flag=True, help="Bytes of queues and index.")
 @read_only_option
 @set_option
-@output_option
+@form_option
 def diff(
     left: Path,
     right: Path,
@@ -110,7 +50,7 @@ def diff(
     is_views: bool,
     read_only: bool,
     assignments: tuple[str, ...],
-    output_format: str | None,
+    out: Output,
 ) -> None:
     """Tell where two stores differ; the exit code is 1 when they do, 10 when one is damaged.
 
@@ -139,7 +79,7 @@ def diff(
     if is_all or is_files or is_views:
         parts.append(file_differences(left, right, VIEW_FILES))
     count = 0
-    with Rows(output_format, DIFFERENCE_COLUMNS) as rows:
+    with out.rows(DIFFERENCE_COLUMNS) as rows:
         for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is told
             rows.add(difference._asdict())
     for damage in damages:

@@ -9,17 +9,11 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_REFUSED, Failure
-from broker.cli.options import (
-    directory_argument,
-    output_option,
-    read_only_option,
-    set_option,
-    yes_option,
-)
-from broker.cli.output import print_document, talk
+from broker.cli.options import form_option, yes_option
+from broker.cli.output import Output, talk
 from broker.cli.progress import amount, progress
 from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible
+from broker.cli.store.access import Given, accessible, given_options, known_end
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -36,9 +30,9 @@ Examples:
   pocketmq store rebuild ./store --yes      in the store itself
 """
 )
-@directory_argument
 @click.option(
     "--out",
+    "target",
     metavar="DIR2",
     type=click.Path(path_type=Path, file_okay=False),
     help="Write consumequeue/ and index/ there and leave the store alone.",
@@ -57,12 +51,11 @@ Examples:
 @click.option("--upto", type=click.IntRange(min=0), help="Take records below this offset only.")
 @click.option("--keep-old", is_flag=True, help="Keep the old views under pocketmq/replaced/.")
 @yes_option
-@read_only_option
-@set_option
-@output_option
+@given_options
+@form_option
 def rebuild(
-    directory: Path,
-    out: Path | None,
+    given: Given,
+    target: Path | None,
     in_place: bool,
     compat: str | None,
     time_zone: str | None,
@@ -71,59 +64,46 @@ def rebuild(
     upto: int | None,
     keep_old: bool,
     yes: bool,
-    read_only: bool,
-    assignments: tuple[str, ...],
-    output_format: str | None,
+    out: Output,
 ) -> None:
     """Build consume queues and index files of a store anew, as the broker itself would have.
 
     Without --out they take the place of the store's own, in one step, once they are complete; a
     rebuild that was killed leaves the store as it was and is gone on with by the next one.
     """
-    if in_place and out is not None:
+    if in_place and target is not None:
         raise click.UsageError("--out and --in-place exclude each other")
+    from broker.model.offsets import OFFSET_MAX
     from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 
-    given = (
+    disk = accessible(given.directory, read_only=given.read_only and target is not None)
+    assignments = (
+        *given.assignments,
         *((f"store.index_style={compat}",) if compat is not None else ()),
         *((f"store.time_zone={time_zone}",) if time_zone is not None else ()),
     )
-    disk = accessible(directory, read_only=read_only and out is not None)
-    sizes = sizes_of(disk, directory, (*assignments, *given), with_index=True)
-    limit = _limit(disk, directory, upto)
-    plan = plan_rebuild(disk, directory, sizes, out=out, upto=limit, check_crc=check_crc)
+    sizes = sizes_of(disk, given.directory, assignments, with_index=True)
+    if upto is None:
+        upto = known_end(disk, given.directory, "taken", unknown="whole records are taken")
+    limit = OFFSET_MAX if upto is None else upto
+    plan = plan_rebuild(disk, given.directory, sizes, out=target, upto=limit, check_crc=check_crc)
     _tell(plan)
     if not yes and (plan.out is None or plan.has_extension):
-        print_document(_plan(disk, plan, sizes, assignments, given), output_format)
+        out.show(_plan(disk, plan, sizes, assignments))
         why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
         raise Failure(f"nothing was done: {why}", EXIT_REFUSED, "add --yes to do it")
     begun, kept = perf_counter(), None
     with progress("Rebuilding", plan.log_bytes) as tell:
-        if out is not None:
+        if target is not None:
             rebuilt = rebuild_beside(disk, plan, accept_holes=accept_damage, tell=tell)
         else:
             keep_as = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else ""
             rebuilt, kept = rebuild_in_place(
                 disk, plan, sizes, accept_holes=accept_damage, keep_as=keep_as, tell=tell
             )
-    print_document(_result(plan, rebuilt, perf_counter() - begun), output_format)
+    out.show(_result(plan, rebuilt, perf_counter() - begun))
     if kept is not None:
         talk(f"What was replaced is kept in {kept}")
-
-
-def _limit(disk: "Disk", directory: Path, upto: int | None) -> int:
-    """Return below which offset records are taken: of a live store, what is flushed for certain."""
-    from broker.model.offsets import OFFSET_MAX
-    from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
-
-    if upto is None and is_live(directory):
-        upto = flushed_upto(disk, directory)
-        if upto is None:
-            talk("The store is in use, and nothing tells what is flushed: whole records are taken")
-        else:
-            talk(f"The store is in use: records below {upto} are taken")
-    return OFFSET_MAX if upto is None else upto
 
 
 def _tell(plan: "RebuildPlan") -> None:
@@ -136,9 +116,8 @@ def _tell(plan: "RebuildPlan") -> None:
 
 
 def _plan(
-    disk: "Disk", plan: "RebuildPlan", sizes: "Sizes", assignments: tuple[str, ...],
-    given: tuple[str, ...],
-) -> Document:  # fmt: skip
+    disk: "Disk", plan: "RebuildPlan", sizes: "Sizes", assignments: tuple[str, ...]
+) -> Document:
     files, taken = plan.replaced
     return {
         "store": str(plan.directory),
@@ -154,23 +133,20 @@ def _plan(
         "slot_count": sizes.geometry.slot_count,
         "entry_count_max": sizes.geometry.entry_count_max,
         "index_style": sizes.style,
-        "index_style_from": _origin(disk, plan, "index_style", assignments, given),
+        "index_style_from": _origin(disk, plan, "index_style", assignments),
         "time_zone": sizes.time_zone or "this machine's",
-        "time_zone_from": _origin(disk, plan, "time_zone", assignments, given),
+        "time_zone_from": _origin(disk, plan, "time_zone", assignments),
         "has_extension": plan.has_extension,
         "is_resumed": plan.is_resumed,
     }
 
 
-def _origin(
-    disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...],
-    given: tuple[str, ...],
-) -> str:  # fmt: skip
+def _origin(disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...]) -> str:
     """Return where a setting was found."""
     from broker.format.names import INDEX_DIRECTORY, OWN_DIRECTORY
     from broker.log.store_manifest import MANIFEST_FILE
 
-    if any(f"{name}=" in assignment for assignment in (*given, *assignments)):
+    if any(f"{name}=" in assignment for assignment in assignments):
         return "the command line"
     if disk.exists(plan.directory / OWN_DIRECTORY / MANIFEST_FILE):
         return f"{OWN_DIRECTORY}/{MANIFEST_FILE}"

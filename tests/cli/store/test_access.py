@@ -1,5 +1,6 @@
 """What the commands on a store directory share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -8,8 +9,8 @@ from click.testing import CliRunner
 
 from broker.cli.failures import EXIT_NOT_FOUND, Failure
 from broker.cli.options import directory_argument, queue_option, read_only_option, yes_option
-from broker.cli.output import FLUSH_COUNT, column
-from broker.cli.store.options import accessible, print_rows
+from broker.cli.output import FLUSH_COUNT, Output, column
+from broker.cli.store.access import accessible
 from broker.files.disk import Disk
 from broker.model.errors import NotAStore, StoreLocked
 
@@ -71,13 +72,13 @@ def test_rows_are_seen_long_before_the_last_one(capsys: pytest.CaptureFixture[st
     seen = []
     columns = {"NUMBER": column("number")}
 
-    def rows() -> object:
+    def rows() -> Iterator[dict[str, int]]:
         for number in range(FLUSH_COUNT + 1):
             if number == FLUSH_COUNT:
                 seen.append(capsys.readouterr().out)
             yield {"number": number}
 
-    print_rows(rows(), "table", columns)  # type: ignore[arg-type]
+    Output("table").table(rows(), columns)
     assert seen[0].splitlines()[0] == "NUMBER"
     assert len(seen[0].splitlines()) == FLUSH_COUNT + 1
     assert capsys.readouterr().out == f"{FLUSH_COUNT}\n"

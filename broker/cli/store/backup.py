@@ -11,11 +11,11 @@ import click
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_REFUSED, Failure
 from broker.cli.options import directory_argument, output_option, set_option, yes_option
-from broker.cli.output import column, moment, print_document, talk
+from broker.cli.output import Output, column, moment, print_document, talk
 from broker.cli.parameters import MOMENT
 from broker.cli.progress import amount, progress
 from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible, print_rows
+from broker.cli.store.access import accessible
 from broker.model.errors import Corruption
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def restore(
         raise click.UsageError("--generation and --at both choose one; give one of them")
     catalog = place.catalog()
     if is_list:
-        print_rows(map(_document, catalog.generations), output_format, GENERATION_COLUMNS)
+        Output(output_format).table(map(_document, catalog.generations), GENERATION_COLUMNS)
         for error in catalog.damaged:
             talk(f"Damage: {error}")
         if catalog.damaged:

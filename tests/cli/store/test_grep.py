@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.cli.store.mine import LABELS, PLACES
+from broker.cli.store.grep import PLACES
+from broker.cli.store.stats import LABELS
 from broker.tools import grep as grep_tool
 from broker.tools import statistics
 from tests.cli.command_line import run

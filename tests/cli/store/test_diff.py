@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from broker.cli.store.compare import KINDS
+from broker.cli.store.ls import KINDS
 from broker.tools import listing
 from tests.cli.command_line import Ran, run
 from tests.cli.store.other_process import run_elsewhere

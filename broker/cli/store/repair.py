@@ -9,17 +9,10 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, Failure
-from broker.cli.options import (
-    directory_argument,
-    output_option,
-    read_only_option,
-    set_option,
-    yes_option,
-)
-from broker.cli.output import chosen_format, print_document, talk
+from broker.cli.options import form_option, yes_option
+from broker.cli.output import Output, talk
 from broker.cli.progress import progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible
+from broker.cli.store.access import Given, given_options
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -33,7 +26,6 @@ Examples:
   pocketmq store repair ./store --yes --report repair.json    do it
 """
 )
-@directory_argument
 @click.option(
     "--report",
     metavar="FILE",
@@ -41,17 +33,9 @@ Examples:
     help="Write the plan or the report there too, as JSON.",
 )
 @yes_option
-@read_only_option
-@set_option
-@output_option
-def repair(
-    directory: Path,
-    report: Path | None,
-    yes: bool,
-    read_only: bool,
-    assignments: tuple[str, ...],
-    output_format: str | None,
-) -> None:
+@given_options
+@form_option
+def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
     """Set damage aside, close the log over it, and build queues and index anew.
 
     Without --yes nothing is changed: the plan is shown. Every damaged byte is copied to
@@ -59,23 +43,20 @@ def repair(
     repair that was interrupted is gone on with by the next one. The exit code is 10 where something
     is to be mended, or could not be.
     """
-    if yes and read_only:
+    if yes and given.read_only:
         raise click.UsageError("--yes and --read-only exclude each other")
-    disk = accessible(directory, read_only=read_only)
-    sizes = sizes_of(disk, directory, assignments, with_index=True)
-    show = _mend if yes else _plan
-    show(disk, directory, sizes, report, output_format)
+    disk, sizes = given.opened(with_index=True)
+    show = _repair if yes else _plan
+    show(disk, given.directory, sizes, report, out)
 
 
-def _plan(
-    disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, output_format: str | None
-) -> None:
+def _plan(disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, out: Output) -> None:
     from broker.tools.repair.planning import plan_repair
 
     names = disk.names(directory / "commitlog")
     with progress("Looking", len(names) * sizes.commit_log_file_bytes) as tell:
         plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), tell=tell)
-    _show(plan.document, report, output_format)
+    _show(plan.document, report, out)
     if plan.blocked:
         text = "nothing can be done: files of the log are missing or short"
         raise Failure(text, EXIT_DAMAGED, "bring them back from a copy")
@@ -85,13 +66,13 @@ def _plan(
     _tell_left(directory, len(plan.left), is_sound=not plan.left)
 
 
-def _mend(
-    disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, output_format: str | None
+def _repair(
+    disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, out: Output
 ) -> None:
     from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 
     done = repair_store(disk, directory, sizes, now_ms=_now_ms(), stage=progress)
-    _show(done, report, output_format)
+    _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
         talk(f"What was damaged lies in {done['quarantine']}")
     _tell_left(directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
@@ -104,18 +85,18 @@ def _tell_left(directory: Path, count: int, *, is_sound: bool) -> None:
     talk("Everything is as it must be")
 
 
-def _show(document: Document, report: Path | None, output_format: str | None) -> None:
+def _show(document: Document, report: Path | None, out: Output) -> None:
     from broker.tools.repair.summary import summary
 
     lines = summary(document)
     full: dict[str, Any] = {**document, "summary": lines}
     if report is not None:
         report.write_text(json.dumps(full, indent=2, ensure_ascii=False) + "\n")
-    if chosen_format(output_format) == "table":
+    if out.form == "table":
         for line in lines:
             click.echo(line)
     else:
-        print_document(full, output_format)
+        out.show(full)
         for line in lines:
             talk(line)
 

@@ -1,6 +1,5 @@
 """`pocketmq store verify`: everything in a store that is not as it must be."""
 
-from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Final
@@ -9,11 +8,10 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, Failure
-from broker.cli.options import directory_argument, output_option, read_only_option, set_option
-from broker.cli.output import Rows, chosen_format, column, print_document, talk
+from broker.cli.options import form_option
+from broker.cli.output import Output, column, talk
 from broker.cli.progress import progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.options import accessible
+from broker.cli.store.access import Given, given_options, known_end
 
 if TYPE_CHECKING:
     from broker.tools.verify.verification import Verification
@@ -35,7 +33,6 @@ Examples:
   pocketmq store verify ./store --views ./rebuilt -o json
 """
 )
-@directory_argument
 @click.option(
     "--views",
     metavar="DIR2",
@@ -54,11 +51,10 @@ Examples:
     "--max-findings", type=click.IntRange(min=1), default=1000, show_default=True,
     help="Findings shown; all are counted.",
 )  # fmt: skip
-@read_only_option
-@set_option
-@output_option
+@given_options
+@form_option
 def verify(
-    directory: Path,
+    given: Given,
     views: Path | None,
     log_only: bool,
     no_crc: bool,
@@ -66,9 +62,7 @@ def verify(
     deep: bool,
     upto: int | None,
     max_findings: int,
-    read_only: bool,
-    assignments: tuple[str, ...],
-    output_format: str | None,
+    out: Output,
 ) -> None:
     """Check every record, unit, index entry and table of a store; changes nothing.
 
@@ -76,48 +70,40 @@ def verify(
     directions. The exit code is 10 when something was found. A store in use is checked, with
     --read-only, up to what is known to be flushed.
     """
-    from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
+    from broker.model.offsets import OFFSET_MAX
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
-    disk = accessible(directory, read_only=read_only)
-    sizes = sizes_of(disk, directory, assignments, with_index=True)
+    disk, sizes = given.opened(with_index=True)
+    directory = given.directory
+    if upto is None:
+        upto = known_end(disk, directory, "looked at", unknown="its end may look torn")
     options = VerifyOptions(
         check_crc=not no_crc,
         crc_share=sample / 100,
         deep=deep,
         log_only=log_only,
         views=views,
+        upto=OFFSET_MAX if upto is None else upto,
         findings_max=max_findings,
         now_ms=time_ns() // 1_000_000,
     )
-    if upto is None and is_live(directory):
-        upto = flushed_upto(disk, directory)
-        if upto is None:
-            talk("The store is in use, and nothing tells what is flushed: its end may look torn")
-        else:
-            talk(f"The store is in use: records below {upto} are looked at")
-    if upto is not None:
-        options = replace(options, upto=upto)
     names = disk.names(directory / "commitlog")
     with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as tell:
         found = verify_store(disk, directory, sizes, options, tell)
-    _print(found, output_format)
+    _print(found, out)
     if found.counts:
         text = f"found: {_amounts(found.counts)}"
         next_step = f"pocketmq store repair {directory}, which shows what it would do"
         raise Failure(text, EXIT_DAMAGED, next_step)
 
 
-def _print(found: "Verification", output_format: str | None) -> None:
+def _print(found: "Verification", out: Output) -> None:
     rows = [finding._asdict() for finding in found.findings]
-    if chosen_format(output_format) == "json":
-        print_document({"summary": _summary(found), "findings": rows, "notes": found.notes}, "json")
+    if out.form == "json":
+        out.show({"summary": _summary(found), "findings": rows, "notes": found.notes})
     else:
-        with Rows(output_format, COLUMNS) as output:
-            for row in rows:
-                output.add(row)
+        out.table(rows, COLUMNS)
     talk(
         f"Checked {found.records} records, {found.units} units and {found.entries} index entries, "
         f"log {found.log_begin} to {found.log_end}"

@@ -1,0 +1,62 @@
+"""`pocketmq store dump`: every message, unit or index entry of a store."""
+
+from typing import Final
+
+import click
+
+from broker.cli.documents import message_document
+from broker.cli.message import COLUMNS
+from broker.cli.options import form_option, queue_option
+from broker.cli.output import Output, column
+from broker.cli.store.access import Given, given_options, tell_damage
+
+UNIT_COLUMNS: Final = {
+    "QUEUE OFFSET": column("queue_offset"),
+    "PHYSICAL OFFSET": column("physical_offset"),
+    "SIZE": column("size"),
+    "TAGS CODE": column("tags_code"),
+}
+INDEX_COLUMNS: Final = {
+    "FILE": column("file"),
+    "NUMBER": column("number"),
+    "SLOT": column("slot"),
+    "HASH": column("key_hash"),
+    "PHYSICAL OFFSET": column("physical_offset"),
+    "PREVIOUS": column("previous"),
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store dump ./store -o jsonl
+  pocketmq store dump ./store --queue orders:0
+"""
+)
+@queue_option("The units of a queue instead.")
+@click.option("--index", "is_index", is_flag=True, help="The entries of the index instead.")
+@given_options
+@form_option
+def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Output) -> None:
+    """Print every message of a store in the order it was stored.
+
+    Damaged records are passed over and told of on standard error; the exit code is then 10.
+    """
+    if queue is not None and is_index:
+        raise click.UsageError("--queue and --index exclude each other")
+    from broker.rebuild.log_files import find_log_files
+    from broker.tools.dump import index_rows, queue_units
+    from broker.tools.selection import LogSearch
+
+    disk, sizes = given.opened(with_index=is_index)
+    if queue is not None:
+        topic, queue_id = queue
+        units = queue_units(disk, given.directory, sizes, topic=topic, queue_id=queue_id)
+        out.table((unit._asdict() for unit in units), UNIT_COLUMNS)
+    elif is_index:
+        entries = index_rows(disk, given.directory, sizes)
+        out.table((row._asdict() for row in entries), INDEX_COLUMNS)
+    else:
+        search = LogSearch(find_log_files(given.directory, sizes.commit_log_file_bytes))
+        out.table(map(message_document, search.messages()), COLUMNS)
+        tell_damage(search, "bring the damaged files back from a copy")

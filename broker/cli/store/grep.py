@@ -1,0 +1,97 @@
+"""`pocketmq store grep`: the messages of a store that match."""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker.cli.documents import Document, message_document
+from broker.cli.failures import EXIT_NOT_FOUND, Failure
+from broker.cli.message import COLUMNS
+from broker.cli.options import form_option
+from broker.cli.output import Output
+from broker.cli.store.selection import Chosen, searched, selection_options
+
+if TYPE_CHECKING:
+    from broker.tools.grep import Grep
+    from broker.tools.selection import LogSearch
+
+PLACES: Final = ("body", "key", "tag", "property", "any")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store grep 'order 4[0-9]+ refused' ./store --topic 'orders*'
+  pocketmq store grep --in tag --ignore-case '^vip' ./store --since -2h -o jsonl
+  pocketmq store grep timeout ./store --count
+"""
+)
+@click.argument("pattern")
+@click.option("--ignore-case", "-i", is_flag=True, help="Upper and lower case are the same.")
+@click.option(
+    "--in", "place", type=click.Choice(PLACES), default="body", show_default=True,
+    help="Where to look; a property is looked at as NAME=VALUE, a key may be the message id.",
+)  # fmt: skip
+@click.option("--count", "is_count", is_flag=True, help="Print how many messages there are.")
+@click.option("-n", "--max", "count_max", type=click.IntRange(min=1), help="Stop after so many.")
+@selection_options
+@form_option
+def grep(
+    chosen: Chosen,
+    pattern: str,
+    ignore_case: bool,
+    place: str,
+    is_count: bool,
+    count_max: int | None,
+    out: Output,
+) -> None:
+    """Print the messages of a store that a regular expression is found in.
+
+    Bodies that are compressed are unfolded first; bodies are read as UTF-8. The exit code is 3 when
+    there are none. Damaged records are passed over and told of; the exit code is then 10.
+    """
+    try:
+        compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from error
+    from broker.tools.grep import Grep
+
+    with searched(chosen, "Searching") as store:
+        looking = Grep(compiled, place)
+        if is_count:
+            count = sum(1 for _ in islice(_hits(store.search, looking), count_max))
+            out.show({"messages": count})
+        else:
+            counter = _Counter(islice(_documents(store.search, looking), count_max))
+            out.table(counter, COLUMNS)
+            count = counter.count
+    if not count:
+        raise Failure("no message was found", EXIT_NOT_FOUND)
+
+
+class _Counter:
+    """Hands rows on and counts them."""
+
+    def __init__(self, rows: Iterator[Document]) -> None:
+        self._rows = rows
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Document]:
+        for row in self._rows:
+            self.count += 1
+            yield row
+
+
+def _hits(search: "LogSearch", looking: "Grep") -> Iterator[int]:
+    for picked in search:
+        yield from looking.found_in(picked)
+
+
+def _documents(search: "LogSearch", looking: "Grep") -> Iterator[Document]:
+    for picked in search:
+        for number in looking.found_in(picked):
+            (message,) = picked.take(slice(number, number + 1)).messages()
+            yield message_document(message)

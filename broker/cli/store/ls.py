@@ -1,0 +1,65 @@
+"""`pocketmq store ls`: the files of a store."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker.cli.options import form_option
+from broker.cli.output import Output, at, column, talk
+from broker.cli.settings import sizes_of
+from broker.cli.store.access import Given, accessible, given_options
+
+if TYPE_CHECKING:
+    from broker.files.disk import Disk
+    from broker.tools.store_access import Sizes
+
+KINDS: Final = (
+    "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
+)  # fmt: skip
+FILE_COLUMNS: Final = {
+    "FILE": column("path"),
+    "KIND": column("kind"),
+    "BYTES": column("size"),
+    "ON DISK": column("allocated"),
+    "BEGIN": column("begin"),
+    "END": column("end"),
+    "FIRST": at("first_stored_ms"),
+    "LAST": at("last_stored_ms"),
+    "NOTE": column("note"),
+}
+
+
+@click.command(
+    epilog="""\b
+Example:
+  pocketmq store ls ./store --kind commitlog
+"""
+)
+@click.option("--kind", type=click.Choice(KINDS), help="Files of this kind only.")
+@given_options
+@form_option
+def ls(given: Given, kind: str | None, out: Output) -> None:
+    """List the files of a store: length, room on disk, how far each reaches, what is odd.
+
+    BEGIN and END are physical offsets of the log and the index, queue offsets of a queue. Damage is
+    no error here: what cannot be right is told in the row of its file.
+    """
+    from broker.tools.listing import list_files
+
+    disk = accessible(given.directory, read_only=given.read_only)
+    sizes = _sizes_as_far_as_known(disk, given)
+    rows = list_files(disk, given.directory, sizes, kind or "")
+    out.table((row._asdict() for row in rows), FILE_COLUMNS)
+
+
+def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "Sizes":
+    """Return a store's sizes; a geometry that damaged index files do not tell stays unknown."""
+    from broker.model.errors import UnknownGeometry
+    from broker.tools.listing import UNKNOWN_GEOMETRY
+
+    try:
+        return sizes_of(disk, given.directory, given.assignments, with_index=True)
+    except UnknownGeometry as error:
+        talk(f"Note: {error}; until then the lengths of index files are not judged")
+    sizes = sizes_of(disk, given.directory, given.assignments, with_index=False)
+    return sizes._replace(geometry=UNKNOWN_GEOMETRY)

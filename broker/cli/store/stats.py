@@ -1,0 +1,138 @@
+"""`pocketmq store stats`: how many messages a store holds, and how they are spread."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker.cli.documents import Document
+from broker.cli.failures import EXIT_FAILED, Failure
+from broker.cli.options import form_option
+from broker.cli.output import Output, at, column, moment, talk
+from broker.cli.store.selection import Chosen, searched, selection_options
+
+if TYPE_CHECKING:
+    from broker.tools.statistics import Statistics
+
+LAG: Final = "group"
+LABELS: Final = {
+    "topic": ("topic",),
+    "queue": ("topic", "queue_id"),
+    "tag": ("topic", "tag"),
+    "key": ("topic", "key"),
+    "host": ("born_host",),
+    "hour": ("hour",),
+    "day": ("day",),
+    "size": ("from_bytes", "below_bytes"),
+}
+"""What messages are grouped by, and the fields that tell a group."""
+AMOUNT_COLUMNS: Final = {
+    "MESSAGES": column("messages"),
+    "BYTES": column("bytes"),
+    "BODIES": column("body_bytes"),
+    "AVERAGE": column("body_bytes_average"),
+    "LARGEST": column("body_bytes_max"),
+    "COMPRESSED": column("compressed_ratio"),
+    "KEYS": column("keys_per_message"),
+    "FIRST": at("first_store_timestamp_ms"),
+    "LAST": at("last_store_timestamp_ms"),
+}
+LARGEST_COLUMNS: Final = {
+    "TOPIC": column("topic"),
+    "QUEUE": column("queue_id"),
+    "OFFSET": column("queue_offset"),
+    "PHYSICAL OFFSET": column("physical_offset"),
+    "BODY BYTES": column("body_bytes"),
+}
+LAG_COLUMNS: Final = {
+    "GROUP": column("group"),
+    "TOPIC": column("topic"),
+    "QUEUE": column("queue_id"),
+    "COMMITTED": column("committed_offset"),
+    "END": column("end_offset"),
+    "LAG": column("lag"),
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pocketmq store stats ./store
+  pocketmq store stats ./store --by hour --topic orders
+  pocketmq store stats ./store --by key --top 50 -o jsonl
+  pocketmq store stats ./store --by group
+"""
+)
+@click.option("--by", type=click.Choice([*LABELS, LAG]), help="Group messages by this.")
+@click.option(
+    "--top", type=click.IntRange(min=1), default=20, show_default=True,
+    help="Groups shown, largest first; hours, days and sizes are shown all.",
+)  # fmt: skip
+@selection_options
+@form_option
+def stats(chosen: Chosen, by: str | None, top: int, out: Output) -> None:
+    """Count messages and bytes of a store, and how they are spread.
+
+    Without --by: sums over everything, and the largest messages. Hours and days are UTC. By group:
+    how far consumer groups are behind, by queue. Damaged records are passed over and told of; the
+    exit code is then 10.
+    """
+    if by == LAG:
+        _print_lags(chosen, out)
+        return
+    from broker.tools.statistics import measure
+
+    with searched(chosen, "Counting") as store:
+        found = measure(store.search, store.files, by=by, top=top)
+        _print(found, by, out)
+
+
+def _print(found: "Statistics", by: str | None, out: Output) -> None:
+    if out.form == "json":
+        document: Document = {"summary": found.summary, "largest": found.largest}
+        if by is not None:
+            document |= {"by": by, "groups": found.group_count, "rows": found.rows}
+            document |= {"is_rough": found.is_rough}
+        out.show(document)
+    elif by is None:
+        out.show(_plain(found.summary) if out.form == "table" else found.summary)
+        if out.form == "table" and found.largest:
+            click.echo()
+            out.table(found.largest, LARGEST_COLUMNS)
+    else:
+        labels = {name.upper().replace("_", " "): column(name) for name in LABELS[by]}
+        out.table(found.rows, labels | AMOUNT_COLUMNS)
+        _tell(found)
+
+
+def _plain(summary: Document) -> Document:
+    names = {"first_store_timestamp_ms": "first stored", "last_store_timestamp_ms": "last stored"}
+    return {
+        names.get(name, name.replace("_", " ")): moment(value or 0) if name in names else value
+        for name, value in summary.items()
+    }
+
+
+def _tell(found: "Statistics") -> None:
+    summary = found.summary
+    talk(f"{summary['messages']} messages, {summary['bytes']} bytes; groups: {found.group_count}")
+    if len(found.rows) < found.group_count:
+        talk(f"Only the {len(found.rows)} largest groups are shown; --top shows more")
+    if found.is_rough:
+        talk("Note: there were more groups than fit in memory; numbers may be too small")
+
+
+def _print_lags(chosen: Chosen, out: Output) -> None:
+    from broker.tools.lag import ends_in_log, group_lags, has_queues, queue_ends
+
+    with searched(chosen, "Counting") as store:
+        if has_queues(store.disk, chosen.directory):
+            ends = queue_ends(store.disk, chosen.directory, store.sizes)
+        else:
+            ends = ends_in_log(store.search)
+        try:
+            lags = group_lags(store.disk, chosen.directory, ends)
+        except ValueError as error:
+            raise Failure(f"consumerOffset.json cannot be read: {error}", EXIT_FAILED) from error
+        wants = store.search.selection.wants_queue
+        rows = [lag._asdict() for lag in lags if wants(lag.topic, lag.queue_id)]
+        out.table(rows, LAG_COLUMNS)
