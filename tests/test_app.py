@@ -78,7 +78,7 @@ async def test_a_session_from_ready_to_stopped(tmp_path: Path) -> None:
         sent = [Outgoing("orders", b"hello", keys=["k"], queue_id=0)]
         (receipt,) = await broker.client.send(sent)
         pulled = await broker.client.pull(PullQuery("orders", 0, 0, wait_ms=5_000))
-        status = await broker.client.store_status()
+        status = await broker.client.admin.store_status()
         metrics = await broker.page("/metrics")
         assert (tmp_path / "store" / "abort").exists()
     assert broker.code == 0
@@ -135,10 +135,10 @@ async def test_settings_reach_the_parts_they_are_for(tmp_path: Path) -> None:
     async with running(tmp_path / "store", *given) as broker:
         with pytest.raises(ClientError, match="does not exist"):
             await broker.client.send([Outgoing("orders", b"x")])
-        await broker.client.create_topic("orders", queue_count=1)
+        await broker.client.admin.create_topic("orders", queue_count=1)
         with pytest.raises(ClientError, match="limit of 16384"):
             await broker.client.send([Outgoing("orders", b"x" * 16_385)])
-        status = await broker.client.store_status()
+        status = await broker.client.admin.store_status()
     assert status.broker == "b7"
     assert status.flush_mode == "async"
 

@@ -15,7 +15,7 @@ from broker.cli.options import endpoint_option, form_option
 
 if TYPE_CHECKING:
     from broker.client.broker import BrokerClient
-    from broker.client.values import Page
+    from broker.model.administration import Page
 
 Answer = TypeVar("Answer")
 Question = Coroutine[Any, Any, Answer]

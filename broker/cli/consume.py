@@ -18,7 +18,8 @@ from broker.cli.failures import (
 from broker.cli.groups import examples
 from broker.cli.output import Output, at, columns, talk
 from broker.cli.parameters import DURATION, ReadBy
-from broker.client.values import ClientError, PullPage, PullQuery, QueueState
+from broker.client.values import ClientError, PullPage, PullQuery
+from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus
 from broker.model.system_topics import is_group_topic, is_system_topic
@@ -105,7 +106,7 @@ def consume(
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
-    queues = broker.ask(broker.client.describe_topic(topic)).queues
+    queues = broker.ask(broker.client.admin.describe_topic(topic)).queues
     if queue_id is None:
         return queues
     chosen = [queue for queue in queues if queue.queue_id == queue_id]
@@ -128,7 +129,7 @@ def is_operators(topic: str) -> bool:
 
 def pull_of(client: "BrokerClient", topic: str) -> Pull:
     """Return the call of the client that pulls from a topic."""
-    return client.admin_pull if is_operators(topic) else client.pull
+    return client.admin.pull if is_operators(topic) else client.pull
 
 
 class Damaged:

@@ -8,10 +8,10 @@ of their names, `body_text` beside `body` where that is UTF-8.
 from base64 import b64encode
 from typing import Any, Final
 
-from broker.client.admin_values import GroupState, MovedOffset, TopicCounts, TopicLag
-from broker.client.values import Receipt, TopicState
+from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.hosts import text_from_host
 from broker.format.message_id import offset_message_id
+from broker.model.administration import MovedOffset, TopicCounts, TopicLag
 from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
 from broker.model.results import PutStatus
 

@@ -13,7 +13,8 @@ from broker.cli.groups import Group, examples
 from broker.cli.options import repeat, watch_option, yes_option
 from broker.cli.output import Output, columns, talk
 from broker.cli.parameters import MOMENT, ReadBy
-from broker.client.admin_values import GroupSettings, MovedOffset, ResetTarget, TopicLag
+from broker.model.administration import MovedOffset, ResetTarget, TopicLag
+from broker.model.group import GroupSettings
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 
@@ -90,7 +91,7 @@ def create(broker: Connection, out: Output, name: str, settings: GroupSettings) 
 
     What is not given is RocketMQ's default: 17 attempts, not in order, 1 retry queue.
     """
-    out.show(group_document(broker.ask(broker.client.create_group(name, settings))))
+    out.show(group_document(broker.ask(broker.client.admin.create_group(name, settings))))
 
 
 @group.command(short_help="List groups by name.", epilog=examples("pocketmq group ls -o jsonl"))
@@ -99,7 +100,7 @@ def create(broker: Connection, out: Output, name: str, settings: GroupSettings) 
 def ls(broker: Connection, out: Output, system: bool) -> None:
     """List groups by name."""
     found = broker.all(
-        lambda token: broker.client.list_groups(page_token=token, include_system=system)
+        lambda token: broker.client.admin.list_groups(page_token=token, include_system=system)
     )
     out.table(map(group_document, found), COLUMNS, MORE_COLUMNS)
 
@@ -109,7 +110,7 @@ def ls(broker: Connection, out: Output, system: bool) -> None:
 @asks_broker
 def info(broker: Connection, out: Output, name: str) -> None:
     """Describe a group: its settings, and the topics it has an offset in."""
-    out.show(group_document(broker.ask(broker.client.describe_group(name))))
+    out.show(group_document(broker.ask(broker.client.admin.describe_group(name))))
 
 
 @group.command(
@@ -134,7 +135,7 @@ def lag(
             rows = (row for lag in all_lags(broker, topic) for row in lag_documents(lag))
             out.table(rows, SUM_COLUMNS, MORE_SUM_COLUMNS)
         else:
-            lags = broker.ask(broker.client.group_lag(name, topic))
+            lags = broker.ask(broker.client.admin.group_lag(name, topic))
             rows = (row for lag in lags for row in lag_documents(lag))
             out.table(rows, LAG_COLUMNS, MORE_LAG_COLUMNS)
 
@@ -143,7 +144,7 @@ def lag(
 
 def all_lags(broker: Connection, topic: str = "") -> Iterator[TopicLag]:
     """Yield how far every group is behind, in one topic or in all."""
-    return broker.all(lambda token: broker.client.all_lags(topic=topic, page_token=token))
+    return broker.all(lambda token: broker.client.admin.all_lags(topic=topic, page_token=token))
 
 
 def age_text(age_ms: int) -> str:
@@ -170,7 +171,7 @@ def edit(broker: Connection, out: Output, name: str, settings: GroupSettings) ->
     """Change what is given of a group; where it stands stays."""
     if settings == GroupSettings():
         raise click.UsageError("say what to change, as --max-attempts 5")
-    out.show(group_document(broker.ask(broker.client.update_group(name, settings))))
+    out.show(group_document(broker.ask(broker.client.admin.update_group(name, settings))))
 
 
 def _target(text: str) -> ResetTarget:
@@ -218,7 +219,7 @@ def reset(
         raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
     target = where or ResetTarget(queue_offset=to_offset)
     moved = broker.ask(
-        broker.client.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
+        broker.client.admin.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
     )
     _show_moved(name, moved, out, is_done=yes)
 
@@ -240,7 +241,7 @@ def clone(broker: Connection, out: Output, source: str, target: str, topic: str,
 
     TARGET is made where there is none; what it had in these topics is replaced.
     """
-    moved = broker.ask(broker.client.clone_offsets(source, target, topic, dry_run=not yes))
+    moved = broker.ask(broker.client.admin.clone_offsets(source, target, topic, dry_run=not yes))
     if not moved:
         talk(f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone")
     _show_moved(target, moved, out, is_done=yes)
@@ -271,8 +272,8 @@ def rm(broker: Connection, out: Output, name: str, with_topics: bool, yes: bool)
     A consumer that comes back under this name makes the group anew, without offsets.
     """
     if not yes:
-        found = broker.ask(broker.client.describe_group(name))
+        found = broker.ask(broker.client.admin.describe_group(name))
         out.show({"group": name, "offsets_in": found.topics, "with_topics": with_topics})
         raise only_planned(f"offsets in {len(found.topics)} topics would be gone")
-    removed = broker.ask(broker.client.delete_group(name, with_topics=with_topics))
+    removed = broker.ask(broker.client.admin.delete_group(name, with_topics=with_topics))
     out.show({"group": name, "removed_topics": removed})

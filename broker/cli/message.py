@@ -75,13 +75,13 @@ def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
 
 def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
     client = broker.client
-    ask = client.admin_query_by_id if is_operators(topic) else client.query_by_id
+    ask = client.admin.query_by_id if is_operators(topic) else client.query_by_id
     return broker.ask(ask(topic, message_id))
 
 
 def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
     """Return the message with an id, whatever its topic; asks topic by topic."""
-    for topic in broker.all(lambda token: broker.client.list_topics(page_token=token)):
+    for topic in broker.all(lambda token: broker.client.admin.list_topics(page_token=token)):
         try:
             return _in_topic(broker, topic.name, message_id)
         except ClientError as error:
@@ -118,7 +118,7 @@ def by_key(
 ) -> None:
     """Print the messages of TOPIC that carry KEY, newest first."""
     client = broker.client
-    ask = client.admin_query_by_key if is_operators(topic) else client.query_by_key
+    ask = client.admin.query_by_key if is_operators(topic) else client.query_by_key
     left = None if is_all else count_max
     token = ""
     with out.rows(COLUMNS) as rows:

@@ -9,7 +9,7 @@ from broker.cli.groups import examples
 from broker.cli.options import repeat, watch_option
 from broker.cli.output import Document, Output, columns, moment
 from broker.cli.progress import amount
-from broker.client.values import StoreStatus
+from broker.model.administration import StoreStatus
 
 SETTING_COLUMNS: Final = columns(KEY="key", VALUE="value", ORIGIN="origin")
 
@@ -28,10 +28,10 @@ def status(broker: Connection, out: Output, settings: bool, watch_s: float | Non
 
     def show() -> None:
         if settings:
-            rows = broker.ask(broker.client.effective_config())
+            rows = broker.ask(broker.client.admin.effective_config())
             out.table((row._asdict() for row in rows), SETTING_COLUMNS)
             return
-        found = broker.ask(broker.client.store_status())
+        found = broker.ask(broker.client.admin.store_status())
         out.show(readable_status(found) if out.form == "table" else found._asdict())
 
     repeat(watch_s, show)

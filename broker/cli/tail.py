@@ -18,7 +18,8 @@ from broker.cli.documents import message_document
 from broker.cli.groups import examples
 from broker.cli.output import Output
 from broker.cli.parameters import MOMENT
-from broker.client.values import PullPage, PullQuery, QueueState
+from broker.client.values import PullPage, PullQuery
+from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus
 from broker.model.system_topics import is_system_topic
@@ -96,7 +97,7 @@ async def print_tail(client: "BrokerClient", wanted: Wanted, show: Show) -> None
 
     Errors   ClientError
     """
-    queues = (await client.describe_topic(wanted.topic)).queues
+    queues = (await client.admin.describe_topic(wanted.topic)).queues
     readers = [
         Reader(PullQuery(wanted.topic, queue.queue_id, place, expression=wanted.tag_filter))
         for queue in queues

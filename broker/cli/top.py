@@ -17,7 +17,7 @@ from broker.cli.groups import examples
 from broker.cli.output import Document, Output, columns
 from broker.cli.progress import amount
 from broker.cli.status import disk_text
-from broker.client.values import StoreStatus
+from broker.model.administration import StoreStatus
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,12 +90,12 @@ def take_snapshot(broker: Connection) -> Snapshot:
     Errors   ClientError
     """
     client = broker.client
-    status = broker.ask(client.store_status())
+    status = broker.ask(client.admin.store_status())
     lags: dict[str, list[tuple[int, int]]] = {}
     for lag in all_lags(broker):
         lags.setdefault(lag.topic, []).append((lag.committed_sum, lag.lag_messages))
     topics = {}
-    for counts in broker.all(lambda token: client.all_topic_counts(page_token=token)):
+    for counts in broker.all(lambda token: client.admin.all_topic_counts(page_token=token)):
         found = lags.get(counts.name, [])
         committed, left = (sum(column) for column in zip(*found, strict=True)) if found else (0, 0)
         topics[counts.name] = TopicMoment(

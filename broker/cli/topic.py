@@ -11,8 +11,8 @@ from broker.cli.groups import Group, examples
 from broker.cli.options import repeat, watch_option, yes_option
 from broker.cli.output import Output, at, columns, talk
 from broker.cli.parameters import PAIR
-from broker.client.admin_values import TopicChange
 from broker.client.values import TopicState
+from broker.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority")
@@ -56,7 +56,7 @@ def topic() -> None:
 def create(broker: Connection, out: Output, name: str, type_name: str, queue_count: int) -> None:
     """Create a topic; one that is there with the same settings stays as it is."""
     client = broker.client
-    made = broker.ask(client.create_topic(name, queue_count=queue_count, type_name=type_name))
+    made = broker.ask(client.admin.create_topic(name, queue_count=queue_count, type_name=type_name))
     out.show(topic_document(made))
 
 
@@ -66,7 +66,7 @@ def create(broker: Connection, out: Output, name: str, type_name: str, queue_cou
 def ls(broker: Connection, out: Output, system: bool) -> None:
     """List topics by name."""
     found = broker.all(
-        lambda token: broker.client.list_topics(
+        lambda token: broker.client.admin.list_topics(
             page_size=PAGE_COUNT, page_token=token, include_system=system
         )
     )
@@ -80,7 +80,7 @@ def ls(broker: Connection, out: Output, system: bool) -> None:
 @asks_broker
 def info(broker: Connection, out: Output, name: str) -> None:
     """Describe a topic: its settings, and where each of its queues begins and ends."""
-    document = topic_document(broker.ask(broker.client.describe_topic(name)))
+    document = topic_document(broker.ask(broker.client.admin.describe_topic(name)))
     queues = document.pop("queues", []) if out.is_table else []
     out.show(document)
     if out.is_table:
@@ -107,13 +107,13 @@ def stats(
     def show() -> None:
         if name is None:
             found = broker.all(
-                lambda token: client.all_topic_counts(
+                lambda token: client.admin.all_topic_counts(
                     page_token=token, include_system=system, totals_only=False
                 )
             )
             out.table(map(counts_document, found), COUNT_COLUMNS)
             return
-        document = counts_document(broker.ask(client.topic_counts(name)))
+        document = counts_document(broker.ask(client.admin.topic_counts(name)))
         if not out.is_table:
             out.show(document)
             return
@@ -179,8 +179,8 @@ def edit(
     )
     if change == TopicChange(set_attributes={}):
         raise click.UsageError("say what to change, as --queues 16")
-    before = broker.ask(broker.client.describe_topic(name))
-    changed = broker.ask(broker.client.update_topic(name, change))
+    before = broker.ask(broker.client.admin.describe_topic(name))
+    changed = broker.ask(broker.client.admin.update_topic(name, change))
     out.show(topic_document(changed))
     _say_unreadable(before, changed.read_queue_count)
 
@@ -214,8 +214,8 @@ def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
     stay in the commit log until that expires.
     """
     if not yes:
-        counts = broker.ask(broker.client.topic_counts(name))
-        lags = broker.all(lambda token: broker.client.all_lags(topic=name, page_token=token))
+        counts = broker.ask(broker.client.admin.topic_counts(name))
+        lags = broker.all(lambda token: broker.client.admin.all_lags(topic=name, page_token=token))
         plan = {
             "topic": name,
             "queue_count": counts.queue_count,
@@ -224,5 +224,5 @@ def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
         }
         out.show(plan)
         raise only_planned(f"{counts.message_count} messages would be gone")
-    removed = broker.ask(broker.client.delete_topic(name))
+    removed = broker.ask(broker.client.admin.delete_topic(name))
     out.show({"topic": name, "removed_topics": removed})

@@ -4,11 +4,12 @@ Answers that are errors are raised as the plain values of values.py. A call that
 broker has as much longer to answer.
 """
 
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2
 
 from broker.client.values import ClientError, DeadlineExceeded, Unreachable
@@ -24,11 +25,12 @@ OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),  # brokers are spoken to directly
 )
 
+Value = TypeVar("Value", bound=tuple[Any, ...])
 _Answer = TypeVar("_Answer", bound=Message)
 
 
-class ClientChannel:
-    """A connection to one endpoint, "host:port", for the length of an `async with`."""
+class Channel:
+    """A connection to one endpoint, "host:port", between `open` and `close`."""
 
     __slots__ = ("_channel", "_endpoint", "_methods", "_timeout_ms")
 
@@ -37,16 +39,12 @@ class ClientChannel:
         self._timeout_ms = timeout_ms
         self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[Any, Any]] = {}
 
-    async def __aenter__(self) -> Self:
+    def open(self) -> None:
+        """Connect as soon as something is asked, from the event loop that runs now."""
         self._channel = grpc.aio.insecure_channel(self._endpoint, options=OPTIONS)
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def close(self) -> None:
+        """End the connection and all calls on it."""
         await self._channel.close()
 
     async def ask(
@@ -83,6 +81,41 @@ class ClientChannel:
             text = f"nobody answers at {self._endpoint}: {message}"
             return Unreachable("Unreachable", text, code=code.name, retryable=True)
         return ClientError(code.name, message, code=code.name)
+
+
+class Stub:
+    """The methods of one service, by their names."""
+
+    __slots__ = ("_channel", "_service")
+
+    def __init__(self, channel: Channel, service: ServiceDescriptor) -> None:
+        self._channel = channel
+        self._service = service
+
+    async def ask(self, method: str, *, wait_for_ms: int = 0, **fields: Any) -> Any:
+        """Call a method with the fields of its request, None for unset, and return its answer.
+
+        wait_for_ms   how much longer than others the answer may take
+        Errors        ClientError and its kinds; ValueError: the request has no such field
+        """
+        found = self._service.methods_by_name[method]
+        request = GetMessageClass(found.input_type)(**fields)
+        answer_type = GetMessageClass(found.output_type)
+        path = f"/{self._service.full_name}/{method}"
+        return await self._channel.ask(path, request, answer_type, wait_ms=wait_for_ms)
+
+
+def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
+    """Return a named tuple of a message's fields of the same names; unset optional ones are None.
+
+    given   what differs from the message's, or is not in it
+    """
+    fields = message.DESCRIPTOR.fields_by_name
+    for name in kind._fields:  # type: ignore[attr-defined]
+        if name not in given:
+            is_unset = fields[name].has_presence and not message.HasField(name)
+            given[name] = None if is_unset else getattr(message, name)
+    return kind(**given)
 
 
 def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:

@@ -9,12 +9,12 @@ What goes wrong is one of
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
+from broker.model.administration import QueueState
+from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
 from broker.model.results import PullStatus, PutStatus
-
-Item = TypeVar("Item")
 
 
 class ClientError(Exception):
@@ -132,16 +132,6 @@ class PullPage(NamedTuple):
     records: bytes
 
 
-class QueueState(NamedTuple):
-    """A queue's offsets, [min, max), and when its first and last message were stored (0: none)."""
-
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    min_store_timestamp_ms: int
-    max_store_timestamp_ms: int
-
-
 class TopicState(NamedTuple):
     """A topic; `type` is a name of the proto's TopicType, `queues` is filled by describe_topic."""
 
@@ -156,32 +146,11 @@ class TopicState(NamedTuple):
     queues: list[QueueState]
 
 
-class Page(NamedTuple, Generic[Item]):
-    """Some of a long answer; an empty token says that there are no more."""
+class GroupState(NamedTuple):
+    """A group; `topics` is filled by describe_group: where it has an offset."""
 
-    items: list[Item]
-    next_page_token: str
-
-
-class StoreStatus(NamedTuple):
-    """What a store is doing and how far it has come; offsets are physical."""
-
-    state: str
-    directory: str
-    min_offset: int
-    appended_offset: int
-    flushed_offset: int
-    dispatched_offset: int
-    flush_mode: str
-    version: str
-    topic_count: int
-    queue_count: int
-    cluster: str
-    broker: str
-    retention_state: str
-    disk_free_bytes: int
-    disk_total_bytes: int
-    index_file_count: int
-    queue_file_count: int
-    state_since_ms: int
-    group_count: int
+    name: str
+    settings: GroupSettings
+    system: bool
+    attributes: dict[str, str]
+    topics: list[str]

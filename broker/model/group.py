@@ -10,15 +10,15 @@ from typing import NamedTuple
 class GroupSettings(NamedTuple):
     """What of a group may be set; None: as it is, or as RocketMQ makes it.
 
-    retry_max   deliveries after the first one
+    max_attempts   deliveries in all, the first included
     """
 
-    is_enabled: bool | None = None
-    is_fifo: bool | None = None
-    is_broadcast_enabled: bool | None = None
-    begins_at_min: bool | None = None
-    retry_max: int | None = None
+    enabled: bool | None = None
+    fifo: bool | None = None
+    max_attempts: int | None = None
     retry_queue_count: int | None = None
+    broadcast_enabled: bool | None = None
+    begins_at_min: bool | None = None
     consume_timeout_minutes: int | None = None
 
 

@@ -59,7 +59,7 @@ async def fill(endpoint: str, count: int, seed: int) -> str:
 
     async with BrokerClient(endpoint, timeout_ms=60_000) as client:
         for topic in range(TOPIC_COUNT):
-            await client.create_topic(topic_name(topic), queue_count=QUEUE_COUNT)
+            await client.admin.create_topic(topic_name(topic), queue_count=QUEUE_COUNT)
         await asyncio.gather(*(one_sender(client) for _ in range(IN_FLIGHT)))
     return json.dumps({"messages": acknowledged, "queues": len(queues)})
 

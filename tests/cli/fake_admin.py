@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.client.admin_values import (
-    GroupSettings,
-    GroupState,
+from broker.client.values import ClientError, GroupState, TopicState
+from broker.model.administration import (
     MovedOffset,
+    Page,
     QueueLag,
+    QueueState,
     ResetTarget,
     SettingRow,
+    StoreStatus,
     TopicChange,
     TopicCounts,
     TopicLag,
 )
-from broker.client.values import ClientError, Page, QueueState, StoreStatus, TopicState
+from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
 
 STORED_MS = 1_795_221_315_627

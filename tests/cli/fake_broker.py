@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -13,7 +13,6 @@ from broker.client.values import (
     ClientError,
     KeyQuery,
     Outgoing,
-    Page,
     PullPage,
     PullQuery,
     Receipt,
@@ -21,6 +20,7 @@ from broker.client.values import (
     Wait,
 )
 from broker.format.hosts import host_from_text
+from broker.model.administration import Page
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus, PutStatus, QueryResult
 from tests.cli.fake_admin import STORED_MS, FakeAdmin
@@ -68,6 +68,7 @@ class FakeBroker(FakeAdmin):
         self.queries: list[dict[str, object]] = []
         self.body_size_max = 1 << 22
         self.endpoint = ""
+        self.admin = _AsOperator(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,6 +179,17 @@ class FakeBroker(FakeAdmin):
         """Answer with a topic and its queues."""
         self.refuse()
         return self.topic_state(name, with_queues=True)
+
+
+class _AsOperator:
+    """The fake as those who run it ask."""
+
+    def __init__(self, fake: FakeBroker) -> None:
+        self._fake = fake
+
+    def __getattr__(self, name: str) -> Any:
+        own = {"pull": "admin_pull", "query_by_key": "admin_query_by_key"}
+        return getattr(self._fake, own.get(name, name))
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:

@@ -22,7 +22,7 @@ def test_many_calls_share_one_connection(fake: FakeBroker) -> None:
 
     with Connection("a:1") as broker:
         assert broker.ask(answer()) is sentinel.answer
-        assert broker.ask(broker.client.describe_topic("orders")).name == "orders"
+        assert broker.ask(broker.client.admin.describe_topic("orders")).name == "orders"
 
 
 def test_a_client_is_made_for_an_endpoint() -> None:

@@ -14,16 +14,10 @@ from broker.cli.documents import (
     receipt_document,
     topic_document,
 )
-from broker.client.admin_values import (
-    GroupSettings,
-    GroupState,
-    MovedOffset,
-    QueueLag,
-    TopicCounts,
-    TopicLag,
-)
-from broker.client.values import QueueState, Receipt, TopicState
+from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.record import decode_record
+from broker.model.administration import MovedOffset, QueueLag, QueueState, TopicCounts, TopicLag
+from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
 from broker.model.results import PutStatus
 from broker.rpc.v1.convert import proto_message

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.cli.group import age_text
-from broker.client.admin_values import ResetTarget
 from broker.client.values import ClientError
+from broker.model.administration import ResetTarget
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

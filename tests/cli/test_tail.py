@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from broker.cli import tail as tail_module
 from broker.cli.tail import Wanted, print_tail
-from broker.client.values import ClientError, PullPage, PullQuery, QueueState, TopicState
+from broker.client.values import ClientError, PullPage, PullQuery, TopicState
+from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus
 from tests.cli.command_line import run
@@ -19,6 +20,7 @@ class Log:
     """Queues whose messages lie in one log; message n lies at place n and was stored at n."""
 
     def __init__(self, *queue_ids: int, page_size: int = 2) -> None:
+        self.admin = self
         self.page_size = page_size
         self.queues: list[list[StoredMessage]] = [[], [], []]
         self.parked: list[asyncio.Future[None]] = []

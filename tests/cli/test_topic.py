@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.client.admin_values import TopicChange
 from broker.client.values import ClientError
+from broker.model.administration import TopicChange
 from tests.cli.command_line import run
 from tests.cli.fake_broker import FakeBroker
 

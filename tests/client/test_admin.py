@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client.admin_values import (
+from broker.client.values import ClientError
+from broker.model.administration import (
     GroupOffset,
-    GroupSettings,
     MovedOffset,
     QueueLag,
     ResetTarget,
     SettingRow,
     TopicChange,
 )
-from broker.client.values import ClientError
+from broker.model.group import GroupSettings
 from tests.fakes.clock import START_MS
 from tests.rpc.desk import Desk, opened_desk
 
@@ -29,61 +29,61 @@ async def desk() -> AsyncIterator[Desk]:
 
 async def test_topics_are_changed_and_removed(desk: Desk) -> None:
     change = TopicChange(read_queue_count=4, order=True, set_attributes={"message.type": "FIFO"})
-    changed = await desk.client.update_topic("orders", change)
+    changed = await desk.admin.update_topic("orders", change)
     assert (changed.read_queue_count, changed.write_queue_count) == (4, 2)
     assert (changed.order, changed.type) == (True, "FIFO")
-    changed = await desk.client.update_topic(
+    changed = await desk.admin.update_topic(
         "orders", TopicChange(permission=4, remove_attributes=("message.type",))
     )
     assert (changed.permission, changed.type, changed.read_queue_count) == (4, "NORMAL", 4)
-    assert await desk.client.delete_topic("orders") == ["orders"]
+    assert await desk.admin.delete_topic("orders") == ["orders"]
     with pytest.raises(ClientError) as caught:
-        await desk.client.delete_topic("orders")
+        await desk.admin.delete_topic("orders")
     assert caught.value.reason == "TopicNotFound"
 
 
 async def test_topics_are_counted(desk: Desk) -> None:
-    counts = await desk.client.topic_counts("orders")
+    counts = await desk.admin.topic_counts("orders")
     assert (counts.message_count, counts.stored_count, counts.queue_count) == (3, 3, 2)
     assert (counts.first_store_timestamp_ms, counts.last_store_timestamp_ms) == (1_000, 1_000)
     assert [queue.max_offset for queue in counts.queues] == [3, 0]
-    page = await desk.client.all_topic_counts()
+    page = await desk.admin.all_topic_counts()
     assert [(row.name, row.stored_count, row.queues) for row in page.items] == [("orders", 3, [])]
     assert page.next_page_token == ""
 
 
 async def test_groups_live(desk: Desk) -> None:
-    made = await desk.client.create_group("new", GroupSettings(fifo=True, max_attempts=3))
+    made = await desk.admin.create_group("new", GroupSettings(fifo=True, max_attempts=3))
     assert made.settings == GroupSettings(True, True, 3, 1, True, True, 15)
-    changed = await desk.client.update_group("new", GroupSettings(enabled=False))
+    changed = await desk.admin.update_group("new", GroupSettings(enabled=False))
     assert changed.settings == made.settings._replace(enabled=False)
-    page = await desk.client.list_groups()
+    page = await desk.admin.list_groups()
     assert ([group.name for group in page.items], page.next_page_token) == (["new", "readers"], "")
-    described = await desk.client.describe_group("readers")
+    described = await desk.admin.describe_group("readers")
     assert (described.topics, described.system) == (["orders"], False)
-    assert await desk.client.delete_group("new", with_topics=True) == []
+    assert await desk.admin.delete_group("new", with_topics=True) == []
     with pytest.raises(ClientError) as caught:
-        await desk.client.describe_group("new")
+        await desk.admin.describe_group("new")
     assert (caught.value.reason, caught.value.code) == ("GroupNotFound", "NOT_FOUND")
 
 
 async def test_lag_is_told(desk: Desk) -> None:
     desk.broker.clock.wall = 1_500
-    (row,) = await desk.client.group_lag("readers")
+    (row,) = await desk.admin.group_lag("readers")
     assert (row.topic, row.lag_messages, row.lag_ms, row.committed_sum) == ("orders", 2, 500, 1)
     assert row.queues == [QueueLag(0, 1, 0, 3, 2, 500), QueueLag(1, None, 0, 0, 0, 0)]
-    page = await desk.client.all_lags()
+    page = await desk.admin.all_lags()
     assert page.items == [row._replace(lag_ms=0, queues=[])]
 
 
 async def test_groups_are_moved(desk: Desk) -> None:
-    client = desk.client
-    assert await client.list_offsets("readers") == [GroupOffset("orders", 0, 1)]
+    admin = desk.admin
+    assert await admin.list_offsets("readers") == [GroupOffset("orders", 0, 1)]
     moved = [MovedOffset("orders", 0, 1, 2)]
-    assert await client.set_offsets("readers", "orders", {0: 2}, dry_run=True) == moved
-    assert await client.set_offsets("readers", "orders", {0: 2}) == moved
+    assert await admin.set_offsets("readers", "orders", {0: 2}, dry_run=True) == moved
+    assert await admin.set_offsets("readers", "orders", {0: 2}) == moved
     earliest = [MovedOffset("orders", 0, 2, 0)]
-    reset = client.reset_offsets
+    reset = admin.reset_offsets
     assert await reset("readers", "orders", ResetTarget(), queue_ids=(0,)) == earliest
     for target, place in (
         (ResetTarget(latest=True), 3),
@@ -93,17 +93,17 @@ async def test_groups_are_moved(desk: Desk) -> None:
     ):
         rows = await reset("readers", "orders", target, queue_ids=(0,), dry_run=True)
         assert [row.new_offset for row in rows] == [place]
-    assert await client.clone_offsets("readers", "others") == [MovedOffset("orders", 0, None, 0)]
-    assert await client.list_offsets("others", "orders") == [GroupOffset("orders", 0, 0)]
+    assert await admin.clone_offsets("readers", "others") == [MovedOffset("orders", 0, None, 0)]
+    assert await admin.list_offsets("others", "orders") == [GroupOffset("orders", 0, 0)]
 
 
 async def test_the_store_and_its_process(desk: Desk) -> None:
-    status = await desk.client.store_status()
+    status = await desk.admin.store_status()
     assert (status.state, status.state_since_ms) == ("running", START_MS)
     free_and_total = (status.disk_free_bytes, status.disk_total_bytes)
     assert free_and_total == desk.broker.store.disk_usage()
     assert (status.retention_state, status.index_file_count, status.group_count) == ("off", 0, 1)
-    assert await desk.client.flush() == desk.broker.store.appended
-    assert await desk.client.effective_config() == [SettingRow("store.flush", "async", "--set")]
-    await desk.client.drain()
+    assert await desk.admin.flush() == desk.broker.store.appended
+    assert await desk.admin.effective_config() == [SettingRow("store.flush", "async", "--set")]
+    await desk.admin.drain()
     assert desk.broker.drains == ["asked"]

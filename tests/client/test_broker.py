@@ -5,17 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client.values import (
-    ClientError,
-    KeyQuery,
-    Outgoing,
-    PullQuery,
-    QueueState,
-    Shape,
-    Wait,
-)
+from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery, Shape, Wait
 from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
+from broker.model.administration import QueueState
 from broker.model.results import Bound, PullStatus, PutStatus
 from tests.fakes.store_language import STORE_HOST
 from tests.rpc.desk import Desk, opened_desk
@@ -70,7 +63,7 @@ async def test_pulling_system_topics_is_for_operators(desk: Desk) -> None:
     desk.broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
     await desk.broker.add("SCHEDULE_TOPIC_XXXX", b"a")
     query = PullQuery("SCHEDULE_TOPIC_XXXX", 0, 0)
-    assert (await desk.client.admin_pull(query)).messages[0].body == b"a"
+    assert (await desk.client.admin.pull(query)).messages[0].body == b"a"
     with pytest.raises(ClientError) as caught:
         await desk.client.pull(query)
     assert (caught.value.reason, caught.value.code) == ("SystemTopic", "PERMISSION_DENIED")
@@ -105,17 +98,17 @@ async def test_offsets_of_groups(desk: Desk) -> None:
 
 
 async def test_topics(desk: Desk) -> None:
-    made = await desk.client.create_topic("new", queue_count=3, type_name="fifo")
+    made = await desk.client.admin.create_topic("new", queue_count=3, type_name="fifo")
     assert (made.name, made.type, made.write_queue_count, made.queues) == ("new", "FIFO", 3, [])
-    page = await desk.client.list_topics(page_size=1)
+    page = await desk.client.admin.list_topics(page_size=1)
     assert ([topic.name for topic in page.items], page.next_page_token) == (["new"], "new")
-    page = await desk.client.list_topics(page_token="new", include_system=True)
+    page = await desk.client.admin.list_topics(page_token="new", include_system=True)
     assert ([topic.name for topic in page.items], page.next_page_token) == (["orders"], "")
-    described = await desk.client.describe_topic("new")
+    described = await desk.client.admin.describe_topic("new")
     assert [queue.queue_id for queue in described.queues] == [0, 1, 2]
     assert described.attributes == {"message.type": "FIFO"}
 
 
 async def test_the_store(desk: Desk) -> None:
-    status = await desk.client.store_status()
+    status = await desk.client.admin.store_status()
     assert (status.state, status.directory, status.flush_mode) == ("running", "/store", "sync")

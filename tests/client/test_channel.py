@@ -46,7 +46,7 @@ async def test_a_status_without_details_goes_by_its_name() -> None:
     server = GrpcioServer([])
     async with running(server) as address, BrokerClient(address) as client:
         with pytest.raises(ClientError) as caught:
-            await client.store_status()
+            await client.admin.store_status()
     assert type(caught.value) is ClientError
     assert (caught.value.reason, caught.value.fields) == ("UNIMPLEMENTED", {})
 
@@ -65,7 +65,7 @@ async def test_details_that_cannot_be_read_are_left_aside() -> None:
     await other.start()
     async with BrokerClient(f"127.0.0.1:{port}") as client:
         with pytest.raises(ClientError, match="no") as caught:
-            await client.store_status()
+            await client.admin.store_status()
     await other.stop(0)
     assert (caught.value.reason, caught.value.retryable) == ("ABORTED", False)
 
@@ -76,7 +76,7 @@ async def test_nobody_at_the_endpoint() -> None:
         pass
     async with BrokerClient(address) as client:
         with pytest.raises(Unreachable, match=address):
-            await client.store_status()
+            await client.admin.store_status()
 
 
 async def test_somebody_who_does_not_speak() -> None:
@@ -84,7 +84,7 @@ async def test_somebody_who_does_not_speak() -> None:
         port = silent.getsockname()[1]
         async with BrokerClient(f"127.0.0.1:{port}", timeout_ms=100) as client:
             with pytest.raises(Unreachable):
-                await client.store_status()
+                await client.admin.store_status()
 
 
 async def test_an_answer_that_does_not_come() -> None:

@@ -196,9 +196,9 @@ async def test_a_broker_flushes_and_ends_when_asked_to(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store", "--set", "store.flush=async") as broker:
         send(broker, "orders", "a")
         async with BrokerClient(broker.endpoint) as client:
-            status = await client.store_status()
-            assert await client.flush() >= status.appended_offset
-            await client.drain()
+            status = await client.admin.store_status()
+            assert await client.admin.flush() >= status.appended_offset
+            await client.admin.drain()
         assert broker.wait() == 0
     (message,) = pocketmq("store", "dump", str(tmp_path / "store"), "-o", "jsonl").rows
     assert message["body_text"] == "a"

@@ -31,7 +31,7 @@ def settings(*assignments: str) -> tuple[str, ...]:
 
 async def all_of(client: BrokerClient, topic: str, queue_id: int) -> list[StoredMessage]:
     messages: list[StoredMessage] = []
-    position = (await client.describe_topic(topic)).queues[queue_id].min_offset
+    position = (await client.admin.describe_topic(topic)).queues[queue_id].min_offset
     while True:
         page = await client.pull(PullQuery(topic, queue_id, position, max_messages=256))
         if page.status is not PullStatus.FOUND:
@@ -115,14 +115,14 @@ def test_old_messages_go_and_the_rest_survives_a_kill(golden: GoldenStores, tmp_
 
 async def all_are_there(endpoint: str, file_count: int) -> None:
     async with BrokerClient(endpoint) as client:
-        status = await client.store_status()
+        status = await client.admin.store_status()
     assert status.min_offset == 0
     assert file_count > 1
 
 
 async def produce(endpoint: str, topic: str, count: int) -> None:
     async with BrokerClient(endpoint) as client:
-        await client.create_topic(topic, queue_count=1)
+        await client.admin.create_topic(topic, queue_count=1)
         for begin in range(0, count, 20):
             batch = range(begin, begin + 20)
             await client.send(

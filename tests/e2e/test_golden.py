@@ -22,9 +22,9 @@ FOREVER_MS = 2**62
 async def pulled(client: BrokerClient, topic: str, queue_id: int) -> list[StoredMessage]:
     """Return every message of a queue, from min to max."""
     messages: list[StoredMessage] = []
-    position = (await client.describe_topic(topic)).queues[queue_id].min_offset
+    position = (await client.admin.describe_topic(topic)).queues[queue_id].min_offset
     while True:
-        page = await client.admin_pull(PullQuery(topic, queue_id, position, max_messages=64))
+        page = await client.admin.pull(PullQuery(topic, queue_id, position, max_messages=64))
         if page.status is not PullStatus.FOUND:
             return messages
         messages += page.messages
@@ -33,7 +33,7 @@ async def pulled(client: BrokerClient, topic: str, queue_id: int) -> list[Stored
 
 async def found(client: BrokerClient, query: dict[str, Any]) -> list[int]:
     """Return the places of all messages that answer a recorded query."""
-    ask = client.admin_query_by_tag if query["indexType"] == "T" else client.admin_query_by_key
+    ask = client.admin.query_by_tag if query["indexType"] == "T" else client.admin.query_by_key
     places: list[int] = []
     token, is_complete = "", False
     while not is_complete:

@@ -72,7 +72,7 @@ class Load:
                 await self._create_topics(client)
             loss = None
             if loss_since >= 0:
-                loss = Loss((await client.store_status()).appended_offset, loss_since)
+                loss = Loss((await client.admin.store_status()).appended_offset, loss_since)
             for queue in self.queues:
                 state = await client.query_offsets(*queue)
                 known = self.history.log.get(queue, [])
@@ -87,7 +87,7 @@ class Load:
     async def _create_topics(self, client: BrokerClient) -> None:
         for topic in TOPICS:
             try:
-                await client.create_topic(topic, queue_count=QUEUE_COUNT)
+                await client.admin.create_topic(topic, queue_count=QUEUE_COUNT)
             except ClientError as error:
                 if error.reason != "TopicExists":
                     raise

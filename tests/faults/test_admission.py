@@ -66,7 +66,7 @@ async def test_sends_queries_and_health_are_served_meanwhile() -> None:
             assert receipt.queue_id == queue_id
         await broker.talking.settled()
         assert (await client.query_offsets("orders", 1)).max_offset == 1
-        assert (await client.store_status()).state == "running"
+        assert (await client.admin.store_status()).state == "running"
         async with grpc.aio.insecure_channel(address) as channel:
             check = channel.unary_unary(
                 "/grpc.health.v1.Health/Check",

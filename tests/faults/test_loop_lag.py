@@ -99,11 +99,11 @@ def test_files_never_keep_the_loop_waiting(tmp_path: Path) -> None:
     async def work(daemon: Daemon) -> None:
         nonlocal reads
         async with BrokerClient(daemon.endpoint, timeout_ms=60_000) as client:
-            await client.create_topic(TOPIC, queue_count=1)
+            await client.admin.create_topic(TOPIC, queue_count=1)
             for _ in range(ROUNDS):
                 await fill(client, DIRTY_BYTES)
                 before, begun = daemon.late_s(), time.monotonic()
-                await client.flush()
+                await client.admin.flush()
                 flushes.append((time.monotonic() - begun, daemon.late_s() - before))
                 forget_files(daemon.store)
                 reads += await read_all(client)

@@ -15,6 +15,7 @@ class Desk:
         self.broker = broker
         self.server = server
         self.client = client
+        self.admin = client.admin
 
 
 @asynccontextmanager

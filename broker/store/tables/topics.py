@@ -49,16 +49,18 @@ NUMBER_MAX: Final = 2**31 - 2
 
 _TOPICS: Final = "topicConfigTable"
 _GROUPS: Final = "subscriptionGroupTable"
+_RETRIES: Final = "retryMaxTimes"
 _GROUP_MEMBERS: Final = {
-    "is_enabled": "consumeEnable",
-    "is_fifo": "consumeMessageOrderly",
-    "is_broadcast_enabled": "consumeBroadcastEnable",
+    "enabled": "consumeEnable",
+    "fifo": "consumeMessageOrderly",
+    "broadcast_enabled": "consumeBroadcastEnable",
     "begins_at_min": "consumeFromMinEnable",
-    "retry_max": "retryMaxTimes",
+    "max_attempts": _RETRIES,
     "retry_queue_count": "retryQueueNums",
     "consume_timeout_minutes": "consumeTimeoutMinute",
 }
-"""What the file calls each of a group's settings (SubscriptionGroupConfig)."""
+"""What the file calls each of a group's settings (SubscriptionGroupConfig); attempts are counted
+there without the first one."""
 
 
 class _ConfigTable:
@@ -263,6 +265,7 @@ def _with_type(attributes: dict[str, str]) -> dict[str, str]:
 def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
     """Return a group as its row has it; members of a wrong type or size are the defaults."""
     fit = {**GROUP_DEFAULTS, **{k: v for k, v in row.items() if _is_fit(k, v)}}
+    fit[_RETRIES] += 1
     settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
     return GroupConfig(name, settings, read_texts(row.get("attributes")))
 
@@ -270,7 +273,10 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
 def _members(settings: GroupSettings) -> dict[str, Any]:
     """Return what is set, as the file calls it."""
     pairs = settings._asdict().items()
-    return {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
+    members = {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
+    if settings.max_attempts is not None:
+        members[_RETRIES] = settings.max_attempts - 1
+    return members
 
 
 def _is_fit(name: str, value: Any) -> bool:

@@ -3,7 +3,7 @@
     async with store_with(tmp_path, "store.flush=async") as store:
         await store.send("T", "a")
     async with broker_with(tmp_path, "broker.name=b7") as broker:
-        await broker.client.store_status()
+        await broker.client.admin.store_status()
 
 Files are small, so that everything rolls. In a store time stands still; `passed` lets some pass and
 returns when the store has looked at the clock since, so that what has not happened then will not.

@@ -21,7 +21,7 @@ HELLO = [Outgoing("orders", b"hello", keys=["k"])]
 @pytest.mark.knob("broker.cluster")
 async def test_a_broker_has_its_name_and_its_cluster(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "broker.name=b7", "broker.cluster=c7") as broker:
-        status = await broker.client.store_status()
+        status = await broker.client.admin.store_status()
         (receipt,) = await broker.client.send(HELLO)
         message = await broker.client.query_by_id("orders", receipt.message_id)
     assert (status.broker, status.cluster) == ("b7", "c7")
@@ -49,7 +49,7 @@ async def test_a_topic_has_to_exist_where_none_is_made(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "broker.auto_create_topics=off") as broker:
         with pytest.raises(ClientError, match="does not exist"):
             await broker.client.send(HELLO)
-        await broker.client.create_topic("orders", queue_count=1)
+        await broker.client.admin.create_topic("orders", queue_count=1)
         assert await broker.client.send(HELLO)
 
 
@@ -57,7 +57,7 @@ async def test_a_topic_has_to_exist_where_none_is_made(tmp_path: Path) -> None:
 async def test_a_topic_is_made_with_so_many_queues(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "broker.default_queue_count=3") as broker:
         await broker.client.send(HELLO)
-        assert len((await broker.client.describe_topic("orders")).queues) == 3
+        assert len((await broker.client.admin.describe_topic("orders")).queues) == 3
 
 
 @pytest.mark.knob("broker.accept_from_ms")
@@ -124,4 +124,4 @@ async def _draining(client: BrokerClient) -> None:
     """Return when new calls are refused."""
     with pytest.raises(ClientError):
         while True:
-            await client.store_status()
+            await client.admin.store_status()

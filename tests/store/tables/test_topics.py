@@ -313,18 +313,18 @@ async def test_a_group_that_could_not_be_written_is_written_the_next_time(tables
 
 
 async def test_a_group_is_made_as_told(tables: Tables) -> None:
-    settings = GroupSettings(is_fifo=True, retry_max=2, is_enabled=False)
+    settings = GroupSettings(fifo=True, max_attempts=3, enabled=False)
     await tables.groups.create("readers", settings)
     row = tables.group_row("readers")
     assert (row["consumeMessageOrderly"], row["retryMaxTimes"]) == (True, 2)
     found = tables.reopened().groups.find("readers")
     assert found is not None
     assert found.settings == GroupSettings(
-        is_enabled=False,
-        is_fifo=True,
-        is_broadcast_enabled=True,
+        enabled=False,
+        fifo=True,
+        broadcast_enabled=True,
         begins_at_min=True,
-        retry_max=2,
+        max_attempts=3,
         retry_queue_count=1,
         consume_timeout_minutes=15,
     )
@@ -332,8 +332,8 @@ async def test_a_group_is_made_as_told(tables: Tables) -> None:
 
 
 async def test_the_same_group_again_changes_nothing(tables: Tables) -> None:
-    made = await tables.groups.create("readers", GroupSettings(retry_max=2))
-    assert await tables.groups.create("readers", GroupSettings(retry_max=2)) is made
+    made = await tables.groups.create("readers", GroupSettings(max_attempts=3))
+    assert await tables.groups.create("readers", GroupSettings(max_attempts=3)) is made
     with pytest.raises(GroupExists):
         await tables.groups.create("readers", GroupSettings())
     assert len(tables.disk.calls["write_file"]) == 1
@@ -344,18 +344,18 @@ async def test_the_same_group_again_changes_nothing(tables: Tables) -> None:
 async def test_a_group_is_changed_where_it_is_told(tables: Tables) -> None:
     with pytest.raises(GroupNotFound):
         await tables.groups.update("readers", GroupSettings())
-    await tables.groups.create("readers", GroupSettings(retry_max=2))
+    await tables.groups.create("readers", GroupSettings(max_attempts=3))
     await tables.groups.update("readers", GroupSettings(retry_queue_count=3))
     found = tables.reopened().groups.find("readers")
     assert found is not None
-    assert (found.settings.retry_max, found.settings.retry_queue_count) == (2, 3)
+    assert (found.settings.max_attempts, found.settings.retry_queue_count) == (3, 3)
 
 
 async def test_a_change_keeps_what_we_do_not_know_of_a_real_group(real: Tables) -> None:
     before = real.group_row("pop-group")
-    after = await real.groups.update("pop-group", GroupSettings(is_fifo=True))
+    after = await real.groups.update("pop-group", GroupSettings(fifo=True))
     assert real.group_row("pop-group") == {**before, "consumeMessageOrderly": True}
-    assert after.settings.retry_max == 3
+    assert after.settings.max_attempts == 4
 
 
 async def test_a_group_that_is_removed_stays_away(tables: Tables) -> None:

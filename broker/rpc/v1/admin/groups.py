@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from broker.model.errors import GroupNotFound, SystemGroup
 from broker.model.group import GroupConfig, GroupSettings
@@ -19,15 +19,6 @@ from broker.rpc.v1.admin.topics import TopicMethods
 from broker.rpc.v1.convert import INT32_MAX, check_number
 
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
-FIELDS: Final = {
-    "enabled": "is_enabled",
-    "fifo": "is_fifo",
-    "retry_queue_count": "retry_queue_count",
-    "broadcast_enabled": "is_broadcast_enabled",
-    "begins_at_min": "begins_at_min",
-    "consume_timeout_minutes": "consume_timeout_minutes",
-}
-"""What the table calls the fields of the proto that mean the same in both."""
 
 
 class GroupMethods:
@@ -155,20 +146,15 @@ def group_settings(given: pb.GroupSettings) -> GroupSettings:
     ):
         if given.HasField(field):
             check_number(field, getattr(given, field), lower=1, upper=upper)
-    values: dict[str, Any] = {
-        name: getattr(given, field) for field, name in FIELDS.items() if given.HasField(field)
-    }
-    retry_max = given.max_attempts - 1 if given.HasField("max_attempts") else None
-    return GroupSettings(**values, retry_max=retry_max)
+    names = [name for name in GroupSettings._fields if given.HasField(name)]
+    return GroupSettings(**{name: getattr(given, name) for name in names})
 
 
 def proto_group(config: GroupConfig) -> pb.Group:
     """Return a group as it is sent to clients, with all of its settings."""
-    settings = config.settings
-    values = {field: getattr(settings, name) for field, name in FIELDS.items()}
     return pb.Group(
         name=config.name,
-        settings=pb.GroupSettings(**values, max_attempts=(settings.retry_max or 0) + 1),
+        settings=pb.GroupSettings(**config.settings._asdict()),
         system=is_system_group(config.name),
         attributes=config.attributes,
     )

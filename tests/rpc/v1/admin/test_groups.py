@@ -53,7 +53,7 @@ async def test_attempts_count_the_first_delivery_too(broker: StoreBroker) -> Non
     await create(broker, fifo=True, max_attempts=3)
     config = broker.store.groups.find("readers")
     assert config is not None
-    assert (config.settings.retry_max, config.settings.is_fifo) == (2, True)
+    assert (config.settings.max_attempts, config.settings.fifo) == (3, True)
 
 
 async def test_the_same_group_again_is_no_error(broker: StoreBroker) -> None:

@@ -1,8 +1,29 @@
-"""What the client of pocketmq.v1.Admin gives and takes beside values.py."""
+"""What administration gives and takes: values of topics, groups, positions, lag and the store.
 
-from typing import NamedTuple
+The service makes them, faces write them in their own words, and the client reads them back. Fields
+have the names of pocketmq.v1.Admin; times are wall time in ms, 0 where there is none.
+"""
 
-from broker.client.values import QueueState
+from typing import Generic, NamedTuple, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Page(NamedTuple, Generic[Item]):
+    """Some of a long answer; an empty token says that there are no more."""
+
+    items: list[Item]
+    next_page_token: str
+
+
+class QueueState(NamedTuple):
+    """A queue's offsets, [min, max), and when its first and last message were stored."""
+
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    min_store_timestamp_ms: int
+    max_store_timestamp_ms: int
 
 
 class TopicChange(NamedTuple):
@@ -17,7 +38,7 @@ class TopicChange(NamedTuple):
 
 
 class TopicCounts(NamedTuple):
-    """How many messages a topic holds and ever held; times in ms, 0: it is empty, or not asked."""
+    """How many messages a topic holds and ever held; without times and queues if not asked for."""
 
     name: str
     queue_count: int
@@ -26,28 +47,6 @@ class TopicCounts(NamedTuple):
     first_store_timestamp_ms: int
     last_store_timestamp_ms: int
     queues: list[QueueState]
-
-
-class GroupSettings(NamedTuple):
-    """Settings of a group: max_attempts counts all deliveries; None: stays, or RocketMQ's."""
-
-    enabled: bool | None = None
-    fifo: bool | None = None
-    max_attempts: int | None = None
-    retry_queue_count: int | None = None
-    broadcast_enabled: bool | None = None
-    begins_at_min: bool | None = None
-    consume_timeout_minutes: int | None = None
-
-
-class GroupState(NamedTuple):
-    """A group; `topics` is filled by describe_group: where it has an offset."""
-
-    name: str
-    settings: GroupSettings
-    system: bool
-    attributes: dict[str, str]
-    topics: list[str]
 
 
 class GroupOffset(NamedTuple):
@@ -95,6 +94,30 @@ class MovedOffset(NamedTuple):
     queue_id: int
     old_offset: int | None
     new_offset: int
+
+
+class StoreStatus(NamedTuple):
+    """What a store is doing and how far it has come; offsets are physical."""
+
+    state: str
+    directory: str
+    min_offset: int
+    appended_offset: int
+    flushed_offset: int
+    dispatched_offset: int
+    flush_mode: str
+    version: str
+    topic_count: int
+    queue_count: int
+    cluster: str
+    broker: str
+    retention_state: str
+    disk_free_bytes: int
+    disk_total_bytes: int
+    index_file_count: int
+    queue_file_count: int
+    state_since_ms: int
+    group_count: int
 
 
 class SettingRow(NamedTuple):
