@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from broker.cli.groups import examples
+
 PROGRAM: Final = "pocketmq"
 VARIABLE: Final = "_POCKETMQ_COMPLETE"
 
@@ -25,11 +27,10 @@ SHELLS: Final = {
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  eval "$(pocketmq completion bash)"
-  pocketmq completion zsh --install
-"""
+    epilog=examples(
+        'eval "$(pocketmq completion bash)"',
+        "pocketmq completion zsh --install",
+    )
 )
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.option("--install", is_flag=True, help="Tell how to have it in every shell; change nothing.")

@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
-from broker.cli.options import file_option, output_option, preset_option, set_option
-from broker.cli.output import Document, Rows, column, print_document, talk
+from broker.cli.groups import examples
+from broker.cli.options import FILE, file_option, form_option, preset_option, set_option
+from broker.cli.output import Document, Output, columns, talk, talk_notes
 
 if TYPE_CHECKING:
-    from broker.config.knob import Value
     from broker.config.sections import Config
 
-CONF_FILE: Final = click.Path(path_type=Path, dir_okay=False)
 DRAFT_SUFFIX: Final = ".draft"
 
-EPILOG: Final = """\b
-Examples:
-  pocketmq config init broker.toml
-  pocketmq config check broker.toml
-  pocketmq config show -c broker.toml --origin
-  pocketmq config import-broker-conf broker.conf > broker.toml
-"""
 
-
-@click.group(epilog=EPILOG)
+@click.group(
+    epilog=examples(
+        "pocketmq config init broker.toml",
+        "pocketmq config check broker.toml",
+        "pocketmq config show -c broker.toml --origin",
+        "pocketmq config import-broker-conf broker.conf > broker.toml",
+    )
+)
 def config() -> None:
     """Write, check, show and compare settings; no broker is asked.
 
@@ -37,13 +35,11 @@ def config() -> None:
 
 
 @config.command(
-    epilog="""\b
-Examples:
-  pocketmq config init broker.toml
-  pocketmq config init --preset server > broker.toml
-"""
+    epilog=examples(
+        "pocketmq config init broker.toml", "pocketmq config init --preset server > broker.toml"
+    )
 )
-@click.argument("file", type=CONF_FILE, required=False)
+@click.argument("file", type=FILE, required=False)
 @preset_option
 @click.option("--yes", is_flag=True, help="Replace a file that exists.")
 def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
@@ -53,9 +49,10 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
     standard output.
     """
     from broker.config.document import sample_file
+    from broker.config.load import load
     from broker.config.sections import EDGE
 
-    text = sample_file(_known_preset(preset or EDGE))
+    text = sample_file(load(preset=preset or EDGE).preset)  # refuses one there is not
     if file is None:
         click.echo(text, nl=False)
         return
@@ -63,12 +60,6 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
         raise Failure(f"{file} exists; nothing was written", EXIT_REFUSED, "replace it with --yes")
     _replace_file(file, text)
     talk(f"{file} is written; it sets {f'preset {preset}' if preset else 'nothing'} as it is")
-
-
-def _known_preset(preset: str) -> str:
-    from broker.config.load import load
-
-    return load(preset=preset).preset
 
 
 def _replace_file(path: Path, text: str) -> None:
@@ -85,15 +76,13 @@ def _replace_file(path: Path, text: str) -> None:
 
 
 @config.command(
-    epilog="""\b
-Examples:
-  pocketmq config check broker.toml
-  pocketmq config check broker.toml -o json
-"""
+    epilog=examples(
+        "pocketmq config check broker.toml", "pocketmq config check broker.toml -o json"
+    )
 )
-@click.argument("file", type=CONF_FILE)
-@output_option
-def check(file: Path, output_format: str | None) -> None:
+@click.argument("file", type=FILE)
+@form_option
+def check(file: Path, out: Output) -> None:
     """Tell everything that is wrong with a file.
 
     FILE is read with conf.d beside it; the environment is left aside. Exit code 1 if anything is
@@ -102,51 +91,47 @@ def check(file: Path, output_format: str | None) -> None:
     from broker.config.load import examine
 
     loaded = examine(file=file)
-    problems, warnings = [str(problem) for problem in loaded.problems], loaded.config.warnings
-    for warning in warnings:
-        talk(f"Note: {warning}")
-    document = {"file": str(file), "valid": not problems, "preset": loaded.config.preset}
-    document |= {"set_count": len(loaded.config.origins)}
-    print_document({**document, "problems": problems, "warnings": [*warnings]}, output_format)
+    problems = [str(problem) for problem in loaded.problems]
+    document = {
+        "file": str(file),
+        "valid": not problems,
+        "preset": loaded.config.preset,
+        "set_count": len(loaded.config.origins),
+        "problems": problems,
+        "warnings": [*loaded.config.warnings],
+    }
+    talk_notes(loaded.config.warnings)
+    out.show(document)
     if problems:
         raise Failure("\n       ".join(problems), EXIT_FAILED, f"mend {file}, then check it again")
 
 
 @config.command(
-    epilog="""\b
-Examples:
-  pocketmq config show
-  pocketmq config show -c broker.toml --set store.flush=async --origin
-  pocketmq config show --preset server -o json
-"""
+    epilog=examples(
+        "pocketmq config show",
+        "pocketmq config show -c broker.toml --set store.flush=async --origin",
+        "pocketmq config show --preset server -o json",
+    )
 )
 @click.option("--origin", is_flag=True, help="Say who set each value.")
 @file_option
 @preset_option
 @set_option
-@output_option
-def show(
-    file: Path | None,
-    preset: str | None,
-    assignments: tuple[str, ...],
-    output_format: str | None,
-    *,
-    origin: bool,
-) -> None:
+@form_option
+def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any) -> None:
     """Print every setting.
 
     Values are those `serve` would have here, with this environment."""
     from broker.config.load import load
 
-    loaded = load(file=file, environment=os.environ, assignments=assignments, preset=preset)
-    for warning in loaded.warnings:
-        talk(f"Note: {warning}")
-    titles = ("key", "value", "origin") if origin else ("key", "value")
-    columns = {title.upper(): column(title) for title in titles}
-    columns["VALUE"] = column("text")
-    with Rows(output_format, columns) as rows:
-        for row in _shown(loaded):
-            rows.add(row if origin else {k: v for k, v in row.items() if k != "origin"})
+    loaded = load(environment=os.environ, assignments=assignments, **sources)
+    talk_notes(loaded.warnings)
+    rows = _shown(loaded)
+    if origin:
+        out.table(rows, columns(KEY="key", VALUE="text", ORIGIN="origin"))
+    else:
+        hidden = ({k: v for k, v in row.items() if k != "origin"} for row in rows)
+        out.table(hidden, columns(KEY="key", VALUE="text"))
 
 
 def _shown(loaded: "Config") -> Iterator[Document]:
@@ -154,27 +139,17 @@ def _shown(loaded: "Config") -> Iterator[Document]:
 
     preset = loaded.preset
     yield {"key": "preset", "value": preset, "text": preset, "origin": loaded.preset_origin}
-    for key in KNOBS:
+    for key, knob in KNOBS.items():
         value = loaded.value(key)
-        yield {"key": key, "value": value, "text": _text(key, value), "origin": loaded.origin(key)}
+        text = knob.text_of(value) if value != "" else '""'
+        yield {"key": key, "value": value, "text": text, "origin": loaded.origin(key)}
 
 
-def _text(key: str, value: "Value") -> str:
-    from broker.config.sections import KNOBS
-
-    return KNOBS[key].text_of(value) if value != "" else '""'
-
-
-@config.command(
-    epilog="""\b
-Examples:
-  pocketmq config diff old.toml new.toml
-"""
-)
-@click.argument("file_a", type=CONF_FILE)
-@click.argument("file_b", type=CONF_FILE)
-@output_option
-def diff(file_a: Path, file_b: Path, output_format: str | None) -> None:
+@config.command(epilog=examples("pocketmq config diff old.toml new.toml"))
+@click.argument("file_a", type=FILE)
+@click.argument("file_b", type=FILE)
+@form_option
+def diff(file_a: Path, file_b: Path, out: Output) -> None:
     """Print where two files differ.
 
     Exit code 1 if they do. Each file counts with conf.d beside it and its preset; the environment
@@ -182,34 +157,30 @@ def diff(file_a: Path, file_b: Path, output_format: str | None) -> None:
     """
     from broker.config.load import load
 
-    left, right = load(file=file_a), load(file=file_b)
-    with Rows(output_format, {"KEY": column("key"), "A": column("a"), "B": column("b")}) as rows:
-        rows_of_a = {str(row["key"]): row for row in _shown(left)}
-        different = [row for row in _shown(right) if rows_of_a[row["key"]]["value"] != row["value"]]
-        for row in different:
-            rows.add(_difference(rows_of_a[row["key"]], row))
+    pairs = zip(_shown(load(file=file_a)), _shown(load(file=file_b)), strict=True)
+    different = [
+        {
+            "key": left["key"],
+            "a": left["text"],
+            "b": right["text"],
+            "origin_a": left["origin"],
+            "origin_b": right["origin"],
+        }
+        for left, right in pairs
+        if left["value"] != right["value"]
+    ]
+    out.table(different, columns(KEY="key", A="a", B="b"))
     if different:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _difference(left: Document, right: Document) -> dict[str, Any]:
-    return {
-        "key": left["key"],
-        "a": left["text"],
-        "b": right["text"],
-        "origin_a": left["origin"],
-        "origin_b": right["origin"],
-    }
-
-
 @config.command(
     "import-broker-conf",
-    epilog="""\b
-Examples:
-  pocketmq config import-broker-conf /opt/rocketmq/conf/broker.conf > broker.toml
-""",
+    epilog=examples(
+        "pocketmq config import-broker-conf /opt/rocketmq/conf/broker.conf > broker.toml"
+    ),
 )
-@click.argument("file", type=CONF_FILE)
+@click.argument("file", type=FILE)
 def import_broker_conf(file: Path) -> None:
     """Print RocketMQ's broker.conf as our settings.
 
@@ -219,12 +190,11 @@ def import_broker_conf(file: Path) -> None:
     from broker.config.broker_conf import import_file
 
     imported = import_file(file)
-    for warning in imported.warnings:
-        talk(f"Note: {warning}")
+    talk_notes(imported.warnings)
     for problem in imported.problems[:-1]:
         talk(f"Error: {problem}")
     if imported.problems:
         raise imported.problems[-1]
     click.echo(imported.text, nl=False)
     if imported.left_out:
-        talk(f"Note: left out {', '.join(imported.left_out)}; the end of the output says why")
+        talk_notes([f"left out {', '.join(imported.left_out)}; the end of the output says why"])

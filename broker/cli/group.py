@@ -1,8 +1,7 @@
 """`pocketmq group`: consumer groups, and where they stand."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 
@@ -10,7 +9,7 @@ from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import group_document, lag_documents, moved_document
 from broker.cli.failures import only_planned
 from broker.cli.groups import Group, examples
-from broker.cli.options import repeat, watch_option, yes_option
+from broker.cli.options import repeat, takes, watch_option, yes_option
 from broker.cli.output import Output, columns, talk
 from broker.cli.parameters import MOMENT, ReadBy
 from broker.model.administration import MovedOffset, ResetTarget, TopicLag
@@ -49,31 +48,19 @@ def group() -> None:
     """Create, change, list, move and remove consumer groups."""
 
 
-SETTING_OPTIONS: Final = (
-    click.option("--enabled", type=click.BOOL, help="Whether it may consume: true or false."),
+takes_settings: Final = takes(
+    "settings",
+    GroupSettings,
+    click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
+    click.option(
+        "--max-attempts", type=click.IntRange(1), help="Deliveries in all, the first included."
+    ),
     click.option(
         "--retry-queues", "retry_queue_count", type=click.IntRange(1),
         help="Queues of its retry topic.",
     ),
-    click.option(
-        "--max-attempts", type=click.IntRange(1), help="Deliveries in all, the first included."
-    ),
-    click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
+    click.option("--enabled", type=click.BOOL, help="Whether it may consume: true or false."),
 )  # fmt: skip
-
-
-def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the settings of a group, as `settings`."""
-    names = ("enabled", "fifo", "max_attempts", "retry_queue_count")
-
-    @wraps(command)
-    def gathered(*args: Any, **given: Any) -> None:
-        settings = GroupSettings(**{name: given.pop(name) for name in names})
-        command(*args, settings=settings, **given)
-
-    for option in SETTING_OPTIONS:
-        gathered = option(gathered)
-    return gathered
 
 
 @group.command(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -62,6 +63,30 @@ read_only_option: Final = click.option(
 def queue_option(about: str) -> Callable[[Command], Command]:
     """Return what gives a command --queue TOPIC:QUEUE, read as (topic, queue id) or None."""
     return click.option("--queue", metavar="TOPIC:QUEUE", type=QUEUE, help=about)
+
+
+def takes(
+    name: str, kind: Callable[..., Any], *options: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a command these options and arguments, as one value of a kind.
+
+    name   the command's parameter; the kind's parameters are named as the options
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def gathered(*args: Any, **given: Any) -> None:
+            value = kind(**{each: given.pop(each) for each in names})
+            command(*args, **{name: value}, **given)
+
+        before = [*getattr(command, "__click_params__", ())]
+        decorated: Any = gathered
+        for option in reversed(options):
+            decorated = option(decorated)
+        names = [param.name for param in decorated.__click_params__ if param not in before]
+        return gathered
+
+    return decorate
 
 
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:

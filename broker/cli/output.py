@@ -73,6 +73,12 @@ def talk(text: str) -> None:
     click.echo(text, err=True)
 
 
+def talk_notes(notes: Iterable[str]) -> None:
+    """Say what is worth knowing, a line each."""
+    for note in notes:
+        talk(f"Note: {note}")
+
+
 def print_document(document: Document, output_format: str | None) -> None:
     """Print one document."""
     chosen = chosen_format(output_format)

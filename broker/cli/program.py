@@ -11,7 +11,7 @@ from broker.cli.groups import LazyGroup, Place, examples
 EXIT_INTERRUPTED: Final = 130
 
 PLACES: Final = {
-    "dev": Place("broker.cli.dev", "dev", "Run a broker that leaves nothing behind."),
+    "dev": Place("broker.cli.serve", "dev", "Run a broker that leaves nothing behind."),
     "serve": Place("broker.cli.serve", "serve", "Run a broker."),
     "config": Place("broker.cli.config", "config", "Make, check and show settings."),
     "status": Place("broker.cli.status", "status", "Show how a broker is doing."),

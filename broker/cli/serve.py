@@ -1,24 +1,33 @@
-"""`pocketmq serve`: a broker in the foreground."""
+"""`pocketmq serve`: a broker in the foreground, and `pocketmq dev`: one whose store goes again."""
 
 import gc
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import rmtree
+from typing import Any, Final
 
 import click
 
+from broker.cli.groups import examples
 from broker.cli.options import file_option, preset_option, set_option
+from broker.cli.output import talk
+
+PREFIX: Final = "pocketmq-dev-"
+PORT_MAX: Final = 65_535
+ANY_PORT: Final = "127.0.0.1:0"
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq serve --store ./store
-  pocketmq serve -c broker.toml --preset server
-  pocketmq serve --store ./store --listen 0.0.0.0:8081 --http 0.0.0.0:5557 --set store.flush=async
-"""
+    epilog=examples(
+        "pocketmq serve --store ./store",
+        "pocketmq serve -c broker.toml --preset server",
+        "pocketmq serve --store ./store --listen 0.0.0.0:8081 --http 0.0.0.0:5557 "
+        "--set store.flush=async",
+    )
 )
 @click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
 @click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
@@ -36,9 +45,8 @@ def serve(
     listen: str | None,
     http: str | None,
     accept_damage: bool,
-    file: Path | None,
-    preset: str | None,
     assignments: tuple[str, ...],
+    **sources: Any,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
 
@@ -49,21 +57,59 @@ def serve(
     repair`, or start with --accept-damage, which sets the damaged bytes aside under
     pocketmq/quarantine/ and goes on without them.
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
     flags = {"store.directory": directory, "rpc.listen": listen, "http.listen": http}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    sys.exit(_run([*assignments, *given], accept_damage=accept_damage, **sources))
+
+
+@click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --keep"))
+@click.option(
+    "--listen", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
+    help="Where gRPC is served; port 0: any.",
+)  # fmt: skip
+@click.option("--port", type=click.IntRange(0, PORT_MAX), help="As --listen 127.0.0.1:PORT.")
+@click.option(
+    "--http", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
+    help="Where metrics and health are; port 0: any.",
+)  # fmt: skip
+@click.option("--keep", is_flag=True, help="Leave the store where it is at the end.")
+@set_option
+def dev(listen: str, port: int | None, http: str, keep: bool, assignments: tuple[str, ...]) -> None:
+    """Run a broker on an empty store in a temporary directory, until SIGTERM or Ctrl-C.
+
+    Topics and groups are made by whoever uses them first. When it serves, standard output shows one
+    line of JSON with the addresses bound; the log goes to standard error.
+    """
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    given = [
+        "broker.auto_create_topics=true",
+        *assignments,
+        f"store.directory={directory}",
+        f"rpc.listen={listen if port is None else f'127.0.0.1:{port}'}",
+        f"http.listen={http}",
+    ]
+    try:
+        code = _run(given, preset="dev")
+    finally:
+        if keep:
+            talk(f"The store is kept in {directory}")
+        else:
+            rmtree(directory, ignore_errors=True)
+    sys.exit(code)
+
+
+def _run(assignments: list[str], *, accept_damage: bool = False, **sources: Any) -> int:
+    """Run a broker with these settings over those of the environment; returns its exit code."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
     gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
     try:
         from broker.app import run_broker
         from broker.config.load import load
 
-        config = load(
-            file=file, environment=os.environ, assignments=(*assignments, *given), preset=preset
-        )
-        code = run_broker(config, announce, accept_damage=accept_damage)
+        config = load(environment=os.environ, assignments=assignments, **sources)
+        return run_broker(config, announce, accept_damage=accept_damage)
     finally:
         gc.enable()
-    sys.exit(code)
 
 
 def announce(addresses: Mapping[str, object]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from broker.cli.output import talk
+from broker.cli.output import talk, talk_notes
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -29,8 +29,7 @@ def sizes_of(
     from broker.tools.store_access import Sizes
 
     config = load(assignments=assignments)
-    for warning in config.warnings:
-        talk(f"Note: {warning}")
+    talk_notes(config.warnings)
     settings = replace(config.store_settings(), directory=directory)
     manifest = _manifest(disk, directory)
     is_style_known = manifest is not None or "index_style" in settings.explicit

@@ -1,6 +1,6 @@
 """RocketMQ's names for settings: those that mean something here, and those that do not.
 
-Which setting of ours a name stands for is said beside the setting (sections_*.py). The rest of the
+Which setting of ours a name stands for is said beside the setting (sections.py). The rest of the
 names in RocketMQ's MessageStoreConfig and BrokerConfig that operators are known to set are listed
 here, each with the reason, so that a broker.conf can be taken over: they draw a warning, an unknown
 name is an error.

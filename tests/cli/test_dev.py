@@ -20,7 +20,7 @@ class FakeApp:
         self.code = 0
         self.error: Exception | None = None
 
-    def __call__(self, config: Config, announce: Any) -> int:
+    def __call__(self, config: Config, announce: Any, *, accept_damage: bool) -> int:
         self.config = config
         self.was_there = Path(config.store.directory).is_dir()
         announce({"grpc": "127.0.0.1:1"})

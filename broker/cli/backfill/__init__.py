@@ -4,26 +4,31 @@ from typing import Final
 
 import click
 
-from broker.cli.groups import LazyGroup, Place
+from broker.cli.groups import LazyGroup, Place, examples
 
 PLACES: Final = {
-    "plan": Place("broker.cli.backfill.build", "plan", "Show what a run would do."),
-    "run": Place("broker.cli.backfill.build", "run", "Build queues and index from the log."),
-    "verify": Place("broker.cli.backfill.check", "verify", "Check what a run built."),
-    "install": Place("broker.cli.backfill.place", "install", "Put what was built into the store."),
-    "status": Place("broker.cli.backfill.check", "status", "Show how far a run is."),
+    "plan": Place("broker.cli.backfill.run", "plan", "Show what a run would do."),
+    "run": Place("broker.cli.backfill.run", "run", "Build queues and index from the log."),
+    "verify": Place("broker.cli.backfill.verify", "verify", "Check what a run built."),
+    "install": Place(
+        "broker.cli.backfill.install", "install", "Put what was built into the store."
+    ),
+    "status": Place("broker.cli.backfill.verify", "status", "Show how far a run is."),
 }
-EPILOG: Final = """\b
-Examples:
-  pocketmq backfill plan ./store --out ./views
-  pocketmq backfill run ./store --out ./views --master 'local[4]'
-  spark-submit --master spark://host:7077 broker/__main__.py backfill run /mnt/s --out /mnt/v
-  pocketmq backfill verify ./views --store ./store
-  pocketmq backfill install ./views --store ./store --yes
-"""
 
 
-@click.group(cls=LazyGroup, places=PLACES, epilog=EPILOG)
+@click.group(
+    cls=LazyGroup,
+    places=PLACES,
+    epilog=examples(
+        "pocketmq backfill plan ./store --out ./views",
+        "pocketmq backfill run ./store --out ./views --master 'local[4]'",
+        "spark-submit --master spark://host:7077 broker/__main__.py "
+        "backfill run /mnt/s --out /mnt/v",
+        "pocketmq backfill verify ./views --store ./store",
+        "pocketmq backfill install ./views --store ./store --yes",
+    ),
+)
 def backfill() -> None:
     """Build consume queues and index of a large store with Spark.
 

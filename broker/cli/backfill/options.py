@@ -5,14 +5,14 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from broker.cli.failures import EXIT_REFUSED, Failure
-from broker.cli.options import read_only_option, set_option
+from broker.cli.options import PATH, directory_argument, read_only_option, set_option, takes
 from broker.cli.output import talk
-from broker.config.units import size_from_text
+from broker.cli.parameters import PAIR, SIZE
 
 if TYPE_CHECKING:
     from broker.rebuild.parallel import Job
@@ -21,49 +21,12 @@ if TYPE_CHECKING:
 COMPAT: Final = ("5.5", "5.3")
 EXTENSION: Final = "consumequeue_ext"
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class _Size(click.ParamType[int]):
-    """Bytes, as 67108864 or 64MiB."""
-
-    name = "SIZE"
-
-    def convert(
-        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            size = size_from_text(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if size <= 0:
-            self.fail(f"{value!r} is no size above 0", param, ctx)
-        return size
-
-
-class _Setting(click.ParamType[tuple[str, str]]):
-    """A setting of Spark, name=value."""
-
-    name = "NAME=VALUE"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, separator, setting = value.partition("=")
-        if not name or not separator:
-            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name, setting
-
 
 class BuildOptions(NamedTuple):
     """What `plan` and `run` are told; see their help."""
 
     directory: Path
-    out: Path
+    target: Path
     partitions: int | None
     piece_size: int | None
     piece_entries: int | None
@@ -78,10 +41,12 @@ class BuildOptions(NamedTuple):
     assignments: tuple[str, ...]
 
 
-_BUILD_OPTIONS: Final = (
-    click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
+takes_build_options: Final = takes(
+    "options",
+    BuildOptions,
+    directory_argument,
     click.option(
-        "--out", metavar="DIR2", required=True, type=click.Path(path_type=Path),
+        "--out", "target", metavar="DIR2", required=True, type=PATH,
         help="Where to build: missing, empty, or an earlier run's.",
     ),
     click.option(
@@ -89,7 +54,7 @@ _BUILD_OPTIONS: Final = (
         help="Tasks to share the work among [default: by files and processors].",
     ),
     click.option(
-        "--piece-size", type=_Size(),
+        "--piece-size", type=SIZE,
         help="Cut log files at about this size [default: only where there are few files].",
     ),
     click.option(
@@ -119,44 +84,50 @@ _BUILD_OPTIONS: Final = (
     read_only_option,
     set_option,
 )  # fmt: skip
+"""Gives a command everything that says what is built."""
 
 
-def build_options(command: Command) -> Command:
-    """Give a command everything that says what is built; it is given one `BuildOptions`."""
-    for option in reversed(_BUILD_OPTIONS):
-        command = option(command)
-    return command
+class Spark(NamedTuple):
+    """Which Spark runs the tasks, and its settings."""
+
+    master: str
+    settings: tuple[tuple[str, str], ...]
+
+    @contextmanager
+    def mapper(self, partitions: int | None = None) -> Iterator[tuple["Mapper", int]]:
+        """Yield a map over its workers and how many tasks run at once.
+
+        Errors   SparkMissing
+        """
+        from broker.backfill.session import open_session, spark_mapper, wait_for_workers
+
+        talk("Starting Spark")
+        session = open_session(self.master, settings=dict(self.settings))
+        with _interruptible():
+            yield spark_mapper(session, partitions or 0), partitions or wait_for_workers(session)
+        session.stop()
+
+    @contextmanager
+    def mapper_if_named(self) -> Iterator["Mapper"]:
+        """Yield its map where a master is named or spark-submit runs this, else this process'."""
+        from broker.backfill.session import is_submitted
+        from broker.rebuild.plan import map_here
+
+        if not self.master and not is_submitted():
+            yield map_here
+            return
+        with self.mapper() as (mapper, _):
+            yield mapper
 
 
-def master_option(default: str) -> Callable[[Command], Command]:
+def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return what gives a command --master and --conf; `default` says what happens without."""
-
-    def decorate(command: Command) -> Command:
-        with_conf = click.option(
-            "--conf", "settings", multiple=True, type=_Setting(), help="A setting of Spark."
-        )(command)
-        return click.option("--master", default="", help=f"Spark master [default: {default}].")(
-            with_conf
-        )
-
-    return decorate
-
-
-@contextmanager
-def spark(
-    master: str, settings: tuple[tuple[str, str], ...], partitions: int | None = None
-) -> Iterator[tuple["Mapper", int]]:
-    """Yield a map over Spark's workers and how many tasks run at once, for as long as it is used.
-
-    Errors   SparkMissing
-    """
-    from broker.backfill.session import open_session, spark_mapper, wait_for_workers
-
-    talk("Starting Spark")
-    session = open_session(master, settings=dict(settings))
-    with _interruptible():
-        yield spark_mapper(session, partitions or 0), partitions or wait_for_workers(session)
-    session.stop()
+    return takes(
+        "spark",
+        Spark,
+        click.option("--master", default="", help=f"Spark master [default: {default}]."),
+        click.option("--conf", "settings", multiple=True, type=PAIR, help="A setting of Spark."),
+    )
 
 
 @contextmanager
@@ -178,21 +149,6 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def spark_or_here(
-    master: str, settings: tuple[tuple[str, str], ...]
-) -> Iterator[tuple["Mapper", int]]:
-    """Yield Spark's map where a master is named or spark-submit runs this, else this process'."""
-    from broker.backfill.session import is_submitted
-    from broker.rebuild.plan import map_here
-
-    if not master and not is_submitted():
-        yield map_here, 1
-        return
-    with spark(master, settings) as found:
-        yield found
-
-
 def open_job(options: BuildOptions, workers: int) -> "Job":
     """Return the job that the options mean.
 
@@ -208,9 +164,9 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
 
     disk = accessible(options.directory, read_only=options.read_only)
     _refuse_extension(options)
-    why = objection(options.directory, options.out)
+    why = objection(options.directory, options.target)
     if why:
-        text = f"{options.out} cannot be written to: {why}"
+        text = f"{options.target} cannot be written to: {why}"
         raise Failure(text, EXIT_REFUSED, "name another directory: --out DIR2")
     assignments = options.assignments
     if options.compat is not None:
@@ -221,7 +177,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     zone_from_name(sizes.time_zone)
     return new_job(
         options.directory,
-        options.out,
+        options.target,
         view_settings(sizes, check_crc=options.check_crc),
         log_file_bytes=sizes.commit_log_file_bytes,
         upto=_upto(options),

@@ -1,21 +1,22 @@
 """`pocketmq backfill plan` and `run`."""
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from broker.cli.backfill.follow import following
 from broker.cli.backfill.options import (
     BuildOptions,
-    build_options,
-    master_option,
+    Spark,
     open_job,
-    spark,
+    takes_build_options,
+    takes_spark,
 )
 from broker.cli.documents import Document
-from broker.cli.options import output_option
-from broker.cli.output import chosen_format, print_document, talk
+from broker.cli.groups import examples
+from broker.cli.options import form_option
+from broker.cli.output import Output, talk
 from broker.cli.progress import amount
 
 if TYPE_CHECKING:
@@ -25,15 +26,14 @@ HOLES_TOLD: Final = 20
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq backfill plan ./store --out ./views
-  pocketmq backfill plan ./store --out ./views --piece-size 128MiB -o json
-"""
+    epilog=examples(
+        "pocketmq backfill plan ./store --out ./views",
+        "pocketmq backfill plan ./store --out ./views --piece-size 128MiB -o json",
+    )
 )
-@build_options
-@output_option
-def plan(output_format: str | None, **given: Any) -> None:
+@takes_build_options
+@form_option
+def plan(out: Output, options: BuildOptions) -> None:
     """Show what `backfill run` would do: ranges of the log, disk needed, what is there already.
 
     Nothing is written and Spark is not started. Numbers of records are estimates from samples.
@@ -41,13 +41,10 @@ def plan(output_format: str | None, **given: Any) -> None:
     from broker.backfill.job import outlook
     from broker.rebuild.plan import map_here
 
-    options = BuildOptions(**given)
     job = open_job(options, options.partitions or os.cpu_count() or 1)
     found = outlook(job, map_here)
-    if chosen_format(output_format) == "table":
-        print_document(_summary(options, found), output_format)
-    else:
-        print_document(_outlook_document(options, found), output_format)
+    document = _summary if out.form == "table" else _outlook_document
+    out.show(document(options, found))
     _tell_what_follows(found)
 
 
@@ -55,7 +52,7 @@ def _outlook_document(options: BuildOptions, found: "Outlook") -> Document:
     needed, reused = found.needed, {part.begin for part in found.reused}
     return {
         "store": str(options.directory),
-        "out": str(options.out),
+        "out": str(options.target),
         "upto": found.upto,
         "ranges": [
             {
@@ -90,7 +87,7 @@ def _summary(options: BuildOptions, found: "Outlook") -> Document:
     spread = f", {amount(min(sizes))} to {amount(max(sizes))} each" if sizes else ""
     return {
         "store": options.directory,
-        "out": options.out,
+        "out": options.target,
         "upto": found.upto,
         "ranges": f"{len(sizes)}{spread}",
         "log": f"{amount(sum(sizes))}, of which read before: {amount(reused)}",
@@ -114,19 +111,17 @@ def _tell_what_follows(found: "Outlook") -> None:
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq backfill run ./store --out ./views
-  pocketmq backfill run ./store --out ./views --master 'local[4]' --check-crc
-  spark-submit --master spark://host:7077 broker/__main__.py backfill run /mnt/s --out /mnt/v
-"""
+    epilog=examples(
+        "pocketmq backfill run ./store --out ./views",
+        "pocketmq backfill run ./store --out ./views --master 'local[4]' --check-crc",
+        "spark-submit --master spark://host:7077 broker/__main__.py "
+        "backfill run /mnt/s --out /mnt/v",
+    )
 )
-@build_options
-@master_option("local[*]; under spark-submit its own")
-@output_option
-def run(
-    master: str, settings: tuple[tuple[str, str], ...], output_format: str | None, **given: Any
-) -> None:
+@takes_build_options
+@takes_spark("local[*]; under spark-submit its own")
+@form_option
+def run(out: Output, options: BuildOptions, spark: Spark) -> None:
     """Build consume queues and index of a store from its log, with Spark.
 
     Everything is written below DIR2, where rebuild/manifest.json tells every file with its sha256
@@ -135,19 +130,18 @@ def run(
     """
     from broker.backfill.job import run as run_job
 
-    options = BuildOptions(**given)
     open_job(options, 1)  # What is wrong with the options is told before Spark starts.
-    with spark(master, settings, options.partitions) as (mapper, workers):
+    with spark.mapper(options.partitions) as (mapper, workers):
         job = open_job(options, workers)
         with following(job.out):
             built = run_job(job, mapper)
-    print_document(_built_document(options, job.upto, built), output_format)
+    out.show(_built_document(options, job.upto, built))
     _tell_damage(built)
 
 
 def _built_document(options: BuildOptions, upto: int, built: Document) -> Document:
     return {
-        "out": str(options.out),
+        "out": str(options.target),
         "upto": upto,
         "begin": built["begin"],
         "end": built["end"],

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from broker.cli.backfill.check import built_manifest, check_against_log
+from broker.cli.backfill.verify import built_manifest, check_against_log
 from broker.cli.documents import Document
-from broker.cli.failures import EXIT_DAMAGED, EXIT_REFUSED, Failure
-from broker.cli.options import output_option, set_option, yes_option
-from broker.cli.output import print_document, talk
+from broker.cli.failures import EXIT_DAMAGED, EXIT_REFUSED, Failure, only_planned
+from broker.cli.groups import examples
+from broker.cli.options import DIRECTORY, PATH, form_option, set_option, yes_option
+from broker.cli.output import Output, talk
 from broker.cli.progress import progress
 from broker.cli.settings import sizes_of
 from broker.cli.store.access import accessible
@@ -32,17 +33,15 @@ class Handover(NamedTuple):
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq backfill install ./views --store ./store          what would be done
-  pocketmq backfill install ./views --store ./store --yes
-"""
+    epilog=examples(
+        "pocketmq backfill install ./views --store ./store          what would be done",
+        "pocketmq backfill install ./views --store ./store --yes",
+    )
 )
-@click.argument("out", metavar="DIR2", type=click.Path(path_type=Path))
+@click.argument("views", metavar="DIR2", type=PATH)
 @click.option(
     "--store", metavar="DIR", required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The store whose log the views were built from.",
+    type=DIRECTORY, help="The store whose log the views were built from.",
 )  # fmt: skip
 @click.option(
     "--accept-damage", is_flag=True, help="Install what was built over damage in the log."
@@ -50,33 +49,32 @@ Examples:
 @click.option("--keep-old", is_flag=True, help="Keep the old views under pocketmq/replaced/.")
 @yes_option
 @set_option
-@output_option
+@form_option
 def install(
-    out: Path,
+    out: Output,
+    views: Path,
     store: Path,
     accept_damage: bool,
     keep_old: bool,
     yes: bool,
     assignments: tuple[str, ...],
-    output_format: str | None,
 ) -> None:
     """Put the views that `backfill run` built into the store, in place of its own, in one step.
 
     They are copied; DIR2 stays. They must be of this store's whole log as it is now; where files of
     the log were written to since, they are checked against it first. The broker must be stopped.
     """
-    built = built_manifest(out)
+    built = built_manifest(views)
     disk = accessible(store, read_only=False)
     sizes = sizes_of(disk, store, assignments, with_index=True)
-    handover = Handover(out, store, built, disk, sizes)
+    handover = Handover(views, store, built, disk, sizes)
     is_certain = _refuse_misfit(handover, accept_damage)
     document = _plan(handover, is_certain)
     if not yes:
-        print_document(document, output_format)
-        text = "nothing was done: this replaces the store's views"
-        raise Failure(text, EXIT_REFUSED, "add --yes to do it")
+        out.show(document)
+        raise only_planned("this replaces the store's views")
     kept = _install(handover, is_certain, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else "")
-    print_document({**document, "kept": str(kept or "")}, output_format)
+    out.show({**document, "kept": str(kept or "")})
 
 
 def _refuse_misfit(handover: Handover, accept_damage: bool) -> bool:
