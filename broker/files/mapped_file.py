@@ -14,13 +14,12 @@ Source: DefaultMappedFile, ReferenceResource.
 """
 
 import mmap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 from broker.files.disk import Disk
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption, ReadFailed, StoreFailed
 
 ALLOCATION_STEP: Final = 64 * 1024
@@ -33,6 +32,17 @@ FETCH_MIN: Final = 256 * 1024
 """Read at least, where something is cold: what is asked for next often lies behind it."""
 _PAGE: Final = mmap.PAGESIZE
 _PIECE_SIZE: Final = 1024 * 1024
+
+
+class ColdRead(Exception):
+    """A read that would have to wait for the disk; nothing was done.
+
+    fetch   brings the bytes into memory; blocks, so it is called in a thread
+    """
+
+    def __init__(self, fetch: Callable[[], None]) -> None:
+        super().__init__("a read would wait for the disk")
+        self.fetch = fetch
 
 
 class Keeper(Protocol):

@@ -13,15 +13,15 @@ Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
-from broker.model.cold_read import ColdRead
-from broker.model.errors import StorageError
+from broker.model.errors import DiskSlow, StorageError
 from broker.model.stats import Gauge, LabelValues
 from broker.model.system_topics import RETRY_PREFIX, is_system_topic
+from broker.store.reading.patience import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000
 TURN_SECONDS: Final = 0.002
@@ -41,7 +41,7 @@ class Lag:
 
     queue_range      returns (min, max) queue offset of a topic's queue
     store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
-                     None when there is none; StorageError, ColdRead
+                     None when there is none; StorageError, DiskSlow
     read_positions   returns where every group stands
     """
 
@@ -54,7 +54,7 @@ class Lag:
     def __init__(
         self,
         queue_range: Callable[[str, int], tuple[int, int]],
-        store_time_at: Callable[[str, int, int], int | None],
+        store_time_at: Callable[[str, int, int], NowOrLater[int | None]],
         read_positions: Callable[[], Iterable[Position]],
         now_ms: Callable[[], int],
         *,
@@ -70,7 +70,7 @@ class Lag:
         self._since: dict[LabelValues, int] = {}
         self._offsets: dict[LabelValues, float] = {}
         self._times: dict[tuple[str, int, int], int] = {}
-        self._cold_reads: list[ColdRead] = []
+        self._cold_reads: dict[tuple[str, int, int], Awaitable[int | None]] = {}
         self._begun = 0.0
         self.gauges = [
             Gauge(
@@ -153,12 +153,13 @@ class Lag:
     def _time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return the store time of a message, 0 where there is none, None while unknown."""
         try:
-            return self._store_time_at(topic, queue_id, queue_offset) or 0
-        except ColdRead as cold:
-            if len(self._cold_reads) < COLD_READS_MAX:
-                self._cold_reads.append(cold)
+            found = self._store_time_at(topic, queue_id, queue_offset)
         except StorageError:
-            pass
+            return None
+        if not isinstance(found, Awaitable):
+            return found or 0
+        if len(self._cold_reads) < COLD_READS_MAX:
+            self._cold_reads[topic, queue_id, queue_offset] = found
         return None
 
     async def _give_way(self) -> None:
@@ -167,11 +168,11 @@ class Lag:
             self._begun = perf_counter()
 
     async def _fetch(self) -> None:
-        """Bring what was not in memory there, for the next refresh."""
-        cold_reads, self._cold_reads = self._cold_reads, []
-        for cold in cold_reads:
-            with suppress(OSError):
-                await asyncio.to_thread(cold.fetch)
+        """Read what was not in memory, for the next refresh."""
+        cold_reads, self._cold_reads = self._cold_reads, {}
+        for place, later in cold_reads.items():
+            with suppress(OSError, StorageError, DiskSlow):
+                self._times[place] = await later or 0
 
     def _latencies(self) -> dict[LabelValues, float]:
         now_ms = self._now_ms()

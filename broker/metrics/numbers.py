@@ -44,10 +44,14 @@ class Numbers:
         now_ms = store.clock.wall_ms
         self._store = store
         self._count = count
-        self._oldest = Oldest(lambda: (store.min_offset, store.appended), store.message_at, now_ms)
+        self._oldest = Oldest(
+            lambda: (store.min_offset, store.appended),
+            lambda place: store.reading.message_at(place),
+            now_ms,
+        )
         self._lag = Lag(
-            store.queue_range,
-            store.store_timestamp_at,
+            lambda *queue: store.reading.queue_range(*queue),
+            lambda *place: store.reading.store_timestamp_at(*place),
             read_positions,
             now_ms,
             is_detailed=detail == FULL,

@@ -5,16 +5,14 @@ by `Oldest.refresh`, once for each oldest message, off the event loop where it l
 Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 """
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
-from broker.model.cold_read import ColdRead
-from broker.model.errors import StorageError
+from broker.model.errors import DiskSlow, StorageError
 from broker.model.message import StoredMessage
 from broker.model.stats import Gauge, LabelValues
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import NowOrLater, value_of
 
 QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
@@ -25,7 +23,7 @@ class Oldest:
 
     log_range    returns [begin, end) of the log, as physical offsets
     message_at   returns the message at a physical offset, None when there is none; StorageError,
-                 ColdRead
+                 DiskSlow
     """
 
     __slots__ = ("_log_range", "_message_at", "_now_ms", "_physical_offset", "_stored_ms")
@@ -33,7 +31,7 @@ class Oldest:
     def __init__(
         self,
         log_range: Callable[[], tuple[int, int]],
-        message_at: Callable[[int], StoredMessage | None],
+        message_at: Callable[[int], NowOrLater[StoredMessage | None]],
         now_ms: Callable[[], int],
     ) -> None:
         self._log_range = log_range
@@ -49,12 +47,8 @@ class Oldest:
         if self._physical_offset == begin or begin == end:
             return
         try:
-            oldest = self._message_at(begin)
-        except ColdRead as cold:
-            with suppress(OSError):
-                await asyncio.to_thread(cold.fetch)
-            return
-        except StorageError:
+            oldest = await value_of(self._message_at(begin))
+        except (StorageError, DiskSlow, OSError):
             oldest = None
         if oldest is not None:
             self._physical_offset, self._stored_ms = begin, oldest.store_timestamp_ms

@@ -11,20 +11,17 @@ response itself. `requests` is an async iterator that ends when the client's doe
 server drains. Transports (grpcio/methods.py) read these tables and know nothing else.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.cold_read import ColdRead
-from broker.model.errors import BrokerError, DiskSlow, RequestError
+from broker.model.errors import BrokerError, RequestError
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 
@@ -33,14 +30,8 @@ Handler = Callable[[Any, Call], Any]
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""
-COLD_READS_MAX: Final = 1_000
-"""Reads of old bytes one call may cost; memory that drops them as fast as they come ends it."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
 """Bytes of a request without bodies: names, numbers and a filter need far less."""
-
-
-PATIENT_CLASSES: Final = frozenset({CallClass.QUERY, CallClass.ADMIN})
-"""Calls that look at old messages one by one; pulls read theirs in one go (pull_message.py)."""
 
 
 @dataclass(eq=False)
@@ -148,8 +139,6 @@ def method(
 ) -> Method:
     """Return a method of a proto's service, with the messages and the kind that the proto says."""
     found = descriptor.methods_by_name[name]
-    if call_class in PATIENT_CLASSES:
-        handler = patient_handler(handler)
     return Method(
         name,
         GetMessageClass(found.input_type),
@@ -160,40 +149,6 @@ def method(
         kind=Kind((found.client_streaming, found.server_streaming)),
         request_code=request_code,
     )
-
-
-def patient_handler(handler: Handler) -> Handler:
-    """Return a handler that lets old bytes be read off the event loop, then asks again.
-
-    Shape    the handler changes nothing before it raises ColdRead
-    """
-
-    def call_once(request: Any, call: Call) -> Any:
-        try:
-            answer = handler(request, call)
-        except ColdRead as cold:
-            return _call_again(handler, request, call, cold)
-        return _awaited(answer, handler, request, call) if isawaitable(answer) else answer
-
-    return call_once
-
-
-async def _awaited(answer: Awaitable[Any], handler: Handler, request: Any, call: Call) -> Any:
-    try:
-        return await answer
-    except ColdRead as cold:
-        return await _call_again(handler, request, call, cold)
-
-
-async def _call_again(handler: Handler, request: Any, call: Call, cold: ColdRead) -> Any:
-    for _ in range(COLD_READS_MAX):
-        await asyncio.to_thread(cold.fetch)
-        try:
-            answer = handler(request, call)
-            return await answer if isawaitable(answer) else answer
-        except ColdRead as another:
-            cold = another
-    raise DiskSlow(tries=COLD_READS_MAX)
 
 
 Refuse = Callable[[BrokerError, Method], Any]

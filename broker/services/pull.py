@@ -1,6 +1,6 @@
 """Pulling: messages of one queue from an offset on, and waiting where there are none yet.
 
-    pull_now ──found, or nothing to wait for──────────────────────────────► answer
+    pull ──found, or nothing to wait for──────────────────────────────────► answer
        ▲  │
        │  └─at the queue's end─► parked on the arrival mark ──deadline, drain──► answer, empty
        └──arrived, or a scan that matched nothing goes on behind it──┘
@@ -14,17 +14,18 @@ Source: PullMessageProcessor, PullRequestHoldService.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable
+from typing import Final, NamedTuple
 
 from broker.filter.tag import TagFilter
 from broker.format.properties import decode_properties
 from broker.format.record import split_record
-from broker.model.cold_read import ColdRead
 from broker.model.message import TAGS
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.model.stats import Counter, Gauge
 from broker.model.system_topics import is_system_topic
+from broker.store.message_store import MessageStore
 
 SERIES_MAX: Final = 1_000
 """Pairs of topic and group that are counted one by one: group names come from clients, and each
@@ -39,73 +40,14 @@ SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 class PullRequest(NamedTuple):
     """What one pull asks for; wait_ms is what is left of the caller's deadline, 0 for no wait."""
 
-    topic: str
-    queue_id: int
-    queue_offset: int
-    max_messages: int
-    max_bytes: int
+    range: ReadRange
     wanted: TagFilter
     wait_ms: int
     group: str = ""
 
-
-class ArrivalMark(Protocol):
-    """A queue's max offset, to wait for."""
-
-    @property
-    def waiter_count(self) -> int:
-        """Waiters not served yet, those who gave up included until the next sweep."""
-
-    def sweep(self, now_ms: int, /) -> None:
-        """Forget those who gave up."""
-
-    def reached(self, value: int, /) -> asyncio.Future[bool]:
-        """Return a future: True once the mark is at `value`, False when sent away."""
-
-
-class PullStore(Protocol):
-    """What pulling needs of the store."""
-
-    def pull(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        /,
-        *,
-        max_messages: int,
-        max_bytes: int,
-        accept: Callable[[int], bool] | None = None,
-    ) -> PullResult:
-        """Return records one by one; `accept` judges tags codes."""
-
-    def pull_joined(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        /,
-        *,
-        max_messages: int,
-        max_bytes: int,
-    ) -> PullResult:
-        """Return records as one piece of bytes."""
-
-    async def pull_cold(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        /,
-        *,
-        max_messages: int,
-        max_bytes: int,
-        accept: Callable[[int], bool] | None = None,
-    ) -> PullResult:
-        """Return what `pull` does, from where reading has to wait for the disk."""
-
-    def arrivals(self, topic: str, queue_id: int, /) -> ArrivalMark:
-        """Return the mark that rises when a message can be pulled."""
+    def from_offset(self, queue_offset: int) -> "PullRequest":
+        """Return the same from another offset on."""
+        return self._replace(range=self.range._replace(queue_offset=queue_offset))
 
 
 class Pull:
@@ -121,7 +63,7 @@ class Pull:
         "stats",
     )
 
-    def __init__(self, store: PullStore) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._parked: set[asyncio.Future[bool]] = set()
         self._is_draining = False
@@ -145,52 +87,30 @@ class Pull:
         """Pulls that are parked now."""
         return len(self._parked)
 
-    def pull_now(self, request: PullRequest, *, joined: bool = False) -> PullResult:
-        """Return what is there, without waiting; `joined` as far as the filter allows it.
+    def pull(
+        self, request: PullRequest, *, joined: bool = False
+    ) -> PullResult | Awaitable[PullResult]:
+        """Return what is there, at once or when the disk has brought it, without waiting for more.
 
-        Errors   Corruption; ColdRead: `pull_cold` will do
-        """
-        wanted, store = request.wanted, self._store
-        if not wanted.is_everything:
-            found = store.pull(
-                request.topic,
-                request.queue_id,
-                request.queue_offset,
-                max_messages=request.max_messages,
-                max_bytes=request.max_bytes,
-                accept=wanted.matches_code,
-            )
-            return self._counted(request, _matching(request, found))
-        read = store.pull_joined if joined else store.pull
-        result = read(
-            request.topic,
-            request.queue_id,
-            request.queue_offset,
-            max_messages=request.max_messages,
-            max_bytes=request.max_bytes,
-        )
-        return self._counted(request, result)
-
-    async def pull_cold(self, request: PullRequest) -> PullResult:
-        """Return what is there, old messages included, which the disk has to be asked for.
-
+        joined   records that lie next to each other come as one element, where nothing is filtered
         Errors   Corruption
         """
         wanted = request.wanted
-        found = await self._store.pull_cold(
-            request.topic,
-            request.queue_id,
-            request.queue_offset,
-            max_messages=request.max_messages,
-            max_bytes=request.max_bytes,
-            accept=None if wanted.is_everything else wanted.matches_code,
-        )
-        result = found if wanted.is_everything else _matching(request, found)
-        return self._counted(request, result)
+        accept = None if wanted.is_everything else wanted.matches_code
+        found = self._store.reading.pull(request.range, accept, joined=joined)
+        if isinstance(found, PullResult):
+            return self._chosen(request, found)
+        return self._arrived(request, found)
 
-    def _counted(self, request: PullRequest, result: PullResult) -> PullResult:
+    async def _arrived(self, request: PullRequest, found: Awaitable[PullResult]) -> PullResult:
+        return self._chosen(request, await found)
+
+    def _chosen(self, request: PullRequest, result: PullResult) -> PullResult:
+        """Return what carries a wanted tag, counted: hashes have chosen, the tags decide."""
+        if not request.wanted.is_everything:
+            result = _matching(request, result)
         if result.records:
-            labels = self._labels_of(request.topic, request.group)
+            labels = self._labels_of(request.range.topic, request.group)
             self.messages_out.add(labels, result.record_count)
             self.bytes_out.add(labels, sum(map(len, result.records)))
         return result
@@ -215,14 +135,12 @@ class Pull:
         while self.should_wait(request, result) and loop.time() < deadline:
             if _scanned_on(request, result):
                 has_scanned = True
-                request = request._replace(queue_offset=result.next_begin_offset)
+                request = request.from_offset(result.next_begin_offset)
                 await asyncio.sleep(0)
             elif not await self._arrival(request, deadline):
                 break
-            try:
-                result = self.pull_now(request, joined=joined)
-            except ColdRead:
-                result = await self.pull_cold(request)
+            found = self.pull(request, joined=joined)
+            result = found if isinstance(found, PullResult) else await found
         if has_scanned and _is_at_end(request, result):
             return result._replace(status=PullStatus.NO_MATCHED_MESSAGE)
         return result
@@ -235,8 +153,9 @@ class Pull:
 
     async def _arrival(self, request: PullRequest, deadline: float) -> bool:
         """Wait for the first message behind the request's offset; False when there will be none."""
-        mark = self._store.arrivals(request.topic, request.queue_id)
-        waiter = mark.reached(request.queue_offset + 1)
+        topic, queue_id, queue_offset, _, _ = request.range
+        mark = self._store.reading.arrivals(topic, queue_id)
+        waiter = mark.reached(queue_offset + 1)
         if waiter.done():
             # The queue's end moved without a message to read; the loop gets its turn all the same.
             await asyncio.sleep(0)
@@ -263,7 +182,6 @@ class Pull:
 
 
 def _matching(request: PullRequest, result: PullResult) -> PullResult:
-    """Return what carries a wanted tag: hashes have chosen, the tags themselves decide."""
     matches_tag = request.wanted.matches_tag
     records = [record for record in result.records if matches_tag(_tag_of(record))]
     if len(records) == len(result.records):
@@ -273,12 +191,12 @@ def _matching(request: PullRequest, result: PullResult) -> PullResult:
 
 
 def _is_at_end(request: PullRequest, result: PullResult) -> bool:
-    return request.queue_offset == result.max_offset
+    return request.range.queue_offset == result.max_offset
 
 
 def _scanned_on(request: PullRequest, result: PullResult) -> bool:
     is_unmatched = result.status is PullStatus.NO_MATCHED_MESSAGE
-    return is_unmatched and result.next_begin_offset > request.queue_offset
+    return is_unmatched and result.next_begin_offset > request.range.queue_offset
 
 
 def _send_away(waiter: asyncio.Future[bool]) -> None:

@@ -6,8 +6,9 @@ this broker stored under that host, for that topic: unique keys may look like of
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 
+from functools import partial
 from itertools import accumulate
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from broker.format.message_id import parse_offset_message_id
 from broker.format.properties import PROPERTIES_SIZE_MAX
@@ -16,6 +17,8 @@ from broker.model.message import StoredMessage
 from broker.model.offsets import OFFSET_MAX
 from broker.model.results import Bound, QueryResult
 from broker.model.topic_names import check_key, check_message_id, check_tag
+from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 
 MESSAGE_COUNT_DEFAULT: Final = 64
 MESSAGE_COUNT_MAX: Final = 1_024
@@ -37,50 +40,15 @@ class QueueSpan(NamedTuple):
     max_store_timestamp_ms: int
 
 
-class QueryStore(Protocol):
-    """What looking up needs of the store."""
-
-    def query(
-        self,
-        topic: str,
-        key: str,
-        /,
-        *,
-        count_max: int,
-        begin_ms: int,
-        end_ms: int,
-        cursor: str = "",
-        index_type: str = "",
-    ) -> QueryResult:
-        """Return messages that carry a key, newest first."""
-
-    def message_by_unique_key(
-        self, topic: str, key: str, /, *, cursor: str = ""
-    ) -> StoredMessage | None:
-        """Return the newest message of a topic with this unique key, or raise LongChain."""
-
-    def message_at(self, physical_offset: int, /) -> StoredMessage | None:
-        """Return the message whose record starts there."""
-
-    def queue_range(self, topic: str, queue_id: int, /) -> tuple[int, int]:
-        """Return a queue's min and max offset."""
-
-    def queue_offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound, /) -> int:
-        """Return where a queue stands at a time."""
-
-    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int, /) -> int | None:
-        """Return when one message of a queue was stored."""
-
-
 class Query:
     """All lookups of a broker."""
 
     __slots__ = ("_store",)
 
-    def __init__(self, store: QueryStore) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
 
-    def by_key(
+    async def by_key(
         self,
         topic: str,
         key: str,
@@ -95,7 +63,7 @@ class Query:
 
         index_type   "T" looks for a tag in place of a key
         Units    count_max 0 is 64; times in ms since 1970, both ends included, end_ms 0 is no bound
-        Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption
+        Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         if index_type:
             check_tag(key)
@@ -106,70 +74,61 @@ class Query:
         _check_number("max", count_max, upper=MESSAGE_COUNT_MAX)
         _check_number("begin_ms", begin_ms)
         _check_number("end_ms", end_ms, lower=begin_ms if end_ms else 0)
-        count = count_max or MESSAGE_COUNT_DEFAULT
-        latest_ms = end_ms or OFFSET_MAX
-        page = self._store.query(
-            topic,
-            key,
-            count_max=count,
-            begin_ms=begin_ms,
-            end_ms=latest_ms,
-            cursor=cursor,
-            index_type=index_type,
-        )
+        find = partial(
+            self._store.reading.query, topic, key, begin_ms=begin_ms,
+            end_ms=end_ms or OFFSET_MAX, cursor=cursor, index_type=index_type,
+        )  # fmt: skip
+        page = await find(count_max=count_max or MESSAGE_COUNT_DEFAULT)
         fitting = fitting_count(page.messages)
         if fitting == len(page.messages):
             return page
         # Bodies unfold to more than was stored; asked for fewer, the store says where to go on.
-        return self._store.query(
-            topic,
-            key,
-            count_max=fitting,
-            begin_ms=begin_ms,
-            end_ms=latest_ms,
-            cursor=cursor,
-            index_type=index_type,
-        )
+        return await find(count_max=fitting)
 
-    def by_id(self, topic: str, message_id: str, *, cursor: str = "") -> StoredMessage:
+    async def by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Return the message of a topic with this unique key or offset id.
 
-        Errors   IllegalMessageId, MessageNotFound, Corruption, ColdRead; LongChain: ask again with
-                 its cursor
+        Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
         """
         check_message_id(message_id)
-        message = self._store.message_by_unique_key(topic, message_id, cursor=cursor)
+        reading = self._store.reading
+        message = await reading.message_by_unique_key(topic, message_id)
         if message is not None:
             return message
         place = parse_offset_message_id(message_id)
         if place is not None:
             store_host, physical_offset = place
-            message = self._store.message_at(physical_offset)
+            message = await value_of(reading.message_at(physical_offset))
             if message is not None and message.topic == topic and message.store_host == store_host:
                 return message
         raise MessageNotFound(topic=topic, message_id=message_id)
 
-    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
+    async def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
         """Return where a queue stands at a time in ms since 1970.
 
-        Errors   IllegalNumber
+        Errors   IllegalNumber, DiskSlow
         """
         _check_number("time_ms", time_ms)
-        return self._store.queue_offset_by_time(topic, queue_id, time_ms, bound)
+        reading = self._store.reading
+        return await value_of(reading.queue_offset_by_time(topic, queue_id, time_ms, bound))
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
         """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
-        lower, upper = self._store.queue_range(topic, queue_id)
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
         if not lower <= queue_offset <= upper:
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
 
-    def span(self, topic: str, queue_id: int) -> QueueSpan:
-        """Return where a queue begins and ends."""
-        lower, upper = self._store.queue_range(topic, queue_id)
+    async def span(self, topic: str, queue_id: int) -> QueueSpan:
+        """Return where a queue begins and ends.
+
+        Errors   DiskSlow
+        """
+        reading = self._store.reading
+        lower, upper = reading.queue_range(topic, queue_id)
         if lower >= upper:
             return QueueSpan(lower, upper, 0, 0)
-        earliest = self._store.store_timestamp_at(topic, queue_id, lower)
-        latest = self._store.store_timestamp_at(topic, queue_id, upper - 1)
+        earliest = await value_of(reading.store_timestamp_at(topic, queue_id, lower))
+        latest = await value_of(reading.store_timestamp_at(topic, queue_id, upper - 1))
         return QueueSpan(lower, upper, earliest or 0, latest or 0)
 
 

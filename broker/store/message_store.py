@@ -33,7 +33,7 @@ from broker.model.stats import Stat
 from broker.store.commit import Commit
 from broker.store.durability import Durability
 from broker.store.marks import Marks
-from broker.store.reading.query import Query
+from broker.store.reading.reading import Reading
 from broker.store.running import DISPATCH_PAUSE_MS, Running
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.starting.structures import Structures
@@ -175,8 +175,7 @@ class MessageStore(Running):
         self._allocation = Allocation(
             log, parts.own_directory, clock, self._fail, reserve=self._reserve
         )
-        self._query = Query(log, parts.index, is_ours=parts.made_here)
-        self._mending.levels, self._mending.is_writing = parts.levels, self.damage is None
+        self.reading = Reading(parts, self._disk, self._arrivals, marks)
         self._writer = Writer(
             log,
             self._dispatcher,
@@ -195,7 +194,7 @@ class MessageStore(Running):
             *parts.recovery.numbers.stats,
             *queues.stats,
             *parts.index.stats,
-            *self._query.stats,
+            *self.reading.stats,
             self._writer.lock.wait_seconds,
             self._writer.lock.hold_seconds,
             self._writer.append_seconds,
@@ -274,7 +273,7 @@ class MessageStore(Running):
         await self._view_flush.close()
         self._commit.close()
         self._durability.close()
-        for pool in (self._pool, self._cold_pool, self.expiry):
+        for pool in (self._pool, self.reading, self.expiry):
             pool.shutdown()
 
     # -- writing -------------------------------------------------------------------------------

@@ -19,8 +19,12 @@ from broker.model.errors import StoreFailed
 from broker.model.offsets import QueueKey
 from broker.store.commit import Commit
 from broker.store.durability import Durability
-from broker.store.reading.reads import Reads
+from broker.store.marks import Marks
+from broker.store.reading.reading import Reading
 from broker.store.settings import StoreSettings
+from broker.store.starting.structures import Structures
+from broker.store.views.arrivals import Arrivals
+from broker.store.views.dispatcher import Dispatcher
 from broker.store.views.flush import ViewFlush
 from broker.store.writing.allocation import Allocation
 
@@ -35,22 +39,28 @@ DISPATCH_TURN_SECONDS: Final = 0.005
 logger = logging.getLogger(__name__)
 
 
-class Running(Reads, ABC):
+class Running(ABC):
     """The moving half of a store; `MessageStore.open` sets the parts."""
 
     __slots__ = (
-        "_allocation", "_commit", "_durability", "_extension_failures", "_tasks",
-        "_view_flush", "clock", "failure", "settings",
+        "_allocation", "_arrivals", "_commit", "_disk", "_dispatcher", "_durability",
+        "_extension_failures", "_tasks", "_view_flush", "clock", "failure", "marks", "reading",
+        "settings", "structures",
     )  # fmt: skip
 
     _allocation: Allocation
     _commit: Commit
     _durability: Durability
+    _dispatcher: Dispatcher
     _view_flush: ViewFlush
     failure: asyncio.Future[None]
+    marks: Marks
+    reading: Reading
+    structures: Structures
 
     def __init__(self, disk: Disk, settings: StoreSettings, clock: Clock) -> None:
-        super().__init__(disk, settings.directory)
+        self._disk = disk
+        self._arrivals = Arrivals()
         self.settings = settings
         self.clock = clock
         self._extension_failures = 0
@@ -120,3 +130,39 @@ class Running(Reads, ABC):
                 if due[number] <= now_ms:
                     due[number] = step(now_ms)
             await asyncio.sleep(max(min(due) - now_ms, 1) / 1000)
+
+    # -- numbers -------------------------------------------------------------------------------
+    @property
+    def appended(self) -> int:
+        """Physical offset behind the last record."""
+        return self.marks.appended.value
+
+    @property
+    def flushed(self) -> int:
+        """Physical offset below which everything is durable."""
+        return self.marks.flushed.value
+
+    @property
+    def dispatched(self) -> int:
+        """Physical offset up to which every view has every record."""
+        return self.marks.dispatched.value
+
+    @property
+    def behind_count(self) -> int:
+        """Records that wait for dispatch in memory."""
+        return self._dispatcher.remembered_count
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest file."""
+        return self.structures.log.min_offset
+
+    def disk_space(self) -> tuple[str, int, int]:
+        """Return (path, bytes used, bytes usable) of the store's file system."""
+        directory = self.settings.directory
+        return (str(directory), *self._disk.space(directory))
+
+    def disk_usage(self) -> tuple[int, int]:
+        """Return (free, total) bytes of that file system, as an ordinary user has them."""
+        _, used, usable = self.disk_space()
+        return usable, used + usable

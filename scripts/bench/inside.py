@@ -17,6 +17,7 @@ from broker.format.message_id import UniqueKeyMaker
 from broker.format.record import encode_records, record_sizes
 from broker.model.clock import SystemClock
 from broker.model.message import PutAddress, PutRow
+from broker.model.read_range import ReadRange
 from broker.model.results import PutStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.convert import draft_from_message
@@ -133,10 +134,10 @@ async def _pull_joined() -> float:
         await store.open()
         row: PutRow = (random.Random(3).randbytes(1024), b"", 0, 0, HOST, "id", "key", "TagA")
         await store.put_batch(PutAddress("bench", 0, HOST), [row] * 32)
-        await store.arrivals("bench", 0).reached(32)
+        await store.reading.arrivals("bench", 0).reached(32)
         begun = perf_counter()
         for _ in range(1_000):
-            store.pull_joined("bench", 0, 0, max_messages=32, max_bytes=1 << 22)
+            store.reading.pull(ReadRange("bench", 0, 0, 32, 1 << 22), joined=True)
         took = perf_counter() - begun
         await store.close()
     return took / 1_000 / 32 * 1e6

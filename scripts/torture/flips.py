@@ -17,9 +17,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from broker.model.cold_read import ColdRead
 from broker.model.errors import MessageDamaged
+from broker.model.read_range import ReadRange
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
 from tests.fakes.disk import SimDisk
@@ -110,14 +111,12 @@ class Flipping:
 
     async def _pulled(self, key: QueueKey, number: int) -> bytes | None:
         """Return the record of a queue offset, None where it is told to be damaged."""
+        reading = self.store.reading
+        reading.repair.forget()
         try:
-            result = self.store.pull(*key, number, max_messages=1, max_bytes=1)
-        except ColdRead:
-            self.store._mending.forget()
-            try:
-                result = await self.store.pull_cold(*key, number, max_messages=1, max_bytes=1)
-            except MessageDamaged as error:
-                return None if error.next_begin_offset == number + 1 else b""
+            result = await value_of(reading.pull(ReadRange(*key, number, 1, 1)))
+        except MessageDamaged as error:
+            return None if error.next_begin_offset == number + 1 else b""
         return result.records[0] if result.records else b""
 
 

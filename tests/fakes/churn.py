@@ -16,12 +16,13 @@ from random import Random
 from typing import Final
 
 from broker.filter.tag import EVERYTHING
-from broker.model.cold_read import ColdRead
 from broker.model.errors import TopicNotFound
 from broker.model.message import PutAddress
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import Pull, PullRequest
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.schedules import in_order, messages_of, on_loop_time
@@ -91,7 +92,7 @@ class Churn:
             await self.store.topics.remove(topic)
         await self.store.remove_topic(topic)
         for queue_id in range(2):
-            assert self.store.queue_range(topic, queue_id) == (0, 0)
+            assert self.store.reading.queue_range(topic, queue_id) == (0, 0)
         await self.store.topics.create(topic, queue_count=2)
         self.removing = ""
         self.tally.deletes += 1
@@ -123,7 +124,7 @@ class Churn:
     async def _read(self) -> None:
         topic, queue_id, begin = self.random.choice(TOPICS), self.random.randrange(2), 0
         while not self.is_over:
-            asked = PullRequest(topic, queue_id, begin, 3, 1 << 16, EVERYTHING, 20)
+            asked = PullRequest(ReadRange(topic, queue_id, begin, 3, 1 << 16), EVERYTHING, 20)
             result = await self._pulled(asked)
             self.tally.statuses[result.status.name] += 1
             numbers = [message.queue_offset for message in messages_of(result)]
@@ -135,17 +136,16 @@ class Churn:
             begin = result.next_begin_offset
             if self.random.random() < 0.2:
                 topic, queue_id = self.random.choice(TOPICS), self.random.randrange(2)
-                begin = self.random.choice((0, begin, self.store.queue_range(topic, queue_id)[0]))
+                begin = self.random.choice(
+                    (0, begin, self.store.reading.queue_range(topic, queue_id)[0])
+                )
             await self.loop.pause(self.random.random() * 0.002)
 
     async def _pulled(self, asked: PullRequest) -> PullResult:
         if self.random.random() < 0.5:
-            result = await self.pull.pull_cold(asked)
+            result = await self.store.reading.pull_cold(asked.range)
         else:
-            try:
-                result = self.pull.pull_now(asked, joined=False)
-            except ColdRead:
-                result = await self.pull.pull_cold(asked)
+            result = await value_of(self.pull.pull(asked))
         if self.pull.should_wait(asked, result):
             result = await self.pull.wait(asked, result)
         assert isinstance(result.status, PullStatus)

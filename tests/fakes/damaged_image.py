@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from broker.format.record import decode_record
-from broker.model.cold_read import ColdRead
 from broker.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from broker.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import File, Image
-from tests.fakes.store_language import END_OF_TIME_MS, TalkingStore, small_settings
+from tests.fakes.store_language import TalkingStore, at_once, small_settings
 
 ROOT = Path("/sim/store")
 KEYS = 20
@@ -198,8 +199,8 @@ async def stocked(
     places: dict[int, tuple[QueueKey, int, int]] = {}
     for topic, queue_id in QUEUES:
         held = records[topic, queue_id] = {}
-        for number in range(store.queue_range(topic, queue_id)[1]):
-            found = store.pull(topic, queue_id, number, max_messages=1, max_bytes=1).records[0]
+        for number in range(store.reading.queue_range(topic, queue_id)[1]):
+            (found,) = at_once(store.reading.pull(ReadRange(topic, queue_id, number, 1, 1))).records
             place = decode_record(found).physical_offset
             held[number], places[place] = found, ((topic, queue_id), number, len(found))
     left = disk.image.copy() if killed else None
@@ -220,7 +221,7 @@ async def _look(stock: Stock, disk: SimDisk, seen: Seen, *, send: bool, **change
             await _query(store, key, seen)
         if send:
             seen.sent = await _sent(store, disk)
-        seen.mended = store._mending.mended_count
+        seen.mended = store.reading.repair.repaired_count
     finally:
         await store.close()
 
@@ -228,7 +229,7 @@ async def _look(stock: Stock, disk: SimDisk, seen: Seen, *, send: bool, **change
 async def _read(store: MessageStore, key: QueueKey, seen: Seen) -> None:
     served: dict[int, bytes] = {}
     seen.served[key] = served
-    position, upper = seen.ranges[key] = store.queue_range(*key)
+    position, upper = seen.ranges[key] = store.reading.queue_range(*key)
     for _ in range(MOMENTS_MAX):
         if position >= upper:
             return
@@ -252,25 +253,16 @@ async def _read(store: MessageStore, key: QueueKey, seen: Seen) -> None:
 
 
 async def _pull(store: MessageStore, key: QueueKey, position: int) -> PullResult:
-    try:
-        return store.pull(*key, position, max_messages=64, max_bytes=1 << 20)
-    except ColdRead:
-        return await store.pull_cold(*key, position, max_messages=64, max_bytes=1 << 20)
+    return await value_of(store.reading.pull(ReadRange(*key, position, 64, 1 << 20)))
 
 
 async def _query(store: MessageStore, key: str, seen: Seen) -> None:
-    for _ in range(MOMENTS_MAX):
-        try:
-            found = store.query("orders", key, count_max=999, begin_ms=0, end_ms=END_OF_TIME_MS)
-        except ColdRead as cold:
-            cold.fetch()
-            continue
-        except Corruption:
-            seen.answers[key] = ([], False)
-            return
-        seen.answers[key] = ([m.body.decode() for m in found.messages], found.complete)
+    try:
+        found = await store.reading.query("orders", key, count_max=999)
+    except Corruption:
+        seen.answers[key] = ([], False)
         return
-    raise AssertionError("the query does not end")
+    seen.answers[key] = ([m.body.decode() for m in found.messages], found.complete)
 
 
 async def _sent(store: MessageStore, disk: SimDisk) -> str:
@@ -281,7 +273,7 @@ async def _sent(store: MessageStore, disk: SimDisk) -> str:
     except BrokerError as error:
         return error.reason
     await talking.settled()
-    (record,) = store.pull("orders", 0, put.queue_offset, max_messages=1, max_bytes=1).records
+    (record,) = at_once(store.reading.pull(ReadRange("orders", 0, put.queue_offset, 1, 1))).records
     assert decode_record(record).body == b"one more"
     return "sent"
 

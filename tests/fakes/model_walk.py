@@ -13,10 +13,11 @@ from random import Random
 from typing import Final
 
 from broker.format.record import decode_record
-from broker.model.cold_read import ColdRead
 from broker.model.message import PutAddress
+from broker.model.read_range import ReadRange
 from broker.model.results import Bound
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.loop import SeededLoop, run_seeded
@@ -95,20 +96,16 @@ class Walk:
 
     async def _compare_pull(self, queue: Queue, begin: int, count: int, *, is_cold: bool) -> None:
         told = self.model.pull(queue, begin, count)
-        store = self.store
-        try:
-            if is_cold:
-                raise ColdRead(lambda: None)
-            result = store.pull(*queue, begin, max_messages=count, max_bytes=1 << 20)
-        except ColdRead:
-            result = await store.pull_cold(*queue, begin, max_messages=count, max_bytes=1 << 20)
+        reading = self.store.reading
+        pull = reading.pull_cold if is_cold else reading.pull
+        result = await value_of(pull(ReadRange(*queue, begin, count, 1 << 20)))
         bodies = [decode_record(record).body.decode() for record in result.records]
         assert (result.status, result.next_begin_offset, bodies) == told, (queue, begin)
 
     async def _query(self) -> None:
         await self._seen()
         topic, key = self.random.choice(TOPICS), self.random.choice(("k1", "k2", "U1", "U7"))
-        result = self.store.query(topic, key, count_max=99, begin_ms=0, end_ms=FOREVER_MS)
+        result = await self.store.reading.query(topic, key, count_max=99)
         assert [m.body.decode() for m in result.messages] == self.model.by_key(topic, key)
 
     async def _look(self) -> None:
@@ -116,15 +113,18 @@ class Walk:
         if not self.model.log:
             return
         wanted = self.random.choice(self.model.log)
-        found = self.store.message_at(wanted.place)
+        reading = self.store.reading
+        found = await value_of(reading.message_at(wanted.place))
         assert found is not None
         assert found.body.decode() == wanted.body
-        found = self.store.message_by_unique_key(wanted.topic, wanted.unique_key)
+        found = await reading.message_by_unique_key(wanted.topic, wanted.unique_key)
         assert found is not None
         assert found.body.decode() == wanted.body
         queue = (wanted.topic, wanted.queue_id)
         if self.model.listing(queue):
-            position = self.store.queue_offset_by_time(*queue, wanted.time_ms, Bound.LOWER)
+            position = await value_of(
+                reading.queue_offset_by_time(*queue, wanted.time_ms, Bound.LOWER)
+            )
             assert position == self.model.by_time(queue, wanted.time_ms)
 
     async def _commit(self) -> None:
@@ -190,11 +190,11 @@ class Walk:
         await self._seen()
         store, model = self.store, self.model
         for queue in ((topic, number) for topic in TOPICS for number in range(2)):
-            assert store.queue_range(*queue) == model.range_of(queue), queue
+            assert store.reading.queue_range(*queue) == model.range_of(queue), queue
             await self._compare_pull(queue, model.range_of(queue)[0], 99, is_cold=True)
         for topic in TOPICS:
             for key in ("k1", "k2"):
-                result = store.query(topic, key, count_max=99, begin_ms=0, end_ms=FOREVER_MS)
+                result = await store.reading.query(topic, key, count_max=99)
                 assert [m.body.decode() for m in result.messages] == model.by_key(topic, key)
         assert model.topics <= set(store.topics.names())
         assert model.groups == set(store.groups.names())

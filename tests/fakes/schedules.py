@@ -24,14 +24,15 @@ from unittest.mock import patch
 from broker.filter.tag import EVERYTHING
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.record import decode_record
-from broker.model.cold_read import ColdRead
 from broker.model.errors import TopicNotFound, TransientPoolEmpty
 from broker.model.message import StoredMessage
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
 from broker.store import running
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from broker.store.views import dispatcher, expiry
 from tests.fakes.disk import SimDisk
@@ -251,19 +252,16 @@ class Play:
     async def _poll(self) -> None:
         topic = self.random.choice((*TOPICS, DOOMED))
         queue_id = self.random.randrange(QUEUES)
-        lower, upper = self.store.queue_range(topic, queue_id)
+        lower, upper = self.store.reading.queue_range(topic, queue_id)
         begin = self.random.choice((0, lower, upper, upper, upper, upper + 1))
         wait_ms = self.random.choice((0, 5, 40, 200))
         is_cold = self.random.random() < 0.4
         begin = lower if is_cold else begin
-        asked = PullRequest(topic, queue_id, begin, 4, 1 << 16, EVERYTHING, wait_ms)
+        asked = PullRequest(ReadRange(topic, queue_id, begin, 4, 1 << 16), EVERYTHING, wait_ms)
         if is_cold:
-            result = await self.pull.pull_cold(asked)
+            result = await self.store.reading.pull_cold(asked.range)
         else:
-            try:
-                result = self.pull.pull_now(asked)
-            except ColdRead:
-                result = await self.pull.pull_cold(asked)
+            result = await value_of(self.pull.pull(asked))
         if self.pull.should_wait(asked, result):
             result = await self.pull.wait(asked, result)
         self._check_result(topic, queue_id, result)
@@ -394,7 +392,7 @@ class Play:
     def _look_at_queues(self, stored: list[StoredMessage]) -> None:
         for topic in TOPICS:
             for queue_id in range(QUEUES):
-                lower, upper = self.store.queue_range(topic, queue_id)
+                lower, upper = self.store.reading.queue_range(topic, queue_id)
                 expected = [m.body for m in stored if (m.topic, m.queue_id) == (topic, queue_id)]
                 assert len(expected) <= upper - lower, f"{topic} {queue_id}: lost by its queue"
                 bodies: list[bytes] = []
@@ -448,7 +446,9 @@ class Play:
         self._look_at_queues(stored)
         assert offsets == {key: self.store.offsets.find(*key) for key in self.offsets}
         for queue_id in range(QUEUES):
-            assert self.store.queue_range(DOOMED, queue_id) == (0, 0), "a removed queue is back"
+            assert self.store.reading.queue_range(DOOMED, queue_id) == (0, 0), (
+                "a removed queue is back"
+            )
         await self.store.close()
 
 

@@ -25,6 +25,7 @@ from broker.format.message_id import UniqueKeyMaker
 from broker.format.properties import encode_properties
 from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow, StoredMessage
+from broker.model.read_range import ReadRange
 from broker.model.results import PutResult
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import Method, Service
@@ -34,10 +35,11 @@ from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send, SendRules
+from broker.store.reading.patience import value_of
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, store_at, until
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, at_once, store_at, until
 
 CALL = FakeCall(time_left_ms=0)
 """Its deadline is past, so that polls are answered at once."""
@@ -124,7 +126,7 @@ class StoreBroker:
         found: list[StoredMessage] = []
         place = 0
         while place < self.store.appended:
-            message = self.store.message_at(place)
+            message = await value_of(self.store.reading.message_at(place))
             assert message is not None
             found.append(message)
             place += message.store_size
@@ -132,7 +134,8 @@ class StoreBroker:
 
     def records(self, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
         """Return the records of a queue."""
-        return self.store.pull(topic, queue_id, 0, max_messages=1024, max_bytes=1 << 30).records
+        wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 30)
+        return at_once(self.store.reading.pull(wanted)).records
 
     # -- calls without a transport -------------------------------------------------------------
     async def outcome(self, name: str, raw: bytes) -> str:

@@ -22,8 +22,10 @@ from broker.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, I
 from broker.format.properties import encode_properties
 from broker.format.record import decode_record
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus, PutResult
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import NowOrLater
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
@@ -69,6 +71,12 @@ def put_row(body: str | bytes, *, key: str = "", tag: str = "", unique_key: str 
     return (content, block, 0, BORN_MS, BORN_HOST, unique_key, key, tag)
 
 
+def at_once(found: NowOrLater[PullResult]) -> PullResult:
+    """Return a pull's result, which is not to be awaited."""
+    assert isinstance(found, PullResult)
+    return found
+
+
 class TalkingStore:
     """A message store, its clock and its disk."""
 
@@ -109,7 +117,9 @@ class TalkingStore:
 
     def pull(self, topic: str, queue_offset: int, *, queue_id: int = 0) -> PullResult:
         """Pull at most 7 messages from an offset on."""
-        return self.store.pull(topic, queue_id, queue_offset, max_messages=7, max_bytes=1 << 20)
+        return at_once(
+            self.store.reading.pull(ReadRange(topic, queue_id, queue_offset, 7, 1 << 20))
+        )
 
     async def pulled(self, topic: str, queue_id: int = 0) -> list[str]:
         """Return the bodies of all messages of a queue."""
@@ -119,7 +129,7 @@ class TalkingStore:
     async def found(self, topic: str, key: str, *, index_type: str = "") -> list[str]:
         """Return the bodies of all messages with a key, newest first."""
         await self.settled()
-        result = self.store.query(
+        result = await self.store.reading.query(
             topic, key, count_max=999, begin_ms=0, end_ms=END_OF_TIME_MS, index_type=index_type
         )
         assert result.complete
@@ -133,10 +143,10 @@ class TalkingStore:
 
 def queue_bodies(store: MessageStore, topic: str, queue_id: int = 0) -> list[str]:
     """Return the bodies of all messages of a queue, each of them at its place."""
-    position, upper = store.queue_range(topic, queue_id)
+    position, upper = store.reading.queue_range(topic, queue_id)
     bodies: list[str] = []
     while position < upper:
-        result = store.pull(topic, queue_id, position, max_messages=7, max_bytes=1 << 20)
+        result = at_once(store.reading.pull(ReadRange(topic, queue_id, position, 7, 1 << 20)))
         assert result.status is PullStatus.FOUND
         messages = [decode_record(record) for record in result.records]
         assert [m.queue_offset for m in messages] == list(range(position, result.next_begin_offset))

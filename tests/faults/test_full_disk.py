@@ -105,7 +105,7 @@ class FilledStore:
 
     async def read(self) -> None:
         """Read everything that is in the queue."""
-        found = queue_bodies(self.store, "T") if self.store.queue_range("T", 0)[1] else []
+        found = queue_bodies(self.store, "T") if self.store.reading.queue_range("T", 0)[1] else []
         assert found == self.acknowledged[: len(found)]
 
 

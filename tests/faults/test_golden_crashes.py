@@ -13,9 +13,10 @@ import pytest
 from broker.files.disk import Disk
 from broker.format.record import decode_record
 from broker.format.record_scan import RecordScan
-from broker.model.cold_read import ColdRead
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from broker.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
@@ -33,10 +34,7 @@ LOST_THERE = {
 
 
 async def pulled(store: MessageStore, topic: str, queue_id: int, position: int) -> PullResult:
-    try:
-        return store.pull(topic, queue_id, position, max_messages=32, max_bytes=1 << 20)
-    except ColdRead:
-        return await store.pull_cold(topic, queue_id, position, max_messages=32, max_bytes=1 << 20)
+    return await value_of(store.reading.pull(ReadRange(topic, queue_id, position, 32, 1 << 20)))
 
 
 async def served(directory: Path, disk: Disk, **sizes: Any) -> dict[int, bytes]:
@@ -47,7 +45,7 @@ async def served(directory: Path, disk: Disk, **sizes: Any) -> dict[int, bytes]:
     try:
         assert store.damage is None
         for topic, queue_id in store.structures.queues.queues:
-            position, upper = store.queue_range(topic, queue_id)
+            position, upper = store.reading.queue_range(topic, queue_id)
             while position < upper:
                 result = await pulled(store, topic, queue_id, position)
                 found |= {decode_record(r).physical_offset: r for r in result.records}

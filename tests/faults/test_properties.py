@@ -108,7 +108,7 @@ async def stored(broker: StoreBroker, sent: pb.Message) -> pb.StoredMessage | No
         assert store.appended == before
         return None
     await broker.talking.settled()
-    place = store.queue_range("orders", 0)[1] - 1
+    place = store.reading.queue_range("orders", 0)[1] - 1
     request = pb.PullMessageRequest(topic="orders", queue_id=0, offset=place)
     (found,) = (await broker.answer("PullMessage", request)).messages
     return pb.StoredMessage.FromString(found.SerializeToString())

@@ -16,6 +16,7 @@ from broker.store.commit import Commit
 from broker.store.durability import Durability
 from broker.store.message_store import MessageStore
 from broker.store.reading import cold_pull
+from broker.store.reading.reading import Reading
 from broker.store.tables.durable_table import DurableTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.removed_queues import RemovedQueues
@@ -47,7 +48,7 @@ CANCELLED_IN: Final[tuple[Any, ...]] = (
     Expiry._remove,
     Pull.wait,
     Pull._arrival,
-    Pull.pull_cold,
+    Reading.pull_cold,
     cold_pull._read,
 )
 SELDOM: Final = {"put_batch", "drain", "wait", "_arrival", "remove_topic", "send"}
@@ -57,7 +58,7 @@ CANCELS_MIN_OF: Final = {
     Expiry.last_time: 40,
     Expiry.drop: 20,
     Expiry._remove: 4,
-    Pull.pull_cold: 40,
+    Reading.pull_cold: 40,
     cold_pull._read: 40,
 }
 """What a store seldom has to wait for: a file that is old enough, records that are read in

@@ -9,9 +9,9 @@ from broker.files.mapped_file import (
     ALLOCATION_STEP,
     DIRECT_WRITE_MIN,
     POPULATE_STEP,
+    ColdRead,
     MappedFile,
 )
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption, DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.files.mapped_file import ColdRead
 from broker.format.consume_unit import UNIT_SIZE
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_ends import QueueEnd
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import entry

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.files.mapped_file import ColdRead
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
 from broker.log import queue_units
 from broker.log.queue_units import QueueUnits
-from broker.model.cold_read import ColdRead
 from tests.fakes.quick_disk import QuickDisk
 
 PER_FILE = 4

@@ -1,13 +1,14 @@
 """What a group has left, and since when."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from broker.metrics.lag import COLD_READS_MAX, REFRESH_INTERVAL_MS, Lag, Position
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from broker.model.stats import Gauge
+from broker.store.reading.patience import Later, NowOrLater
 from tests.fakes.clock import START_MS, FakeClock
 
 
@@ -21,6 +22,7 @@ class Desk:
         self.asked: list[tuple[str, int, int]] = []
         self.cold: set[int] = set()
         self.damaged: set[int] = set()
+        self.broken: set[int] = set()
         self.lag = Lag(
             lambda topic, queue_id: self.ranges.get((topic, queue_id), (0, 0)),
             self.store_time_at,
@@ -29,12 +31,18 @@ class Desk:
             is_detailed=detailed,
         )
 
-    def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+    def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> NowOrLater[int | None]:
         self.asked.append((topic, queue_id, queue_offset))
         if queue_offset in self.damaged:
             raise Corruption(path="p", file_position=0, physical_offset=0, why="bad")
         if queue_offset in self.cold:
-            raise ColdRead(lambda: self.cold.discard(queue_offset))
+            return Later(partial(self._fetched, queue_offset))
+        return START_MS - 60_000 + queue_offset * 1000
+
+    async def _fetched(self, queue_offset: int) -> int:
+        if queue_offset in self.broken:
+            raise OSError("disk")
+        self.cold.discard(queue_offset)
         return START_MS - 60_000 + queue_offset * 1000
 
     def stands(self, group: str, topic: str, **queues: int) -> None:
@@ -162,11 +170,8 @@ async def test_damage_leaves_the_age_unknown(desk: Desk) -> None:
 
 
 async def test_a_disk_that_fails_does_not_fail_the_scrape(desk: Desk) -> None:
-    def fail() -> None:
-        raise OSError("disk")
-
     desk.stands("G", "T", q0=4)
-    desk.lag._cold_reads.append(ColdRead(fail))
+    desk.cold = desk.broken = {4}
     assert await desk.read(MESSAGES) == {G_T: 6}
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from broker.format.record import decode_record
 from broker.metrics.storage import Oldest
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from broker.model.message import StoredMessage
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import Later, NowOrLater
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.records import record
 from tests.metrics.shown import families
@@ -24,17 +24,18 @@ class Desk:
         self.log_range = (0, 100)
         self.asked = 0
         self.fault: Exception | None = None
+        self.is_cold = False
         self.message = decode_record(record(0, b"x", time_ms=START_MS - 60_000))
         self.oldest = Oldest(lambda: self.log_range, self.message_at, self.clock.wall_ms)
 
-    def message_at(self, physical_offset: int) -> StoredMessage | None:
+    def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
         self.asked += 1
         if self.fault is not None:
             raise self.fault
-        return self.message
+        return Later(self._fetched) if self.is_cold else self.message
 
-    def forgive(self) -> None:
-        self.fault = None
+    async def _fetched(self) -> StoredMessage | None:
+        return self.message
 
 
 @pytest.fixture
@@ -66,10 +67,8 @@ async def test_an_empty_log_has_no_oldest_message(desk: Desk) -> None:
     assert desk.oldest.age_ms() == 0
 
 
-async def test_what_the_disk_has_to_tell_is_known_a_refresh_later(desk: Desk) -> None:
-    desk.fault = ColdRead(desk.forgive)
-    await desk.oldest.refresh()
-    assert desk.oldest.age_ms() == 0
+async def test_a_refresh_waits_for_what_the_disk_has_to_tell(desk: Desk) -> None:
+    desk.is_cold = True
     await desk.oldest.refresh()
     assert desk.oldest.age_ms() == 60_000
 

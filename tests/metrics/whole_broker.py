@@ -76,7 +76,7 @@ class WholeBroker:
         table["PullMessage"](pulled, call)
         commit = pb.CommitOffsetRequest(group="G", topic="orders", offset=1)
         await self.messaging.commit_offset(commit, call)
-        self.messaging.query_messages.by_key(
+        await self.messaging.query_messages.by_key(
             pb.QueryByKeyRequest(topic="orders", key="k", max=1), call
         )
 

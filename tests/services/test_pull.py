@@ -7,6 +7,7 @@ import pytest
 from broker.filter.tag import EVERYTHING, parse
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import (
     OTHER_GROUP,
@@ -14,6 +15,7 @@ from broker.services.pull import (
     WAITERS_KEPT_MAX,
     PullRequest,
 )
+from broker.store.reading.patience import value_of
 from broker.store.reading.reader import SCAN_COUNT_MIN
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import turns
@@ -23,7 +25,7 @@ LONG_MS = 60_000
 
 def request(queue_offset: int = 0, *, wait_ms: int = 0, tags: str = "", **rest: str) -> PullRequest:
     wanted = parse(tags, tags_code) if tags else EVERYTHING
-    return PullRequest("orders", 0, queue_offset, 32, 1 << 20, wanted, wait_ms, **rest)
+    return PullRequest(ReadRange("orders", 0, queue_offset, 32, 1 << 20), wanted, wait_ms, **rest)
 
 
 def bodies(result: PullResult) -> list[bytes]:
@@ -38,7 +40,7 @@ class Desk:
         self.pull = broker.pull
 
     async def ask(self, asked: PullRequest, *, joined: bool = False) -> PullResult:
-        result = self.pull.pull_now(asked, joined=joined)
+        result = await value_of(self.pull.pull(asked, joined=joined))
         if self.pull.should_wait(asked, result):
             return await self.pull.wait(asked, result, joined=joined)
         return result
@@ -128,7 +130,7 @@ async def test_a_silent_queue_forgets_those_who_gave_up(desk: Desk) -> None:
         task = await desk.parked(request(wait_ms=LONG_MS))
         task.cancel()
         await asyncio.wait([task])
-    assert desk.broker.store.arrivals("orders", 0).waiter_count <= WAITERS_KEPT_MAX
+    assert desk.broker.store.reading.arrivals("orders", 0).waiter_count <= WAITERS_KEPT_MAX
 
 
 async def test_a_drain_answers_parked_pulls_and_parks_none(desk: Desk) -> None:
@@ -142,12 +144,12 @@ async def test_a_drain_answers_parked_pulls_and_parks_none(desk: Desk) -> None:
 
 async def test_a_store_that_sends_waiters_away_ends_the_wait(desk: Desk) -> None:
     task = await desk.parked(request(wait_ms=LONG_MS))
-    desk.broker.store.arrivals("orders", 0).release()
+    desk.broker.store.reading.arrivals("orders", 0).release()
     assert (await task).records == []
 
 
 async def test_a_mark_ahead_of_the_queue_does_not_hold_the_loop(desk: Desk) -> None:
-    desk.broker.store.arrivals("orders", 0).advance(5)
+    desk.broker.store.reading.arrivals("orders", 0).advance(5)
     task = asyncio.create_task(desk.ask(request(wait_ms=LONG_MS)))
     await turns()
     await desk.broker.add("orders", b"a")
@@ -205,9 +207,9 @@ async def test_a_wait_without_a_match_ends_where_it_has_looked(desk: Desk) -> No
 
 async def test_messages_and_bytes_out_are_counted(desk: Desk) -> None:
     await desk.broker.add("orders", b"a", b"b", TAGS="A")
-    desk.pull.pull_now(request(group="g"))
-    desk.pull.pull_now(request(group="g"), joined=True)
-    desk.pull.pull_now(request(group="CID_RMQ_SYS_x"))
+    desk.pull.pull(request(group="g"))
+    desk.pull.pull(request(group="g"), joined=True)
+    desk.pull.pull(request(group="CID_RMQ_SYS_x"))
     assert desk.pull.messages_out.values == {
         ("orders", "g", "false"): 4,
         ("orders", "CID_RMQ_SYS_x", "true"): 2,
@@ -219,7 +221,7 @@ async def test_messages_and_bytes_out_are_counted(desk: Desk) -> None:
 async def test_group_names_from_clients_do_not_become_endless_series(desk: Desk) -> None:
     await desk.broker.add("orders", b"a")
     for number in range(SERIES_MAX + 5):
-        desk.pull.pull_now(request(group=f"g{number}"))
+        desk.pull.pull(request(group=f"g{number}"))
     values = desk.pull.messages_out.values
     assert len(values) == SERIES_MAX + 1
     assert values["orders", OTHER_GROUP, "false"] == 5

@@ -50,36 +50,36 @@ async def test_keys_are_found_newest_first(broker: StoreBroker, query: Query) ->
     await broker.add("orders", b"a", KEYS="k x")
     await broker.add("orders", b"b", KEYS="k")
     await broker.add("other", b"c", KEYS="k")
-    page = query.by_key("orders", "k")
+    page = await query.by_key("orders", "k")
     assert (bodies(page), page.complete) == ([b"b", b"a"], True)
 
 
 async def test_pages_go_on_where_the_last_one_ended(broker: StoreBroker, query: Query) -> None:
     await broker.add("orders", b"a", b"b", b"c", KEYS="k")
-    first = query.by_key("orders", "k", count_max=2)
+    first = await query.by_key("orders", "k", count_max=2)
     assert (bodies(first), first.complete) == ([b"c", b"b"], False)
-    second = query.by_key("orders", "k", count_max=2, cursor=first.next_cursor)
+    second = await query.by_key("orders", "k", count_max=2, cursor=first.next_cursor)
     assert (bodies(second), second.complete, second.next_cursor) == ([b"a"], True, "")
 
 
 async def test_64_messages_unless_asked_otherwise(broker: StoreBroker, query: Query) -> None:
     await broker.add("orders", *[b"a"] * 65, KEYS="k")
-    assert len(query.by_key("orders", "k").messages) == 64
+    assert len((await query.by_key("orders", "k")).messages) == 64
 
 
 async def test_times_bound_the_search_and_0_does_not(broker: StoreBroker, query: Query) -> None:
     for time_ms, body in ((10, b"a"), (20, b"b"), (30, b"c")):
         broker.clock.wall = time_ms
         await broker.add("orders", body, KEYS="k")
-    assert bodies(query.by_key("orders", "k", begin_ms=20)) == [b"c", b"b"]
-    assert bodies(query.by_key("orders", "k", end_ms=20)) == [b"b", b"a"]
-    assert bodies(query.by_key("orders", "k", begin_ms=20, end_ms=20)) == [b"b"]
+    assert bodies(await query.by_key("orders", "k", begin_ms=20)) == [b"c", b"b"]
+    assert bodies(await query.by_key("orders", "k", end_ms=20)) == [b"b", b"a"]
+    assert bodies(await query.by_key("orders", "k", begin_ms=20, end_ms=20)) == [b"b"]
 
 
 @pytest.mark.parametrize("key", ["", "  ", "a b", "a\x00"])
-def test_keys_that_no_message_can_carry_are_refused(query: Query, key: str) -> None:
+async def test_keys_that_no_message_can_carry_are_refused(query: Query, key: str) -> None:
     with pytest.raises(IllegalKey):
-        query.by_key("orders", key)
+        await query.by_key("orders", key)
 
 
 @pytest.mark.parametrize(
@@ -92,32 +92,32 @@ def test_keys_that_no_message_can_carry_are_refused(query: Query, key: str) -> N
         ("end_ms", {"begin_ms": 5, "end_ms": 4}),
     ],
 )
-def test_numbers_outside_their_range_are_refused(
+async def test_numbers_outside_their_range_are_refused(
     query: Query, field: str, numbers: dict[str, int]
 ) -> None:
     with pytest.raises(IllegalNumber) as caught:
-        query.by_key("orders", "k", **numbers)  # type: ignore[arg-type]
+        await query.by_key("orders", "k", **numbers)  # type: ignore[arg-type]
     assert caught.value.field == field
 
 
-def test_a_foreign_page_token_is_refused(query: Query) -> None:
+async def test_a_foreign_page_token_is_refused(query: Query) -> None:
     with pytest.raises(IllegalPageToken):
-        query.by_key("orders", "k", cursor="nonsense")
+        await query.by_key("orders", "k", cursor="nonsense")
 
 
 async def test_bodies_that_unfold_shorten_the_page(broker: StoreBroker, query: Query) -> None:
     folded = zlib.compress(bytes(5 * MIB))
     await broker.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED, KEYS="k")
-    first = query.by_key("orders", "k")
+    first = await query.by_key("orders", "k")
     assert (len(first.messages), first.complete) == (2, False)
-    second = query.by_key("orders", "k", cursor=first.next_cursor)
+    second = await query.by_key("orders", "k", cursor=first.next_cursor)
     assert (len(second.messages), second.complete) == (2, True)
 
 
 async def test_one_message_is_returned_whatever_its_size(broker: StoreBroker, query: Query) -> None:
     folded = zlib.compress(bytes(PAGE_SIZE_MAX))
     await broker.add("orders", folded, system_flag=FLAG_COMPRESSED, KEYS="k")
-    page = query.by_key("orders", "k")
+    page = await query.by_key("orders", "k")
     assert (len(page.messages), page.complete) == (1, True)
     assert size_in_reply(page.messages[0]) > PAGE_SIZE_MAX
     assert fitting_count([]) == 0
@@ -126,9 +126,9 @@ async def test_one_message_is_returned_whatever_its_size(broker: StoreBroker, qu
 async def test_an_id_is_a_unique_key_first(broker: StoreBroker, query: Query) -> None:
     await broker.add("orders", b"at 0")
     looks_like_an_offset = offset_message_id(STORE_HOST, 0)
-    assert query.by_id("orders", looks_like_an_offset).body == b"at 0"
+    assert (await query.by_id("orders", looks_like_an_offset)).body == b"at 0"
     await broker.add("orders", b"by key", UNIQ_KEY=looks_like_an_offset)
-    assert query.by_id("orders", looks_like_an_offset).body == b"by key"
+    assert (await query.by_id("orders", looks_like_an_offset)).body == b"by key"
 
 
 async def test_an_offset_id_needs_a_record_its_host_and_its_topic(
@@ -144,8 +144,8 @@ async def test_an_offset_id_needs_a_record_its_host_and_its_topic(
         ("orders", "unknown"),
     ):
         with pytest.raises(MessageNotFound):
-            query.by_id(topic, message_id)
-    assert query.by_id("orders", offset_message_id(STORE_HOST, 0).lower()).body == b"a"
+            await query.by_id(topic, message_id)
+    assert (await query.by_id("orders", offset_message_id(STORE_HOST, 0).lower())).body == b"a"
 
 
 async def test_an_ipv6_offset_id_is_read_too(broker: StoreBroker, query: Query) -> None:
@@ -153,30 +153,30 @@ async def test_an_ipv6_offset_id_is_read_too(broker: StoreBroker, query: Query) 
     await broker.add("orders", b"a", store_host=host)
     message_id = offset_message_id(host, 0)
     assert len(message_id) == 56
-    assert query.by_id("orders", message_id).body == b"a"
+    assert (await query.by_id("orders", message_id)).body == b"a"
 
 
 @pytest.mark.parametrize("message_id", ["", "   ", "x" * 256, "é" * 128, "a\nb", "a\x7f"])
-def test_malformed_ids_are_refused(query: Query, message_id: str) -> None:
+async def test_malformed_ids_are_refused(query: Query, message_id: str) -> None:
     with pytest.raises(IllegalMessageId):
-        query.by_id("orders", message_id)
+        await query.by_id("orders", message_id)
 
 
 async def test_a_time_becomes_an_offset(broker: StoreBroker, query: Query) -> None:
     for time_ms in (10, 20):
         broker.clock.wall = time_ms
         await broker.add("orders", b"a")
-    assert query.offset_by_time("orders", 0, 11, Bound.LOWER) == 1
-    assert query.offset_by_time("orders", 0, 11, Bound.UPPER) == 0
+    assert await query.offset_by_time("orders", 0, 11, Bound.LOWER) == 1
+    assert await query.offset_by_time("orders", 0, 11, Bound.UPPER) == 0
     with pytest.raises(IllegalNumber):
-        query.offset_by_time("orders", 0, -1, Bound.LOWER)
+        await query.offset_by_time("orders", 0, -1, Bound.LOWER)
 
 
 async def test_a_span_tells_offsets_and_times(broker: StoreBroker, query: Query) -> None:
-    assert query.span("orders", 0) == (0, 0, 0, 0)
+    assert await query.span("orders", 0) == (0, 0, 0, 0)
     for broker.clock.wall in (10, 20, 30):
         await broker.add("orders", b"a")
-    assert query.span("orders", 0) == (0, 3, 10, 30)
+    assert await query.span("orders", 0) == (0, 3, 10, 30)
 
 
 async def test_a_reader_stands_between_min_and_max(broker: StoreBroker, query: Query) -> None:

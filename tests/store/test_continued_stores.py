@@ -9,11 +9,12 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT
 from broker.format.extension_unit import is_address
 from broker.format.java_hash import tags_code
+from broker.model.read_range import ReadRange
 from broker.model.results import PullStatus
 from broker.tools.verify.verification import verify
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import TalkingStore, queue_bodies, store_at, until
+from tests.fakes.store_language import TalkingStore, at_once, queue_bodies, store_at, until
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 
@@ -61,13 +62,13 @@ async def test_a_real_store_goes_on(
     settings = sizes(golden, name, settings)
     async with store_at(directory, **settings) as store:
         topic = topic or sorted(key[0] for key in store.store.structures.queues.queues)[0]
-        lower, upper = store.store.queue_range(topic, 0)
+        lower, upper = store.store.reading.queue_range(topic, 0)
         before = queue_bytes(store, topic)
         await go_on(store, topic)
         image = store.killed(tmp_path / "image")
     directory = image if is_killed else directory
     async with store_at(directory, **settings) as store:
-        assert store.store.queue_range(topic, 0) == (lower, upper + len(BODIES))
+        assert store.store.reading.queue_range(topic, 0) == (lower, upper + len(BODIES))
         assert queue_bytes(store, topic)[: len(before)] == before
         assert queue_bodies(store.store, topic)[-len(BODIES) :] == BODIES
         assert await store.found(topic, "k7") == [BODIES[7]]
@@ -88,7 +89,7 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
 ) -> None:
     directory = golden.copy("cqext", tmp_path / "cqext")
     async with store_at(directory, **golden_sizes(golden, "cqext")) as store:
-        begin = store.store.queue_range("SqlTopic", 0)[1]
+        begin = store.store.reading.queue_range("SqlTopic", 0)[1]
         await go_on(store, "SqlTopic")
         queue = store.store.structures.queues.queues["SqlTopic", 0]
         codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
@@ -97,10 +98,8 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
         assert [queue.plain_code(code) for code in codes] == [
             tags_code(TAGS[number % 3]) for number in range(len(BODIES))
         ]
-        result = store.store.pull(
-            "SqlTopic", 0, begin, max_messages=9, max_bytes=1 << 20,
-            accept=tags_code("TagB").__eq__,
-        )  # fmt: skip
+        wanted = ReadRange("SqlTopic", 0, begin, 9, 1 << 20)
+        result = at_once(store.store.reading.pull(wanted, tags_code("TagB").__eq__))
         assert result.status is PullStatus.FOUND
         assert result.record_count == 9
         assert result.next_begin_offset == begin + 28
@@ -112,7 +111,7 @@ async def test_an_extension_without_room_leaves_the_plain_code_and_warns(
     directory, disk = golden.copy("cqext", tmp_path / "cqext"), StoreDisk()
     async with store_at(directory, disk=disk, **golden_sizes(golden, "cqext")) as store:
         disk.full_below = directory / "consumequeue_ext"
-        begin = store.store.queue_range("SqlTopic", 1)[1]
+        begin = store.store.reading.queue_range("SqlTopic", 1)[1]
         for body in BODIES * 8:  # More than a file of 4,096 bytes takes.
             await store.stocked()
             await store.send("SqlTopic", body, queue_id=1, tag="TagB")

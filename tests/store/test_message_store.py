@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from broker.format.record import decode_record
-from broker.model.cold_read import LongChain
 from broker.model.errors import (
     AllocationFailed,
     DiskFull,
@@ -20,8 +19,10 @@ from broker.model.errors import (
     StoreLocked,
 )
 from broker.model.message import TRANSACTION_PREPARED, PutAddress
+from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullStatus, PutStatus
 from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
 from broker.store.views import dispatcher as dispatcher_module
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
@@ -82,8 +83,10 @@ async def test_numbers_of_a_store(tmp_path: Path) -> None:
         facade = store.store
         assert facade.appended == facade.flushed == facade.dispatched == end
         assert (facade.min_offset, facade.behind_count) == (0, 0)
-        assert facade.queue_range("T", 0) == (0, 2)
-        assert facade.queue_range("T", 1) == facade.queue_range("nowhere", 0) == (0, 0)
+        assert facade.reading.queue_range("T", 0) == (0, 2)
+        assert (
+            facade.reading.queue_range("T", 1) == facade.reading.queue_range("nowhere", 0) == (0, 0)
+        )
 
 
 async def test_questions_about_one_message(tmp_path: Path) -> None:
@@ -93,22 +96,22 @@ async def test_questions_about_one_message(tmp_path: Path) -> None:
         second = (await store.send("T", "b", key="id1", unique_key="id2")).physical_offsets[0]
         await store.settled()
         facade = store.store
-        message = facade.message_by_unique_key("T", "id1")
+        message = await facade.reading.message_by_unique_key("T", "id1")
         assert message is not None
         assert message.physical_offset == first
-        assert facade.message_by_unique_key("T", "id3") is None
-        assert facade.message_by_unique_key("U", "id1") is None
-        found = facade.message_at(second)
+        assert await facade.reading.message_by_unique_key("T", "id3") is None
+        assert await facade.reading.message_by_unique_key("U", "id1") is None
+        found = await value_of(facade.reading.message_at(second))
         assert found is not None
         assert found.body == b"b"
         for place in (-1, 1, second - 1, facade.appended, 1 << 40):
-            assert facade.message_at(place) is None
-        assert facade.store_timestamp_at("T", 0, 1) == START_MS + 500
-        assert facade.store_timestamp_at("T", 0, 2) is None
-        assert facade.store_timestamp_at("T", 9, 0) is None
-        assert facade.queue_offset_by_time("T", 0, START_MS + 1, Bound.LOWER) == 1
-        assert facade.queue_offset_by_time("T", 0, START_MS + 1, Bound.UPPER) == 0
-        assert facade.queue_offset_by_time("T", 9, START_MS, Bound.LOWER) == 0
+            assert facade.reading.message_at(place) is None
+        assert facade.reading.store_timestamp_at("T", 0, 1) == START_MS + 500
+        assert facade.reading.store_timestamp_at("T", 0, 2) is None
+        assert facade.reading.store_timestamp_at("T", 9, 0) is None
+        assert facade.reading.queue_offset_by_time("T", 0, START_MS + 1, Bound.LOWER) == 1
+        assert facade.reading.queue_offset_by_time("T", 0, START_MS + 1, Bound.UPPER) == 0
+        assert facade.reading.queue_offset_by_time("T", 9, START_MS, Bound.LOWER) == 0
 
 
 async def test_a_unique_key_is_found_behind_many_that_only_hash_alike(tmp_path: Path) -> None:
@@ -117,14 +120,11 @@ async def test_a_unique_key_is_found_behind_many_that_only_hash_alike(tmp_path: 
         for number in range(40):
             await store.send("T", f"{number}", key="Aa", unique_key="BB")
         await store.settled()
-        cursor, message = "", None
-        while message is None:
-            try:
-                message = store.store.message_by_unique_key("T", "Aa", cursor=cursor)
-            except LongChain as chain:
-                cursor = chain.cursor
+        pages = store.store.reading._keys.seconds
+        message = await store.store.reading.message_by_unique_key("T", "Aa")
+        assert message is not None
         assert message.body == b"wanted"
-        assert cursor
+        assert sum(pages.counts) > 1
 
 
 async def test_records_pulled_joined_are_the_same(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_records_pulled_joined_are_the_same(tmp_path: Path) -> None:
         await store.send("T", "a", "b", "c")
         await store.settled()
         apart = store.pull("T", 0)
-        joined = store.store.pull_joined("T", 0, 0, max_messages=7, max_bytes=1 << 20)
+        joined = store.store.reading.pull(ReadRange("T", 0, 0, 7, 1 << 20), joined=True)
         assert joined == apart._replace(records=[b"".join(apart.records)])
 
 
@@ -178,7 +178,7 @@ async def test_consumers_see_what_the_flush_mode_promises(tmp_path: Path, flush:
     disk = StoreDisk()
     async with store_at(tmp_path / "s", disk=disk, flush=flush) as store:
         with disk.held():
-            arrived = store.store.arrivals("T", 0).reached(1)
+            arrived = store.store.reading.arrivals("T", 0).reached(1)
             put = asyncio.create_task(store.send("T", "a", unique_key="id"))
             await until(lambda: bool(store.store.appended))
             if flush == "async":
@@ -190,8 +190,8 @@ async def test_consumers_see_what_the_flush_mode_promises(tmp_path: Path, flush:
                     await asyncio.sleep(0)
                 assert not put.done()
                 assert store.pull("T", 0).status is PullStatus.NO_NEW_MESSAGE
-                assert store.store.message_at(0) is None
-                assert store.store.message_by_unique_key("T", "id") is None
+                assert store.store.reading.message_at(0) is None
+                assert await store.store.reading.message_by_unique_key("T", "id") is None
         await put
         assert await arrived is True
         assert await store.pulled("T") == ["a"]
@@ -214,8 +214,8 @@ async def test_in_async_mode_the_timer_flushes(tmp_path: Path) -> None:
 
 async def test_waiters_hear_of_every_message(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
-        waiting = [store.store.arrivals("T", 0).reached(number) for number in (1, 2, 3)]
-        elsewhere = store.store.arrivals("T", 1).reached(1)
+        waiting = [store.store.reading.arrivals("T", 0).reached(number) for number in (1, 2, 3)]
+        elsewhere = store.store.reading.arrivals("T", 1).reached(1)
         await store.send("T", "a", "b")
         assert [await waiter for waiter in waiting[:2]] == [True, True]
         assert not waiting[2].done()
@@ -411,7 +411,7 @@ async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptur
         assert len(disk.synced) == asked  # The kernel reports a loss once: none is asked for again.
         assert store.store.flushed == flushed
         assert queue_bodies(store.store, "T") == ["kept"]
-        assert await store.store.arrivals("T", 0).reached(9) is False
+        assert await store.store.reading.arrivals("T", 0).reached(9) is False
     assert "store.failed" in [entry.message for entry in caplog.records]
     assert (tmp_path / "s" / "abort").exists()
     async with store_at(tmp_path / "s") as store:
@@ -528,7 +528,7 @@ async def test_sending_into_a_real_store_leaves_all_old_bytes(
     end = golden.manifest("basic")["lastRecordEnd"]
     clock = FakeClock(1_795_300_000_000)
     async with store_at(copy, clock=clock, **sizes) as store:
-        before = store.store.queue_range("orders", 0)[1]
+        before = store.store.reading.queue_range("orders", 0)[1]
         result = await store.send("orders", "new", key="fresh")
         assert (result.physical_offsets, result.queue_offset) == ([end], before)
         for number in range(400):
@@ -555,7 +555,7 @@ def check_grown(old: dict[str, bytes], new: dict[str, bytes]) -> None:
 async def pulled_bodies(store: TalkingStore, topic: str, queue_id: int) -> list[bytes]:
     await store.settled()
     bodies: list[bytes] = []
-    while len(bodies) < store.store.queue_range(topic, queue_id)[1]:
+    while len(bodies) < store.store.reading.queue_range(topic, queue_id)[1]:
         result = store.pull(topic, len(bodies), queue_id=queue_id)
         bodies += [decode_record(record).body for record in result.records]
     return bodies

@@ -73,8 +73,8 @@ class Messaging:
         )
         send = replace(send, parse=parse_send_request, serialize=bytes, answer=bytes)
         queries: list[tuple[str, Handler, str]] = [
-            ("QueryByKey", self.query_messages.by_key_in_turns, "query_message"),
-            ("QueryById", self.query_messages.by_id_in_turns, "view_message_by_id"),
+            ("QueryByKey", self.query_messages.by_key, "query_message"),
+            ("QueryById", self.query_messages.by_id, "view_message_by_id"),
             ("QueryByTime", self.query_by_time, "search_offset_by_timestamp"),
             ("QueryOffsets", self.query_offsets, "get_max_offset"),
             ("CommitOffset", self.commit_offset, "update_consumer_offset"),
@@ -100,25 +100,29 @@ class Messaging:
         drafts = [draft_from_message(message, peer_host) for message in messages]
         return encode_sent(await self._send.send(drafts, wait=request.wait != pb.APPENDED))
 
-    def query_by_time(self, request: pb.QueryByTimeRequest, call: Call) -> pb.QueryByTimeResponse:
+    async def query_by_time(
+        self, request: pb.QueryByTimeRequest, call: Call
+    ) -> pb.QueryByTimeResponse:
         """Return where a queue stands at a time.
 
         Errors   those of finding topic and queue, IllegalNumber
         """
         self._locate(request.topic, request.queue_id)
         check_number("bound", request.bound, upper=pb.UPPER)
-        queue_offset = self._query.offset_by_time(
+        queue_offset = await self._query.offset_by_time(
             request.topic, request.queue_id, request.time_ms, Bound(request.bound)
         )
         return pb.QueryByTimeResponse(queue_offset=queue_offset)
 
-    def query_offsets(self, request: pb.QueryOffsetsRequest, call: Call) -> pb.QueryOffsetsResponse:
+    async def query_offsets(
+        self, request: pb.QueryOffsetsRequest, call: Call
+    ) -> pb.QueryOffsetsResponse:
         """Return where a queue begins and ends.
 
         Errors   those of finding topic and queue
         """
         self._locate(request.topic, request.queue_id)
-        span = self._query.span(request.topic, request.queue_id)
+        span = await self._query.span(request.topic, request.queue_id)
         return pb.QueryOffsetsResponse(
             min_offset=span.min_offset,
             max_offset=span.max_offset,

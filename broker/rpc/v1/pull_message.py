@@ -14,8 +14,8 @@ from broker.filter import tag
 from broker.filter.tag import TagFilter
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
-from broker.model.cold_read import ColdRead
 from broker.model.errors import UnsupportedFeature
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.model.topic_names import check_group
 from broker.rpc.admission import CallClass
@@ -93,32 +93,24 @@ class PullMessage:
             return encode(_NO_SUCH_QUEUE, joined=joined)
         if message.HasField("commit_offset"):
             return self._commit_and_pull(request, message.commit_offset, joined=joined)
-        try:
-            result = self._pull.pull_now(request, joined=joined)
-        except ColdRead:
-            return self._pull_cold(request, joined=joined)
-        if self._pull.should_wait(request, result):
-            return self._wait(request, result, joined=joined)
-        return encode(result, joined=joined)
+        found = self._pull.pull(request, joined=joined)
+        if isinstance(found, PullResult) and not self._pull.should_wait(request, found):
+            return encode(found, joined=joined)
+        return self._wait(request, found, joined=joined)
 
-    async def _pull_cold(self, request: PullRequest, *, joined: bool) -> bytes:
-        result = await self._pull.pull_cold(request)
-        return await self._wait(request, result, joined=joined)
-
-    async def _wait(self, request: PullRequest, result: PullResult, *, joined: bool) -> bytes:
+    async def _wait(
+        self, request: PullRequest, found: PullResult | Awaitable[PullResult], *, joined: bool
+    ) -> bytes:
+        result = found if isinstance(found, PullResult) else await found
         return encode(await self._pull.wait(request, result, joined=joined), joined=joined)
 
     async def _commit_and_pull(
         self, request: PullRequest, commit_offset: int, *, joined: bool
     ) -> bytes:
-        topic, queue_id = request.topic, request.queue_id
+        topic, queue_id = request.range.topic, request.range.queue_id
         self._query.check_offset(topic, queue_id, commit_offset)
         await self._offsets.commit(request.group, topic, queue_id, commit_offset)
-        try:
-            result = self._pull.pull_now(request, joined=joined)
-        except ColdRead:
-            return await self._pull_cold(request, joined=joined)
-        return await self._wait(request, result, joined=joined)
+        return await self._wait(request, self._pull.pull(request, joined=joined), joined=joined)
 
 
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
@@ -138,11 +130,13 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
     check_number("wait_ms", message.wait_ms)
     check_number("shape", message.shape, upper=pb.RECORDS)
     return PullRequest(
-        topic=message.topic,
-        queue_id=message.queue_id,
-        queue_offset=message.offset,
-        max_messages=message.max_messages or MAX_MESSAGES_DEFAULT,
-        max_bytes=min(message.max_bytes or MAX_BYTES_DEFAULT, MAX_BYTES_MAX),
+        range=ReadRange(
+            message.topic,
+            message.queue_id,
+            message.offset,
+            message.max_messages or MAX_MESSAGES_DEFAULT,
+            min(message.max_bytes or MAX_BYTES_DEFAULT, MAX_BYTES_MAX),
+        ),
         wanted=_filter(message),
         wait_ms=_effective_wait_ms(message.wait_ms, call) if message.wait_ms else 0,
         group=group,

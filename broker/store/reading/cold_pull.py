@@ -3,7 +3,7 @@
     on the loop      status, units ──► which records, in which files (held)
     in a thread      one read for each run of records, each record checked
     on the loop      files let go, the answer: the records before the first that is not sound
-    where that is the first of the range: the log is searched for it (store/reading/mending.py)
+    where that is the first of the range: the log is searched for it (store/reading/unit_repair.py)
 
 A page fault stops every caller of the process, a read stops its own thread. Memory: what the pull
 returns, and in a run at most GAP_MAX bytes more between two records.
@@ -22,7 +22,6 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption, MessageDamaged
 from broker.model.results import PullResult, PullStatus
-from broker.store.reading.mending import Damage, Mending, units_of
 from broker.store.reading.reader import (
     expired,
     is_gone,
@@ -31,6 +30,7 @@ from broker.store.reading.reader import (
     status_at,
 )
 from broker.store.reading.record_check import Asked, asked_of, why_unsound
+from broker.store.reading.unit_repair import Damage, UnitRepair, units_of
 
 BYTES_MAX: Final = 256 * 1024
 """Records of one pull, whatever it asks for: a large reply is copied several times on the
@@ -62,7 +62,7 @@ Run = tuple[MappedFile, list[Place]]
 
 async def pull(
     pool: Executor,
-    mending: Mending,
+    repair: UnitRepair,
     log: CommitLog,
     queue: ConsumeQueue | None,
     queue_offset: int,
@@ -94,7 +94,7 @@ async def pull(
         gone = _gone_since(log, queue, status, damage.queue_offset)
         if gone is not None:
             return gone
-        found = await mending.mend(log, queue, damage)
+        found = await repair.record_of(log, queue, damage)
         gone = _gone_since(log, queue, status, damage.queue_offset)
         if isinstance(found, bytes):
             records, following = [found], following + 1

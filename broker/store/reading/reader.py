@@ -19,6 +19,7 @@ Source: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime.
 from collections.abc import Callable
 from typing import Final
 
+from broker.files.mapped_file import ColdRead
 from broker.format.buffers import Buffer
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from broker.format.extension_unit import is_address
@@ -34,7 +35,6 @@ from broker.format.record import (
 )
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption
 from broker.model.results import Bound, PullResult, PullStatus
 from broker.store.reading.record_check import asked_of, check_copy, is_sound

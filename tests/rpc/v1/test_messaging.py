@@ -110,22 +110,24 @@ async def test_one_bad_message_refuses_all(
 # --- queries ---
 
 
-def query_by_key(broker: StoreBroker, **fields: Any) -> pb.QueryByKeyResponse:
+async def query_by_key(broker: StoreBroker, **fields: Any) -> pb.QueryByKeyResponse:
     request = pb.QueryByKeyRequest(**{"topic": "orders", "key": "k", **fields})
-    return broker.messaging.query_messages.by_key(request, CALL)
+    return await broker.messaging.query_messages.by_key(request, CALL)
 
 
-def query_by_id(broker: StoreBroker, message_id: str, topic: str = "orders") -> pb.StoredMessage:
+async def query_by_id(
+    broker: StoreBroker, message_id: str, topic: str = "orders"
+) -> pb.StoredMessage:
     request = pb.QueryByIdRequest(topic=topic, id=message_id)
-    return broker.messaging.query_messages.by_id(request, CALL).message
+    return (await broker.messaging.query_messages.by_id(request, CALL)).message
 
 
 async def test_keys_are_found_page_by_page(broker: StoreBroker) -> None:
     await broker.add("orders", b"a", b"b", b"c", KEYS="k")
-    first = query_by_key(broker, max=2)
+    first = await query_by_key(broker, max=2)
     assert [m.body for m in first.messages] == [b"c", b"b"]
     assert not first.complete
-    second = query_by_key(broker, max=2, page_token=first.next_page_token)
+    second = await query_by_key(broker, max=2, page_token=first.next_page_token)
     assert [m.body for m in second.messages] == [b"a"]
     assert (second.complete, second.next_page_token) == (True, "")
 
@@ -141,36 +143,36 @@ async def test_keys_are_found_page_by_page(broker: StoreBroker) -> None:
         ({"topic": "%DLQ%g"}, SystemTopic),
     ],
 )
-def test_bad_key_queries_are_refused(
+async def test_bad_key_queries_are_refused(
     broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
     with pytest.raises(error):
-        query_by_key(broker, **fields)
+        await query_by_key(broker, **fields)
 
 
 async def test_ids_find_one_message(broker: StoreBroker) -> None:
     await broker.add("orders", b"a", UNIQ_KEY="id")
-    assert query_by_id(broker, "id").body == b"a"
-    assert query_by_id(broker, offset_message_id(STORE_HOST, 0)).message_id == "id"
+    assert (await query_by_id(broker, "id")).body == b"a"
+    assert (await query_by_id(broker, offset_message_id(STORE_HOST, 0))).message_id == "id"
     with pytest.raises(MessageNotFound):
-        query_by_id(broker, "other")
+        await query_by_id(broker, "other")
     with pytest.raises(IllegalMessageId):
-        query_by_id(broker, " ")
+        await query_by_id(broker, " ")
     with pytest.raises(SystemTopic):
-        query_by_id(broker, "id", "SCHEDULE_TOPIC_XXXX")
+        await query_by_id(broker, "id", "SCHEDULE_TOPIC_XXXX")
 
 
 async def test_times_become_offsets(broker: StoreBroker) -> None:
     broker.clock.wall = 10
     await broker.add("orders", b"a", b"b")
 
-    def ask(**fields: Any) -> int:
+    async def ask(**fields: Any) -> int:
         request = pb.QueryByTimeRequest(**{"topic": "orders", **fields})
-        return broker.messaging.query_by_time(request, CALL).queue_offset
+        return (await broker.messaging.query_by_time(request, CALL)).queue_offset
 
-    assert ask(time_ms=10) == 0
-    assert ask(time_ms=11, bound=pb.LOWER) == 2
-    assert ask(time_ms=11, bound=pb.UPPER) == 1
+    assert await ask(time_ms=10) == 0
+    assert await ask(time_ms=11, bound=pb.LOWER) == 2
+    assert await ask(time_ms=11, bound=pb.UPPER) == 1
     for fields, error in (
         ({"time_ms": -1}, IllegalNumber),
         ({"bound": 2}, IllegalNumber),
@@ -178,29 +180,29 @@ async def test_times_become_offsets(broker: StoreBroker) -> None:
         ({"topic": "unknown"}, TopicNotFound),
     ):
         with pytest.raises(error):
-            ask(**fields)
+            await ask(**fields)
 
 
 async def test_offsets_of_a_queue(broker: StoreBroker) -> None:
     for broker.clock.wall in (10, 20):
         await broker.add("orders", b"a")
 
-    def ask(**fields: Any) -> pb.QueryOffsetsResponse:
+    async def ask(**fields: Any) -> pb.QueryOffsetsResponse:
         request = pb.QueryOffsetsRequest(**{"topic": "orders", **fields})
-        return broker.messaging.query_offsets(request, CALL)
+        return await broker.messaging.query_offsets(request, CALL)
 
-    assert ask() == pb.QueryOffsetsResponse(
+    assert await ask() == pb.QueryOffsetsResponse(
         min_offset=0, max_offset=2, min_store_timestamp_ms=10, max_store_timestamp_ms=20
     )
-    assert ask(queue_id=1) == pb.QueryOffsetsResponse()
+    assert await ask(queue_id=1) == pb.QueryOffsetsResponse()
     for queue_id in (-1, 2):
         with pytest.raises(QueueOutOfRange):
-            ask(queue_id=queue_id)
+            await ask(queue_id=queue_id)
     broker.store.topics.adopt("%DLQ%g", 1)
-    assert ask(topic="%DLQ%g").max_offset == 0
+    assert (await ask(topic="%DLQ%g")).max_offset == 0
     await broker.store.topics.create("write_only", queue_count=1, permission=2)
     with pytest.raises(TopicNotReadable):
-        ask(topic="write_only")
+        await ask(topic="write_only")
 
 
 # --- offsets of groups ---

@@ -189,7 +189,11 @@ async def test_operators_read_system_topics_and_groups_their_own(desk: Desk) -> 
 
 def test_numbers_that_are_not_given_have_defaults() -> None:
     request = request_from_message(pb.PullMessageRequest(topic="orders"), FakeCall())
-    assert (request.max_messages, request.max_bytes, request.wait_ms) == (32, 4 * MIB, 0)
+    assert (request.range.max_messages, request.range.max_bytes, request.wait_ms) == (
+        32,
+        4 * MIB,
+        0,
+    )
     assert request.wanted.is_everything
 
 
@@ -210,7 +214,7 @@ def test_a_wait_ends_before_the_clients_deadline(
     message = pb.PullMessageRequest(topic="orders", wait_ms=asked_ms, max_bytes=2**31 - 1)
     request = request_from_message(message, FakeCall(time_left_ms=left_ms))
     assert request.wait_ms == wait_ms
-    assert request.max_bytes == MAX_BYTES_MAX
+    assert request.range.max_bytes == MAX_BYTES_MAX
 
 
 async def test_a_wait_is_woken_by_an_arrival(desk: Desk) -> None:

@@ -31,43 +31,45 @@ def bodies(answer: pb.QueryByKeyResponse) -> list[bytes]:
     return [message.body for message in answer.messages]
 
 
-def test_a_key_finds_its_messages_newest_first(stocked: StoreBroker) -> None:
-    answer = lookups(stocked).by_key(pb.QueryByKeyRequest(topic="orders", key="k2"), CALL)
+async def test_a_key_finds_its_messages_newest_first(stocked: StoreBroker) -> None:
+    answer = await lookups(stocked).by_key(pb.QueryByKeyRequest(topic="orders", key="k2"), CALL)
     assert bodies(answer) == [b"second", b"first"]
     assert answer.complete
 
 
-def test_an_id_finds_its_message(stocked: StoreBroker) -> None:
+async def test_an_id_finds_its_message(stocked: StoreBroker) -> None:
     request = pb.QueryByIdRequest(topic="orders", id="id-orders")
-    assert lookups(stocked).by_id(request, CALL).message.body == b"first"
+    assert (await lookups(stocked).by_id(request, CALL)).message.body == b"first"
 
 
-def test_a_tag_finds_its_messages_also_one_with_a_space(stocked: StoreBroker) -> None:
+async def test_a_tag_finds_its_messages_also_one_with_a_space(stocked: StoreBroker) -> None:
     request = pb.QueryByKeyRequest(topic="orders", key="a tag")
-    assert bodies(lookups(stocked, operator=True).by_tag(request, CALL)) == [b"first"]
+    assert bodies(await lookups(stocked, operator=True).by_tag(request, CALL)) == [b"first"]
 
 
-def test_clients_do_not_look_into_system_topics(stocked: StoreBroker) -> None:
+async def test_clients_do_not_look_into_system_topics(stocked: StoreBroker) -> None:
     client = lookups(stocked)
     with pytest.raises(SystemTopic):
-        client.by_key(pb.QueryByKeyRequest(topic=HALF, key="k2"), CALL)
+        await client.by_key(pb.QueryByKeyRequest(topic=HALF, key="k2"), CALL)
     with pytest.raises(SystemTopic):
-        client.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL)
+        await client.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL)
 
 
-def test_operators_do(stocked: StoreBroker) -> None:
+async def test_operators_do(stocked: StoreBroker) -> None:
     operator = lookups(stocked, operator=True)
-    assert len(bodies(operator.by_key(pb.QueryByKeyRequest(topic=HALF, key="k2"), CALL))) == 2
-    assert operator.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL).message.body
+    assert len(bodies(await operator.by_key(pb.QueryByKeyRequest(topic=HALF, key="k2"), CALL))) == 2
+    assert (
+        await operator.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL)
+    ).message.body
 
 
-def test_what_cannot_be_looked_for_is_refused(stocked: StoreBroker) -> None:
+async def test_what_cannot_be_looked_for_is_refused(stocked: StoreBroker) -> None:
     client = lookups(stocked)
     with pytest.raises(TopicNotFound):
-        client.by_key(pb.QueryByKeyRequest(topic="nobody", key="k"), CALL)
+        await client.by_key(pb.QueryByKeyRequest(topic="nobody", key="k"), CALL)
     with pytest.raises(IllegalKey):
-        client.by_key(pb.QueryByKeyRequest(topic="orders", key=" "), CALL)
+        await client.by_key(pb.QueryByKeyRequest(topic="orders", key=" "), CALL)
     with pytest.raises(IllegalTag):
-        client.by_tag(pb.QueryByKeyRequest(topic="orders", key="a|b"), CALL)
+        await client.by_tag(pb.QueryByKeyRequest(topic="orders", key="a|b"), CALL)
     with pytest.raises(MessageNotFound):
-        client.by_id(pb.QueryByIdRequest(topic="orders", id="nothing"), CALL)
+        await client.by_id(pb.QueryByIdRequest(topic="orders", id="nothing"), CALL)

@@ -12,8 +12,8 @@ from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.log import commit_log
-from broker.model.cold_read import ColdRead
 from broker.model.errors import MessageDamaged
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.store.reading.cold_pull import GAP_MAX, Place, choose, runs_of
 from tests.fakes.store_disk import StoreDisk
@@ -37,11 +37,9 @@ async def stocked(store: TalkingStore) -> None:
 async def cold(
     store: TalkingStore, queue_offset: int = 0, *, max_messages: int = 32, max_bytes: int = 1 << 20
 ) -> PullResult:
-    with pytest.raises(ColdRead):
-        store.store.pull("orders", 0, queue_offset, max_messages=1, max_bytes=1)
-    return await store.store.pull_cold(
-        "orders", 0, queue_offset, max_messages=max_messages, max_bytes=max_bytes
-    )
+    found = store.store.reading.pull(ReadRange("orders", 0, queue_offset, max_messages, max_bytes))
+    assert not isinstance(found, PullResult)
+    return await found
 
 
 def bodies(result: PullResult) -> list[str]:
@@ -66,9 +64,8 @@ async def test_limits_of_count_and_bytes_hold(tmp_path: Path) -> None:
 async def test_a_filter_chooses_before_anything_is_read(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await stocked(store)
-        result = await store.store.pull_cold(
-            "orders", 0, 0, max_messages=4, max_bytes=1 << 20, accept=tags_code("odd").__eq__
-        )
+        wanted = ReadRange("orders", 0, 0, 4, 1 << 20)
+        result = await store.store.reading.pull_cold(wanted, tags_code("odd").__eq__)
         assert bodies(result) == BODIES[1:8:2]
         assert result.next_begin_offset == 9
 
@@ -76,10 +73,10 @@ async def test_a_filter_chooses_before_anything_is_read(tmp_path: Path) -> None:
 async def test_where_nothing_is_the_answer_is_the_same(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await stocked(store)
-        pull = store.store.pull_cold
-        result = await pull("orders", 0, 60, max_messages=1, max_bytes=1)
+        pull = store.store.reading.pull_cold
+        result = await pull(ReadRange("orders", 0, 60, 1, 1))
         assert result.status is PullStatus.OFFSET_OVERFLOW_ONE
-        result = await pull("nothing", 0, 0, max_messages=1, max_bytes=1)
+        result = await pull(ReadRange("nothing", 0, 0, 1, 1))
         assert result.status is PullStatus.NO_NEW_MESSAGE
 
 
@@ -133,12 +130,12 @@ async def test_a_filter_passes_over_nothing_that_is_damaged(tmp_path: Path) -> N
     async with store_at(tmp_path / "s") as store:
         await stocked(store)
         overwrite(store, 31, 95, b"\0")
-        pull = store.store.pull_cold
+        pull = store.store.reading.pull_cold
         odd = tags_code("odd").__eq__
-        result = await pull("orders", 0, 30, max_messages=4, max_bytes=1 << 20, accept=odd)
+        result = await pull(ReadRange("orders", 0, 30, 4, 1 << 20), odd)
         assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 31)
         with pytest.raises(MessageDamaged):
-            await pull("orders", 0, 31, max_messages=4, max_bytes=1 << 20, accept=odd)
+            await pull(ReadRange("orders", 0, 31, 4, 1 << 20), odd)
 
 
 async def test_a_log_file_that_became_shorter_costs_what_it_held(tmp_path: Path) -> None:

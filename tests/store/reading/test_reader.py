@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.files.mapped_file import ColdRead
 from broker.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UNIT
 from broker.format.java_hash import tags_code
 from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.cold_read import ColdRead
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullResult, PullStatus
 from broker.store.reading import reader

@@ -13,9 +13,9 @@ from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
 from broker.log.flushed_mark import FlushedMark
-from broker.model.cold_read import ColdRead
 from broker.model.errors import StoreDamaged
-from broker.model.results import ScanEnd
+from broker.model.read_range import ReadRange
+from broker.model.results import PullResult, ScanEnd
 from broker.store.message_store import MessageStore
 from broker.store.starting import recovery as recovery_module
 from broker.store.starting.recovery import LogDecision, Observation, decide
@@ -129,12 +129,11 @@ async def a_killed_store(tmp_path: Path) -> tuple[Path, list[int]]:
 
 def letters_of(store: MessageStore, *, count: int = 1) -> str:
     """Return the first letters of all bodies, "-" for a damaged one, nothing for a pre-blank."""
-    lower, upper = store.queue_range("T", 0)
+    lower, upper = store.reading.queue_range("T", 0)
     letters = ""
     for queue_offset in range(lower, upper):
-        try:
-            found = store.pull("T", 0, queue_offset, max_messages=1, max_bytes=1)
-        except ColdRead:  # Off the loop it would be searched for, and told.
+        found = store.reading.pull(ReadRange("T", 0, queue_offset, 1, 1))
+        if not isinstance(found, PullResult):  # It would be searched for, and told.
             letters += "-"
             continue
         letters += "".join(decode_record(record).body.decode()[:count] for record in found.records)
@@ -519,7 +518,7 @@ async def test_a_log_whose_oldest_files_were_removed_goes_on(tmp_path: Path) -> 
         path.unlink()
     for _ in range(2):
         async with store_at(tmp_path / "s") as store:
-            lower, upper = store.store.queue_range("T", 0)
+            lower, upper = store.store.reading.queue_range("T", 0)
             assert store.store.min_offset == 3 * FILE_SIZE
             bodies = await store.pulled("T")
             assert [int(body.split()[0]) for body in bodies] == list(range(lower, upper))

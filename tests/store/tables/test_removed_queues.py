@@ -22,7 +22,7 @@ async def two_kept_one_removed(store: TalkingStore) -> None:
 async def test_the_queues_of_a_removed_topic_are_gone_and_others_stay(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await two_kept_one_removed(store)
-        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert store.store.reading.queue_range("orders", 0) == (0, 0)
         assert await store.pulled("others") == ["x"]
     assert [path.name for path in (tmp_path / "s" / "consumequeue").iterdir()] == ["others"]
 
@@ -32,7 +32,7 @@ async def test_made_again_it_goes_on_behind_the_old_offsets(tmp_path: Path) -> N
         await two_kept_one_removed(store)
         await store.send("orders", "e")
         await store.settled()
-        assert store.store.queue_range("orders", 0) == (3, 4)
+        assert store.store.reading.queue_range("orders", 0) == (3, 4)
         assert queue_bodies(store.store, "orders") == ["e"]
 
 
@@ -42,12 +42,12 @@ async def test_also_after_a_start_and_when_queues_are_built_from_the_log(tmp_pat
     async with store_at(tmp_path / "s") as store:
         await store.send("orders", "e", queue_id=1)
         await store.settled()
-        assert store.store.queue_range("orders", 1) == (1, 2)
+        assert store.store.reading.queue_range("orders", 1) == (1, 2)
     for path in sorted((tmp_path / "s" / "consumequeue").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     async with store_at(tmp_path / "s") as store:
-        assert store.store.queue_range("orders", 0) == (0, 0)
-        assert store.store.queue_range("orders", 1) == (1, 2)
+        assert store.store.reading.queue_range("orders", 0) == (0, 0)
+        assert store.store.reading.queue_range("orders", 1) == (1, 2)
         assert await store.pulled("orders", 1) == ["e"]
         assert await store.pulled("others") == ["x"]
 
@@ -60,7 +60,7 @@ async def test_a_removed_topic_whose_messages_end_the_log_stays_removed(tmp_path
         image = store.killed(tmp_path / "image")
     for directory in (tmp_path / "s", image):
         async with store_at(directory) as store:
-            assert store.store.queue_range("orders", 0) == (0, 0)
+            assert store.store.reading.queue_range("orders", 0) == (0, 0)
             assert await store.pulled("others") == ["x"]
 
 
@@ -68,7 +68,7 @@ async def test_what_is_still_on_its_way_to_the_queues_is_waited_for(tmp_path: Pa
     async with store_at(tmp_path / "s") as store:
         await store.send("orders", "a", "b")
         await store.store.remove_topic("orders")
-        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert store.store.reading.queue_range("orders", 0) == (0, 0)
         assert store.store.dispatched == store.store.appended
 
 
@@ -94,7 +94,7 @@ async def test_killed_before_its_files_are_gone_a_removal_is_finished_by_the_nex
         await store.send("others", "x")
         await store.store.remove_topic("orders")
     async with store_at(image) as store:
-        assert store.store.queue_range("orders", 0) == (0, 0)
+        assert store.store.reading.queue_range("orders", 0) == (0, 0)
         assert await store.pulled("others") == ["x"]
         assert (await store.send("orders", "e")).queue_offset == 3
         assert await store.pulled("orders") == ["e"]

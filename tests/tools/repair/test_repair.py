@@ -15,6 +15,7 @@ from broker.format.consume_unit import PRE_BLANK
 from broker.format.index_layout import IndexGeometry
 from broker.format.record import decode_record
 from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
+from broker.model.read_range import ReadRange
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.log_files import find_log_files
 from broker.store.message_store import MessageStore
@@ -29,7 +30,7 @@ from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import small_settings, store_at, until
+from tests.fakes.store_language import at_once, small_settings, store_at, until
 from tests.golden_stores import GoldenStores
 
 CRASHED = ("crash-flip.before", "crash-torn.before", "crash-behind.before", "clean-torn.before")
@@ -93,7 +94,7 @@ async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path
     for (topic, queue_id), queue in opened.structures.queues.queues.items():
         position = queue.min_offset
         while position < queue.max_offset:
-            result = opened.pull(topic, queue_id, position, max_messages=7, max_bytes=1 << 20)
+            result = at_once(opened.reading.pull(ReadRange(topic, queue_id, position, 7, 1 << 20)))
             messages = [decode_record(record) for record in result.records]
             found |= {(m.topic, m.queue_id, m.queue_offset) for m in messages}
             assert result.next_begin_offset > position
@@ -169,7 +170,7 @@ async def pulled(directory: Path, queue_id: int) -> list[int]:
     """Numbers of the messages that a broker hands out of a queue."""
     async with store_at(directory) as store:
         found, position = [], 0
-        _, upper = store.store.queue_range("T", queue_id)
+        _, upper = store.store.reading.queue_range("T", queue_id)
         while position < upper:
             result = store.pull("T", position, queue_id=queue_id)
             found += [int(decode_record(record).body.split()[1]) for record in result.records]
@@ -211,6 +212,7 @@ async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     text = f"""
 import sys
 from pathlib import Path
+from tests.fakes.store_language import at_once
 from broker.files.directory_lock import DirectoryLock
 DirectoryLock(Path({str(store.directory / "lock")!r})).acquire()
 print("held", flush=True)

@@ -16,7 +16,7 @@ from broker.rpc.topic_access import find_topic
 from broker.rpc.v1.admin.groups import find_group
 from broker.rpc.v1.admin.needs import GroupTable, Offsets, Store, TopicTable
 from broker.rpc.v1.admin.pages import page_of
-from broker.rpc.v1.admin.patience import read_patiently
+from broker.store.reading.patience import value_of
 
 TOKEN_SEPARATOR: Final = "@"
 """Between group and topic; neither name may hold it."""
@@ -109,16 +109,17 @@ class LagMethod:
         )
 
     async def _age_ms(self, topic: str, place: QueuePlace) -> int:
-        read = self._store.store_timestamp_at
-        stored_ms = await read_patiently(lambda: read(topic, place.queue_id, place.begin))
+        reading = self._store.reading
+        stored_ms = await value_of(reading.store_timestamp_at(topic, place.queue_id, place.begin))
         return 0 if stored_ms is None else max(self._store.clock.wall_ms() - stored_ms, 0)
 
     def _places(self, topic: str, committed: Mapping[int, int]) -> list[QueuePlace]:
         """Return every queue the topic has, and those the group knows besides."""
         config = self._topics.find(topic)
         count = config.queue_count if config is not None else 0
+        queue_range = self._store.reading.queue_range
         return [
-            QueuePlace(queue_id, committed.get(queue_id), *self._store.queue_range(topic, queue_id))
+            QueuePlace(queue_id, committed.get(queue_id), *queue_range(topic, queue_id))
             for queue_id in sorted({*range(count), *committed})
         ]
 

@@ -9,6 +9,7 @@ from broker.model.group import GroupConfig, GroupSettings
 from broker.model.stats import Stat
 from broker.model.topic import TopicConfig
 from broker.rpc.topic_access import Topics
+from broker.store.reading.reading import Reading
 
 
 class TopicTable(Topics, Protocol):
@@ -149,14 +150,9 @@ class Store(Protocol):
     def dispatched(self) -> int:
         """Up to where queues and index know it."""
 
-    def queue_range(self, topic: str, queue_id: int, /) -> tuple[int, int]:
-        """Return a queue's min and max offset."""
-
-    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int, /) -> int | None:
-        """Return when one message of a queue was stored, None when there is none.
-
-        Errors   ColdRead
-        """
+    @property
+    def reading(self) -> Reading:
+        """What its queues hold."""
 
     async def remove_topic(self, topic: str, /) -> None:
         """Remove the files of all its queues, and where groups stand in it."""

@@ -15,7 +15,6 @@ from broker.rpc.service import MalformedRequest
 from broker.rpc.topic_access import check_queue, find_topic
 from broker.rpc.v1.admin.groups import check_changeable, find_group
 from broker.rpc.v1.admin.needs import GroupTable, Offsets, Store, TopicTable
-from broker.rpc.v1.admin.patience import read_patiently
 from broker.rpc.v1.convert import check_number
 from broker.services.query import Query
 
@@ -125,12 +124,11 @@ class PositionMethods:
 
     async def _place(self, request: pb.ResetOffsetsRequest, topic: str, queue_id: int) -> int:
         """Return the queue offset a reset leads to."""
-        lower, upper = self._store.queue_range(topic, queue_id)
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
         match request.WhichOneof("to"):
             case "time_ms":
-                find = self._query.offset_by_time
-                return await read_patiently(
-                    lambda: find(topic, queue_id, request.time_ms, Bound.LOWER)
+                return await self._query.offset_by_time(
+                    topic, queue_id, request.time_ms, Bound.LOWER
                 )
             case "offset":
                 self._query.check_offset(topic, queue_id, request.offset)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from broker.model.errors import IllegalAttribute, SystemTopic
@@ -15,7 +14,6 @@ from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.topic_access import find_topic
 from broker.rpc.v1.admin.needs import Offsets, Store, TopicTable
 from broker.rpc.v1.admin.pages import check_topic_token, page_of
-from broker.rpc.v1.admin.patience import read_patiently
 from broker.rpc.v1.convert import check_number
 from broker.services.query import Query
 
@@ -155,7 +153,9 @@ class TopicMethods:
         queues = []
         if totals_only:
             count = config.queue_count
-            ranges = [self._store.queue_range(config.name, queue_id) for queue_id in range(count)]
+            ranges = [
+                self._store.reading.queue_range(config.name, queue_id) for queue_id in range(count)
+            ]
         else:
             queues = await self._queue_states(config)
             ranges = [(queue.min_offset, queue.max_offset) for queue in queues]
@@ -172,12 +172,12 @@ class TopicMethods:
 
     async def _queue_states(self, config: TopicConfig) -> list[pb.QueueState]:
         return [
-            await read_patiently(partial(self._queue_state, config.name, queue_id))
-            for queue_id in range(config.queue_count)
+            await self._queue_state(config.name, queue_id) for queue_id in range(config.queue_count)
         ]
 
-    def _queue_state(self, topic: str, queue_id: int) -> pb.QueueState:
-        return pb.QueueState(queue_id=queue_id, **self._query.span(topic, queue_id)._asdict())
+    async def _queue_state(self, topic: str, queue_id: int) -> pb.QueueState:
+        span = await self._query.span(topic, queue_id)
+        return pb.QueueState(queue_id=queue_id, **span._asdict())
 
     def _names(self, *, with_system: bool) -> Iterable[str]:
         names = self._topics.names()

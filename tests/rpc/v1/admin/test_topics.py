@@ -214,7 +214,7 @@ async def test_a_topic_goes_with_its_queues_and_offsets(broker: StoreBroker) -> 
     await broker.store.offsets.commit("readers", "audit", 0, 0)
     assert await delete(broker, "orders") == ["orders"]
     assert broker.store.topics.names() == ["audit"]
-    assert broker.store.queue_range("orders", 0) == (0, 0)
+    assert broker.store.reading.queue_range("orders", 0) == (0, 0)
     assert broker.store.offsets.all_of("readers") == {"audit": {0: 0}}
     with pytest.raises(TopicNotFound):
         await delete(broker, "orders")

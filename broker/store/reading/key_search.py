@@ -12,11 +12,11 @@ import binascii
 import re
 from typing import Final
 
+from broker.files.mapped_file import ColdRead
 from broker.format.index_layout import TAG_TYPE
 from broker.format.record import decode_record
 from broker.log.commit_log import CommitLog
 from broker.log.hash_index import Candidate, HashIndex
-from broker.model.cold_read import ColdRead
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.model.results import QueryResult
@@ -34,8 +34,8 @@ _CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})(!?)")
 """File, entry and place of the last step; a mark when damage was met on the way."""
 
 
-class Query:
-    """Queries over one log and index."""
+class KeySearch:
+    """Searches by key over one log and index."""
 
     __slots__ = ("_index", "_is_ours", "_log", "candidates", "seconds", "stats", "truncated")
 

@@ -10,10 +10,11 @@ import pytest
 from broker.format.consume_unit import UNIT
 from broker.format.record import decode_record
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.cold_read import ColdRead
 from broker.model.errors import MessageDamaged
+from broker.model.read_range import ReadRange
 from broker.model.results import PullResult
-from broker.store.reading import mending
+from broker.store.reading import unit_repair
+from broker.store.reading.patience import value_of
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import TalkingStore, store_at
 
@@ -54,12 +55,7 @@ def relead(store: TalkingStore, queue_offset: int, *unit: int) -> None:
 
 
 async def pull(store: TalkingStore, queue_offset: int, count: int = 32) -> PullResult:
-    try:
-        return store.store.pull("T", 0, queue_offset, max_messages=count, max_bytes=1 << 20)
-    except ColdRead:
-        return await store.store.pull_cold(
-            "T", 0, queue_offset, max_messages=count, max_bytes=1 << 20
-        )
+    return await value_of(store.store.reading.pull(ReadRange("T", 0, queue_offset, count, 1 << 20)))
 
 
 async def everything(store: TalkingStore) -> list[int]:
@@ -111,7 +107,7 @@ async def test_a_row_of_damaged_units_hides_nothing(store: TalkingStore) -> None
 
 
 async def test_a_store_that_is_not_written_serves_without_mending(store: TalkingStore) -> None:
-    store.store._mending.is_writing = False
+    store.store.reading.repair.is_writing = False
     relead(store, 7, 0, 0, 0)
     for _ in range(2):
         assert await everything(store) == list(range(COUNT))
@@ -126,13 +122,15 @@ async def test_what_the_log_lost_is_looked_for_once(
     assert file is not None
     store.disk.write_at(file.open().descriptor, place - file.base, bytes(size))
     searches: list[int] = []
-    run = mending.Search.run
+    run = unit_repair.Search.run
 
-    def counted(self: mending.Search, units: bytes, first: int, damage: mending.Damage) -> object:
+    def counted(
+        self: unit_repair.Search, units: bytes, first: int, damage: unit_repair.Damage
+    ) -> object:
         searches.append(damage.queue_offset)
         return run(self, units, first, damage)
 
-    monkeypatch.setattr(mending.Search, "run", counted)
+    monkeypatch.setattr(unit_repair.Search, "run", counted)
     for _ in range(3):
         with pytest.raises(MessageDamaged) as caught:
             await pull(store, 20)
@@ -185,7 +183,7 @@ async def test_one_search_at_a_time(store: TalkingStore) -> None:
     results = await asyncio.gather(*(pull(store, number, 1) for number in (10, 20, 30, 10)))
     bodies = [decode_record(result.records[0]).body.split()[0] for result in results]
     assert bodies == [b"10", b"20", b"30", b"10"]
-    assert store.store._mending.mended_count <= 4
+    assert store.store.reading.repair.repaired_count <= 4
 
 
 async def test_a_file_that_is_gone_ends_nothing(store: TalkingStore) -> None:

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.log import commit_log
-from broker.model.cold_read import ColdRead
 from broker.model.results import Bound
+from broker.store.reading.patience import Later
 from tests.fakes.store_disk import StoreDisk
-from tests.fakes.store_language import END_OF_TIME_MS, store_at
+from tests.fakes.store_language import store_at
 
 
 async def test_fresh_messages_are_read_whatever_is_in_memory(tmp_path: Path) -> None:
@@ -30,20 +31,23 @@ async def test_each_lookup_of_old_messages_fetches_and_asks_again(
         sent = await store.send("orders", "a", key="k", unique_key="u")
         await store.settled()
         monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
-        reads = store.store
-        lookups: list[Callable[[], object]] = [
-            lambda: reads.query("orders", "k", count_max=9, begin_ms=0, end_ms=END_OF_TIME_MS),
-            lambda: reads.message_by_unique_key("orders", "u"),
-            lambda: reads.message_at(sent.physical_offsets[0]),
-            lambda: reads.queue_offset_by_time("orders", 0, 1, Bound.LOWER),
-            lambda: reads.store_timestamp_at("orders", 0, 0),
+        reading = store.store.reading
+        lookups: list[Callable[[], Any]] = [
+            lambda: reading.message_at(sent.physical_offsets[0]),
+            lambda: reading.queue_offset_by_time("orders", 0, 1, Bound.LOWER),
+            lambda: reading.store_timestamp_at("orders", 0, 0),
         ]
         for lookup in lookups:
             disk.drop_resident()
-            with pytest.raises(ColdRead) as cold:
-                lookup()
-            cold.value.fetch()
-            assert lookup() is not None
+            later = lookup()
+            assert isinstance(later, Later)
+            assert await later == lookup()
+        disk.drop_resident()
+        page = await reading.query("orders", "k", count_max=9)
+        assert [message.body for message in page.messages] == [b"a"]
+        disk.drop_resident()
+        found = await reading.message_by_unique_key("orders", "u")
+        assert found == page.messages[0]
 
 
 async def test_old_messages_that_are_in_memory_are_found_at_once(

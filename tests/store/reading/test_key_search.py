@@ -14,8 +14,8 @@ from broker.log.hash_index import HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.model.results import QueryResult
-from broker.store.reading import query as query_module
-from broker.store.reading.query import Query
+from broker.store.reading import key_search
+from broker.store.reading.key_search import KeySearch
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.quick_disk import QuickDisk
@@ -35,13 +35,13 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
         yield made
 
 
-def query_of(store: TalkingStore) -> Query:
+def query_of(store: TalkingStore) -> KeySearch:
     parts = store.store.structures
-    return Query(parts.log, parts.index, is_ours=True)
+    return KeySearch(parts.log, parts.index, is_ours=True)
 
 
 def pages(
-    query: Query,
+    query: KeySearch,
     topic: str,
     key: str,
     *,
@@ -164,7 +164,7 @@ async def test_a_damaged_record_hides_no_other_and_the_last_page_is_not_complete
         assert query.truncated.values[("damage",)] == 1
 
 
-def every_page(query: Query, count: int) -> tuple[list[str], QueryResult]:
+def every_page(query: KeySearch, count: int) -> tuple[list[str], QueryResult]:
     """Follow the cursors; returns all bodies and the last page."""
     cursor, bodies = "", list[str]()
     while True:
@@ -255,7 +255,7 @@ async def test_a_page_goes_on_where_it_ended_whatever_came_since(store: TalkingS
 async def test_a_page_has_its_fill_of_bytes(
     store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_module, "BYTES_MAX", 900)
+    monkeypatch.setattr(key_search, "BYTES_MAX", 900)
     for number in range(9):
         await store.send("T", f"{number}" * 400, key="k")
     await store.settled()
@@ -268,8 +268,8 @@ async def test_a_page_has_its_fill_of_bytes(
 async def test_a_page_takes_10000_steps_at_most_and_the_next_goes_on(
     store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert query_module.STEPS_MAX == 10_000
-    monkeypatch.setattr(query_module, "STEPS_MAX", 7)
+    assert key_search.STEPS_MAX == 10_000
+    monkeypatch.setattr(key_search, "STEPS_MAX", 7)
     for number in range(30):
         await store.send("T", f"{number}", key="BB" if number == 2 else "Aa")
     await store.settled()
@@ -335,7 +335,7 @@ def test_queries_of_a_real_broker_are_answered_less_its_collisions(
     golden: GoldenStores, real: Parts, name: str
 ) -> None:
     manifest, parts = golden.manifest(name), real(name)
-    query, collisions = Query(parts.log, parts.index), 0
+    query, collisions = KeySearch(parts.log, parts.index), 0
     for asked in manifest["queries"]:
         if asked["indexType"] and name == "v533":
             continue  # 5.3.3 knows no index of tags.
@@ -375,7 +375,7 @@ def test_records_a_real_broker_indexed_twice_are_found_once(
     for asked in manifest["queries"]:
         asked = {**asked, "begin": 0, "end": END_OF_TIME_MS}
         found = pages(
-            *(Query(log, index), asked["topic"], asked["key"]),
+            *(KeySearch(log, index), asked["topic"], asked["key"]),
             count_max=count_max,
             index_type=asked["indexType"] or "",
         )

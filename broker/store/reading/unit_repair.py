@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
+from broker.files.mapped_file import ColdRead
 from broker.format.consume_unit import UNIT, UNIT_SIZE
 from broker.format.record import (
     MAGIC_BLANK,
@@ -30,7 +31,6 @@ from broker.format.record import (
 from broker.format.record_scan import dispatch_entry
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.cold_read import ColdRead
 from broker.model.delay_levels import DelayLevels
 from broker.store.reading.record_check import Asked, asked_of, why_unsound
 
@@ -75,27 +75,34 @@ async def units_of(pool: Executor, queue: ConsumeQueue, queue_offset: int, count
             await loop.run_in_executor(pool, cold.fetch)
 
 
-class Mending:
+class UnitRepair:
     """Searches for records, one at a time; what was found and what not is remembered."""
 
-    __slots__ = ("_disk", "_lock", "_pool", "_unfound", "is_writing", "levels", "mended_count")
+    __slots__ = ("_disk", "_levels", "_lock", "_pool", "_unfound", "is_writing", "repaired_count")
 
-    def __init__(self, disk: Disk, pool: Executor) -> None:
+    def __init__(
+        self, disk: Disk, pool: Executor, levels: DelayLevels, *, is_writing: bool
+    ) -> None:
+        """Search on a disk, in a thread of `pool`.
+
+        levels   what delivery times in the units of the schedule topic are made with
+        """
         self._disk = disk
         self._pool = pool
+        self._levels = levels
         self._lock = asyncio.Lock()
         self._unfound: dict[tuple[str, int, int], Damage] = {}
-        self.levels = DelayLevels()
-        """What delivery times in the units of the schedule topic are made with."""
-        self.is_writing = True
+        self.is_writing = is_writing
         """Whether units may be written anew."""
-        self.mended_count = 0
+        self.repaired_count = 0
 
     def forget(self) -> None:
-        """Search again for what was not found: the log may have been mended."""
+        """Search again for what was not found: the log may have been repaired."""
         self._unfound.clear()
 
-    async def mend(self, log: CommitLog, queue: ConsumeQueue, damage: Damage) -> bytes | Damage:
+    async def record_of(
+        self, log: CommitLog, queue: ConsumeQueue, damage: Damage
+    ) -> bytes | Damage:
         """Return the record that damage hides, or what is wrong with the log.
 
         Effects  the unit leads to the record
@@ -125,8 +132,8 @@ class Mending:
 
     def _lead(self, queue: ConsumeQueue, damage: Damage, record: bytes) -> None:
         """Write the unit of a record that was found."""
-        entry = dispatch_entry(record, 0, self.levels)
-        self.mended_count += 1
+        entry = dispatch_entry(record, 0, self._levels)
+        self.repaired_count += 1
         logger.warning(
             "consume_queue.mended",
             extra={

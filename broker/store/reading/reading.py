@@ -1,0 +1,207 @@
+"""Reading a store: pulls, lookups by key, by id, by time.
+
+What is in memory is returned at once; what may have to wait for the disk, damage included, comes as
+an awaitable of it (store/reading/patience.py). Searches by key are always awaited: they give way
+to others between their pages.
+Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from broker.files.disk import Disk
+from broker.files.mapped_file import ColdRead
+from broker.format.record import decode_record
+from broker.model.message import StoredMessage
+from broker.model.read_range import ReadRange
+from broker.model.results import Bound, PullResult, QueryResult
+from broker.store.marks import Marks
+from broker.store.reading import cold_pull, reader
+from broker.store.reading.key_search import KeySearch
+from broker.store.reading.patience import TRIES_MAX, Later, NowOrLater, Patience
+from broker.store.reading.unit_repair import UnitRepair
+from broker.store.starting.structures import Structures
+from broker.store.views.arrivals import Arrivals
+from broker.store.watermark import Watermark
+
+COLD_THREADS: Final = 4
+"""Reads that wait for the disk at once: more would not make it quicker."""
+UNIQUE_KEY_PAGE: Final = 16
+"""Candidates looked at in one piece for a unique key; more than one is rare."""
+ALWAYS_MS: Final = 2**62
+
+
+class Reading:
+    """The reading part of a store that is open."""
+
+    __slots__ = (
+        "_arrivals",
+        "_keys",
+        "_log",
+        "_marks",
+        "_patience",
+        "_pool",
+        "_queues",
+        "repair",
+        "stats",
+    )  # fmt: skip
+
+    def __init__(self, parts: Structures, disk: Disk, arrivals: Arrivals, marks: Marks) -> None:
+        self._log = parts.log
+        self._queues = parts.queues
+        self._arrivals = arrivals
+        self._marks = marks
+        self._pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
+        self._patience = Patience(self._pool)
+        self._keys = KeySearch(parts.log, parts.index, is_ours=parts.made_here)
+        is_writing = parts.recovery.damage is None
+        self.repair = UnitRepair(disk, self._pool, parts.levels, is_writing=is_writing)
+        """Searches for records that no unit leads to."""
+        self.stats = self._keys.stats
+
+    def shutdown(self) -> None:
+        """End the threads, once what they read is read."""
+        self._pool.shutdown()
+
+    # -- queues --------------------------------------------------------------------------------
+    def pull(
+        self,
+        wanted: ReadRange,
+        accept: Callable[[int], bool] | None = None,
+        *,
+        joined: bool = False,
+    ) -> NowOrLater[PullResult]:
+        """Return records of a queue from an offset on (store/reading/reader.py).
+
+        accept   judges tags codes
+        joined   records that lie next to each other in the log may come as one element
+        Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
+        """
+        queue = self._queues.find(wanted.topic, wanted.queue_id)
+        try:
+            if joined and accept is None:
+                return reader.pull_joined(
+                    self._log, queue, wanted.queue_offset,
+                    max_messages=wanted.max_messages, max_bytes=wanted.max_bytes,
+                )  # fmt: skip
+            return reader.pull(
+                self._log, queue, wanted.queue_offset,
+                max_messages=wanted.max_messages, max_bytes=wanted.max_bytes, accept=accept,
+            )  # fmt: skip
+        except ColdRead:
+            return Later(partial(self.pull_cold, wanted, accept))
+
+    async def pull_cold(
+        self, wanted: ReadRange, accept: Callable[[int], bool] | None = None
+    ) -> PullResult:
+        """Return what `pull` does, read off the event loop (store/reading/cold_pull.py)."""
+        return await cold_pull.pull(
+            self._pool, self.repair, self._log, self._queues.find(wanted.topic, wanted.queue_id),
+            wanted.queue_offset, max_messages=wanted.max_messages, max_bytes=wanted.max_bytes,
+            accept=accept,
+        )  # fmt: skip
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
+        queue = self._queues.find(topic, queue_id)
+        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def arrivals(self, topic: str, queue_id: int) -> Watermark:
+        """Return the mark that rises with the queue's max offset, for those who wait."""
+        return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
+
+    # -- by key and id -------------------------------------------------------------------------
+    async def query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int,
+        begin_ms: int = 0,
+        end_ms: int = ALWAYS_MS,
+        cursor: str = "",
+        index_type: str = "",
+    ) -> QueryResult:
+        """Return one page of messages by key, newest first (store/reading/key_search.py).
+
+        Errors   IllegalPageToken, Corruption, DiskSlow
+        """
+        search = partial(
+            self._keys.by_key, topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms,
+            cursor=cursor, index_type=index_type,
+        )  # fmt: skip
+        return await self._page(search, iter(range(TRIES_MAX)))
+
+    async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
+        """Return the newest message whose unique key this is.
+
+        Ids that hash alike make a long chain: other searches get their turn between its pages.
+        Errors   Corruption, DiskSlow
+        """
+        tries, cursor = iter(range(TRIES_MAX)), ""
+        while True:
+            search = partial(
+                self._keys.by_key, topic, key, count_max=UNIQUE_KEY_PAGE, begin_ms=0,
+                end_ms=ALWAYS_MS, cursor=cursor,
+            )  # fmt: skip
+            page = await self._page(search, tries)
+            found = next((m for m in page.messages if m.unique_key == key), None)
+            cursor = page.next_cursor
+            if found is not None or not cursor:
+                return found
+
+    async def _page(self, search: Callable[[], QueryResult], tries: Iterator[int]) -> QueryResult:
+        def timed() -> QueryResult:
+            begun = perf_counter()
+            page = search()
+            self._keys.seconds.observe(perf_counter() - begun)
+            return page
+
+        return await self._patience.in_turn(timed, lambda page: bool(page.next_cursor), tries)
+
+    def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
+        """Return the visible record that starts at an offset, None when none starts there.
+
+        Errors   Corruption, DiskSlow
+        """
+        return self._patience.now_or_later(partial(self._message_at, physical_offset))
+
+    def _message_at(self, physical_offset: int) -> StoredMessage | None:
+        if not self._log.min_offset <= physical_offset < self._marks.dispatched.value:
+            return None
+        record = reader.find_record(self._log, physical_offset)
+        return None if record is None else decode_record(record)
+
+    # -- by time -------------------------------------------------------------------------------
+    def queue_offset_by_time(
+        self, topic: str, queue_id: int, time_ms: int, bound: Bound
+    ) -> NowOrLater[int]:
+        """Return where a queue stands at a time (store/reading/reader.py); 0 for an empty queue.
+
+        Errors   StorageError, DiskSlow
+        """
+
+        def look() -> int:
+            queue = self._queues.find(topic, queue_id)
+            if queue is None:
+                return 0
+            return reader.queue_offset_by_time(self._log, queue, time_ms, bound)
+
+        return self._patience.now_or_later(look)
+
+    def store_timestamp_at(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> NowOrLater[int | None]:
+        """Return the store time of a message in ms, None when there is none.
+
+        Errors   StorageError, DiskSlow
+        """
+
+        def look() -> int | None:
+            queue = self._queues.find(topic, queue_id)
+            return None if queue is None else reader.store_time_at(self._log, queue, queue_offset)
+
+        return self._patience.now_or_later(look)
