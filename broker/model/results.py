@@ -47,8 +47,8 @@ class PullStatus(Enum):
 class PullResult(NamedTuple):
     """Records of one queue in order, and where to go on.
 
-    records are the stored bytes, one element a record, or, of a joined pull, one for each run of records that lie next to each other.
-
+    records are the stored bytes, one element a record, or, of a joined pull, one for
+    each run of records that lie next to each other.
     """
 
     status: PullStatus

@@ -37,7 +37,7 @@ class Later(Awaitable[Found]):
 
 async def value_of(found: NowOrLater[Found]) -> Found:
     """Return what was found at once, or what is found in the end."""
-    return await found if isinstance(found, Later) else found  # type: ignore[return-value]
+    return await found if isinstance(found, Awaitable) else found
 
 
 class Patience:
