@@ -47,6 +47,12 @@ class Source:
         return path.parent if path.name == "__init__" else path
 
     @property
+    def dotted(self) -> str:
+        """The name it is imported by; scripts/ is a root of its own."""
+        parts = self.name.parts
+        return ".".join(parts[1:] if parts[0] == "scripts" else parts)
+
+    @property
     def unit(self) -> str:
         """The box of the picture that the module lies in: `store`, `cli`; empty for the root."""
         return self.name.parts[1] if len(self.name.parts) > 1 else ""
@@ -92,7 +98,7 @@ class Project:
     @cached_property
     def imports(self) -> dict[Source, set[Source]]:
         """Which of the product's modules imports which, wherever in it the import stands."""
-        known = {".".join(source.name.parts): source for source in self.broker}
+        known = {source.dotted: source for source in self.broker}
         return {source: {*imported(source, known)} - {source} for source in self.broker}
 
 

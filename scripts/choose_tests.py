@@ -1,0 +1,150 @@
+"""Chooses the tests that a change can touch; see scripts/test --changed.
+
+    python scripts/choose_tests.py BASE     prints paths for pytest; reasons go to standard error
+
+A test module is chosen when it, a conftest.py above it, or any module they lead to was changed
+since the commit where BASE and HEAD parted, or is changed and not committed yet. A module leads to
+what it imports, to modules it names in a string (commands are loaded so), and by `-m broker` to
+the whole program. A changed file that is no module touches the modules that have its name in them,
+or a word of DATA. tests/architecture reads every file and is always chosen; so is everything when
+a file of EVERYTHING was changed.
+"""
+
+import ast
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from tidy_source import Project, Source, imported, read_project
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+ALWAYS: Final = "tests/architecture/"
+EVERYTHING: Final = ("pyproject.toml", "requirements.lock", "tests/conftest.py", "scripts/setup")
+PROGRAM: Final = '"-m", "broker"'
+DATA: Final = {"tests/golden/": "golden", "proto/": "rpc.pb", "broker/rpc/pb/": "rpc.pb"}
+"""What stands in the modules that use the files of a folder."""
+FOR_ALL: Final = frozenset({"tests/conftest.py", "tests/golden_stores.py"})
+"""What every test leads to and few use."""
+SHOWN_MAX: Final = 40
+
+
+def changed_files(base: str) -> list[str]:
+    """Return the paths changed since the commit where a base and HEAD parted, or not committed."""
+    parted = _git("merge-base", base, "HEAD")[0]
+    new = _git("ls-files", "--others", "--exclude-standard")
+    return sorted({*_git("diff", "--name-only", "--no-renames", parted), *new})
+
+
+def _git(*words: str) -> list[str]:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def leads_to(project: Project) -> dict[Source, set[Source]]:
+    """Return what each module leads to in one step."""
+    known = {source.dotted: source for source in project.sources}
+    by_path = {source.path: source for source in project.sources}
+    main = by_path.get("broker/__main__.py")
+    return {
+        source: {
+            *imported(source, known),
+            *_named(source, known),
+            *_above(source, by_path),
+            *([main] if main is not None and PROGRAM in source.text else []),
+        }
+        - {source}
+        for source in project.sources
+    }
+
+
+def _named(source: Source, known: Mapping[str, Source]) -> Iterator[Source]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            yield from filter(None, [known.get(node.value)])
+
+
+def _above(source: Source, by_path: Mapping[str, Source]) -> Iterator[Source]:
+    """Yield the packages a module lies in, and the fixtures a test may use."""
+    for folder in PurePosixPath(source.path).parents:
+        for name in ("__init__.py", "conftest.py"):
+            yield from filter(None, [by_path.get(str(folder / name))])
+
+
+def is_test(source: Source) -> bool:
+    """Return whether pytest collects a module."""
+    return source.path.startswith("tests/") and PurePosixPath(source.path).name.startswith("test_")
+
+
+def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:
+    """Return the test modules a change can touch, each with how it leads there."""
+    changed = set(changed)
+    tests = [source for source in project.sources if is_test(source)]
+    if why := sorted(changed.intersection(EVERYTHING)):
+        return {source.path: f"{why[0]} touches everything" for source in tests}
+    touched = dict(_touched(project, changed))
+    edges = leads_to(project)
+    reasons = {}
+    for test in tests:
+        way = _way(test, edges, touched)
+        if way:
+            reasons[test.path] = f"{' > '.join(s.path for s in way)} {touched[way[-1]]}"
+        elif test.path.startswith(ALWAYS):
+            reasons[test.path] = "always"
+    return reasons
+
+
+def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]]:
+    """Yield the modules that were changed or use a file that was, and which of the two it is."""
+    words = {_word_of(path) for path in changed - {source.path for source in project.sources}}
+    for source in project.sources:
+        found = [] if source.path in FOR_ALL else [word for word in words if word in source.text]
+        if source.path in changed or found:
+            yield source, "was changed" if source.path in changed else f"uses {min(found)}"
+
+
+def _word_of(path: str) -> str:
+    return next((DATA[top] for top in DATA if path.startswith(top)), PurePosixPath(path).name)
+
+
+def _way(
+    start: Source, edges: Mapping[Source, set[Source]], touched: Mapping[Source, str]
+) -> list[Source]:
+    """Return the shortest way to a touched module, none when there is none."""
+    ways = deque([[start]])
+    seen = {start}
+    while ways:
+        way = ways.popleft()
+        if way[-1] in touched:
+            return way
+        for following in sorted(edges[way[-1]] - seen, key=lambda source: source.path):
+            seen.add(following)
+            ways.append([*way, following])
+    return []
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what was chosen and why; 2 where git knows no such base."""
+    base = arguments[0] if arguments else "main"
+    try:
+        changed = changed_files(base)
+    except subprocess.CalledProcessError as error:
+        print(f"git knows no {base}: {error.stderr.strip()}", file=sys.stderr)
+        return 2
+    project = read_project(ROOT)
+    reasons = chosen(project, changed)
+    tests = sum(map(is_test, project.sources))
+    print(f"{len(changed)} files changed since {base}:", *changed[:SHOWN_MAX], file=sys.stderr)
+    print(f"{len(reasons)} of {tests} test modules are chosen:", file=sys.stderr)
+    for reason in [*reasons.values()][:SHOWN_MAX]:
+        print(f"  {reason}", file=sys.stderr)
+    if len(reasons) > SHOWN_MAX:
+        print(f"  and {len(reasons) - SHOWN_MAX} more", file=sys.stderr)
+    print(*reasons, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
