@@ -48,9 +48,9 @@ from broker.rpc.v1.messaging import Messaging
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted
-from broker.services.runner import services_running
 from broker.services.send import Send, SendRules
 from broker.store.message_store import MessageStore
+from broker.store.runner import Runner
 
 EXIT_OK: Final = 0
 EXIT_STORE_FAILED: Final = 74
@@ -141,7 +141,9 @@ async def serve(
         up.push_async_callback(store.close)
         parts.retention = retention = retention_of(store, config)
         store.tell_retention = lambda: retention.status
-        await up.enter_async_context(services_running([parts.retention.step], store.clock))
+        runner = Runner(store.clock)
+        up.push_async_callback(runner.close)
+        runner.run(retention.step)
         may_write = bool(config.broker.permission & PERMISSION_WRITE)
         parts.server.show_ready(writable=lambda: may_write and store.is_writable)
         where = str(store.settings.directory.resolve())

@@ -14,13 +14,16 @@ Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from broker.model.errors import BrokerError, DiskAboveLimit, StoreFailed
+from broker.model.offsets import OFFSET_MAX
 from broker.model.stats import Counter, Gauge
-from broker.store.views.expiry import LogFile
+from broker.model.step import Next, Now
+from broker.store.job import until_done
+from broker.store.views.expiry import Expiry
 
 DISK: Final = "disk"
 SIZE: Final = "size"
@@ -73,26 +76,6 @@ class Seen(NamedTuple):
     oldest_time: int
 
 
-class Expiry(Protocol):
-    """What removes files."""
-
-    @property
-    def log_size_bytes(self) -> int:
-        """Length of all files."""
-
-    def oldest(self) -> LogFile | None:
-        """Return the oldest file that may go."""
-
-    async def last_time(self, oldest: LogFile, /) -> int:
-        """Return the store time of its last message, ms."""
-
-    async def drop(self, oldest: LogFile, /) -> None:
-        """Remove it."""
-
-    async def trim_views(self) -> None:
-        """Let queues and index follow."""
-
-
 def percent_used(used_bytes: int, usable_bytes: int) -> int:
     """Return the used share of a disk in whole percent, rounded up.
 
@@ -123,11 +106,15 @@ def decide(settings: RetentionSettings, hours: frozenset[int], seen: Seen) -> st
 
 
 class Retention:
-    """Lets the oldest files of a store go; `step` is called again and again."""
+    """Lets the oldest files of a store go, a round at a time.
+
+    floors   physical offsets; nothing at or above the lowest of them goes
+    refuse   is told why sends are refused, None while they are not
+    """
 
     __slots__ = (
-        "_disk_space", "_expiry", "_hour_of", "_hours", "_is_on", "_refuse", "_round_count",
-        "_settings", "_used_percent", "expired_files", "stats",
+        "_disk_space", "_expiry", "_floors", "_hour_of", "_hours", "_is_on", "_now", "_refuse",
+        "_rounds", "_settings", "_used_percent", "expired_files", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -136,18 +123,21 @@ class Retention:
         settings: RetentionSettings,
         *,
         is_on: bool,
+        floors: Sequence[Callable[[], int]] = (),
         disk_space: Callable[[], tuple[str, int, int]],
         refuse: Callable[[BrokerError | None], None],
         hour_of: Callable[[int], int],
     ) -> None:
-        self._expiry: Expiry = expiry
+        self._expiry = expiry
         self._settings = settings
         self._hours = settings.hour_set()
         self._is_on = is_on
+        self._floors = floors
         self._disk_space = disk_space
         self._refuse = refuse
         self._hour_of = hour_of
-        self._round_count = 0
+        self._now = Now(0, 0)
+        self._rounds: Iterator[Next] | None = None
         self._used_percent = 0
         self.expired_files = Counter(
             "pocketmq_expired_files_total", "Commit-log files that were let go.", ("reason",)
@@ -171,24 +161,34 @@ class Retention:
             return 2.0
         return float(self._is_on and self._used_percent > self._settings.disk_force_percent)
 
-    async def step(self, now_ms: int) -> int:
-        """Let at most one file go; returns after how many ms to be called again.
+    def step(self, now: Now) -> Next:
+        """Let at most one file go; what takes long is begun, and looked for when it is done.
 
         Effects  above disk_refuse_percent sends are refused, below it they resume
         """
-        self._look_at_disk()
-        reason = await self._expire_one(now_ms) if self._is_on else ""
+        self._now = now
+        rounds, self._rounds = self._rounds or self._endless_rounds(), None
+        following = next(rounds)
+        self._rounds = rounds  # One that raised begins anew.
+        return following
+
+    def _endless_rounds(self) -> Iterator[Next]:
         settings = self._settings
-        if reason:
-            self._round_count += 1
-            if self._round_count < settings.file_batch_max:
-                return settings.pause_ms
-        if self._round_count:
-            self._round_count = 0
-            await self._expiry.trim_views()
-        if self._used_percent > settings.disk_refuse_percent:
-            return min(settings.interval_ms, REFUSED_INTERVAL_MS)
-        return settings.interval_ms
+        while True:
+            count, reason = 0, ""
+            while count < settings.file_batch_max:
+                self._look_at_disk()
+                reason = (yield from self._expire_one()) if self._is_on else ""
+                if not reason:
+                    break
+                count += 1
+                if count < settings.file_batch_max:
+                    yield Next(self._now.monotonic_ms + settings.pause_ms)
+            if count:
+                yield from until_done(self._expiry.trim_views())
+            is_refusing = self._used_percent > settings.disk_refuse_percent
+            pause_ms = min(settings.interval_ms, REFUSED_INTERVAL_MS if is_refusing else OFFSET_MAX)
+            yield Next(self._now.monotonic_ms + pause_ms)
 
     def _look_at_disk(self) -> None:
         path, used, usable = self._disk_space()
@@ -201,28 +201,28 @@ class Retention:
             else None
         )
 
-    async def _expire_one(self, now_ms: int) -> str:
-        expiry = self._expiry
+    def _expire_one(self) -> Generator[Next, None, str]:
+        expiry, settings = self._expiry, self._settings
         oldest = expiry.oldest()
-        if oldest is None:
+        floor = min((floor() for floor in self._floors), default=OFFSET_MAX)
+        if oldest is None or oldest.base + oldest.size_bytes > floor:
             return ""
-        settings = self._settings
         seen = Seen(
-            now_ms=now_ms,
-            local_hour=self._hour_of(now_ms),
+            now_ms=self._now.wall_ms,
+            local_hour=self._hour_of(self._now.wall_ms),
             used_percent=self._used_percent,
             log_size_bytes=expiry.log_size_bytes,
-            oldest_time=now_ms,
+            oldest_time=self._now.wall_ms,
         )
         reason = decide(settings, self._hours, seen)
-        if not reason and settings.age_ms:
-            as_if_old = seen._replace(oldest_time=0)
-            if decide(settings, self._hours, as_if_old):  # Only then its age is worth a walk.
-                seen = seen._replace(oldest_time=await expiry.last_time(oldest))
-                reason = decide(settings, self._hours, seen)
+        as_if_old = seen._replace(oldest_time=0)
+        if not reason and settings.age_ms and decide(settings, self._hours, as_if_old):
+            # Only where it counts the age is worth a walk.
+            seen = seen._replace(oldest_time=(yield from until_done(expiry.last_time(oldest))))
+            reason = decide(settings, self._hours, seen)
         if reason:
             try:
-                await expiry.drop(oldest)
+                yield from until_done(expiry.drop(oldest))
             except (OSError, StoreFailed) as error:
                 logger.error("retention.failed", extra={"reason": str(error)})
                 return ""

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from broker.files.mapped_file import MappedFile
 from broker.log.commit_log import CommitLog
 from broker.model.errors import StoreFailed
+from broker.model.step import Next, Now
 from broker.store.durability import PAGE_SIZE
 from broker.store.marks import Marks
 from broker.store.settings import StoreSettings
@@ -40,16 +41,16 @@ class Commit:
         self._has_failed = False
         self._thorough_at_ms = 0
 
-    def step(self, now_ms: int) -> int:
-        """Start committing when it is worth it; returns when to be called again."""
-        settings = self._settings
+    def step(self, now: Now) -> Next:
+        """Start committing when it is worth it."""
+        settings, now_ms = self._settings, now.monotonic_ms
         waiting = self._marks.appended.value - self._marks.committed.value
         is_thorough = now_ms >= self._thorough_at_ms
         if is_thorough:
             self._thorough_at_ms = now_ms + settings.commit_thorough_interval_ms
         if is_thorough or waiting >= settings.commit_least_pages * PAGE_SIZE:
             self.request()
-        return now_ms + settings.commit_interval_ms
+        return Next(now_ms + settings.commit_interval_ms)
 
     def request(self) -> None:
         """Start committing everything appended so far, unless that is under way."""

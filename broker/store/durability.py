@@ -23,6 +23,7 @@ from broker.log.flushed_mark import FlushedMark
 from broker.model.clock import Clock
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
+from broker.model.step import Next, Now
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 
@@ -141,20 +142,21 @@ class Durability:
             self._failure = failure
         self._marks.flushed.fail(self._failure)
 
-    def step(self, now_ms: int) -> int:
-        """Flush by timer and tell puts that waited too long; returns when to be called again."""
+    def step(self, now: Now) -> Next:
+        """Flush by timer, and answer puts that waited too long."""
+        now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
         settings = self._settings
         if settings.flush == FLUSH_SYNC:
             self.request()
-            return now_ms + SWEEP_INTERVAL_MS
+            return Next(now_ms + SWEEP_INTERVAL_MS)
         dirty = self._marks.committed.value - self._marks.flushed.value
         is_thorough = now_ms >= self._thorough_at_ms
         if is_thorough:
             self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
         if is_thorough or dirty >= settings.flush_least_pages * PAGE_SIZE:
             self.request()
-        return now_ms + settings.flush_interval_ms
+        return Next(now_ms + settings.flush_interval_ms)
 
     async def drain(self) -> None:
         """Return when everything committed so far is durable, or a flush has failed."""

@@ -138,7 +138,7 @@ class MessageStore(Running):
         if self.damage is not None:
             self.refuse(self.damage)
             return
-        self._run(self._dispatch_loop(), self._flush_loop())
+        self._run()
         self._allocation.request()
 
     async def _clamp_offsets(self) -> None:
@@ -211,6 +211,7 @@ class MessageStore(Running):
             logger.critical("store.failed", extra={"reason": str(error)})
             self.failure.set_exception(error)
             self.failure.exception()  # Whoever waits for it still gets it; nobody need.
+        self._runner.stop()
         self._durability.stop(error)
         self._arrivals.release()
 
@@ -262,9 +263,7 @@ class MessageStore(Running):
             parts.directory.mark_stopped()
 
     async def _end_loops(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._runner.close()
         await self._allocation.close()
 
     async def _end_parts(self) -> None:
@@ -273,7 +272,8 @@ class MessageStore(Running):
         await self._view_flush.close()
         self._commit.close()
         self._durability.close()
-        for pool in (self._pool, self.reading, self.expiry):
+        await self.expiry.close()
+        for pool in (self._pool, self.reading):
             pool.shutdown()
 
     # -- writing -------------------------------------------------------------------------------

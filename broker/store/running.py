@@ -1,15 +1,11 @@
-"""What runs while a store is open: the loops that flush and dispatch.
+"""What runs while a store is open: committing, flushing, dispatch, view flush, allocation.
 
-    flush loop       committing, flushing, view flush, allocation, each when it is due
-    dispatch loop    what became visible goes to the views, a bounded piece at a time
-
-A loop that ends with an error ends the store.
+A step that ends with an error ends the store.
 """
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Final
 
@@ -17,10 +13,12 @@ from broker.files.disk import Disk
 from broker.model.clock import Clock
 from broker.model.errors import StoreFailed
 from broker.model.offsets import QueueKey
+from broker.model.step import Next, Now, Step
 from broker.store.commit import Commit
 from broker.store.durability import Durability
 from broker.store.marks import Marks
 from broker.store.reading.reading import Reading
+from broker.store.runner import Pause, Runner
 from broker.store.settings import StoreSettings
 from broker.store.starting.structures import Structures
 from broker.store.views.arrivals import Arrivals
@@ -29,10 +27,11 @@ from broker.store.views.flush import ViewFlush
 from broker.store.writing.allocation import Allocation
 
 DISPATCH_PAUSE_MS: Final = 5
+DISPATCH_PAUSE: Final = Pause(DISPATCH_PAUSE_MS / 1000)
 """Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
 BULK_BYTES: Final = 64 * 1024
 """With this much to dispatch a step is worth taking at once, more or less."""
-BULK_PAUSE_MS: Final = 1
+BULK_PAUSE: Final = Pause(0.001)
 DISPATCH_TURN_SECONDS: Final = 0.005
 """Dispatch gives way to other work after this long, even when more is waiting."""
 
@@ -44,7 +43,7 @@ class Running(ABC):
 
     __slots__ = (
         "_allocation", "_arrivals", "_commit", "_disk", "_dispatcher", "_durability",
-        "_extension_failures", "_tasks", "_view_flush", "clock", "failure", "marks", "reading",
+        "_extension_failures", "_runner", "_view_flush", "clock", "failure", "marks", "reading",
         "settings", "structures",
     )  # fmt: skip
 
@@ -64,40 +63,34 @@ class Running(ABC):
         self.settings = settings
         self.clock = clock
         self._extension_failures = 0
-        self._tasks: list[asyncio.Task[None]] = []
+        self._runner = Runner(clock, self._step_failed)
 
     @abstractmethod
     def _fail(self, error: StoreFailed) -> None:
         """Stop everything."""
 
-    def _run(self, *loops: Coroutine[None, None, None]) -> None:
-        for loop in loops:
-            task = asyncio.create_task(loop)
-            task.add_done_callback(self._finished)
-            self._tasks.append(task)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
+    def _step_failed(self, step: Step, error: Exception, now: Now) -> None:
         if isinstance(error, StoreFailed):
             self._fail(error)
-        elif error is not None:
+        else:
             logger.error("store.task_failed", exc_info=error)
             self._fail(StoreFailed(why=f"a part of it ended: {error}"))
 
-    async def _dispatch_loop(self) -> None:
-        while True:
-            visible, dispatched = self.marks.visible(), self.marks.dispatched
-            await visible.reached(dispatched.value + 1)
-            begun = perf_counter()
-            behind_bytes = visible.value - dispatched.value
+    def _dispatch(self, now: Now) -> Next:
+        """Dispatch what became visible, for a turn."""
+        visible, dispatched = self.marks.visible(), self.marks.dispatched
+        behind_bytes = visible.value - dispatched.value
+        if not behind_bytes:
+            return Next(mark=visible, value=dispatched.value + 1)
+        begun = perf_counter()
+        again_at_ms = self._dispatch_step()
+        while 0 < again_at_ms <= now.monotonic_ms:
+            if perf_counter() - begun >= DISPATCH_TURN_SECONDS:
+                break
             again_at_ms = self._dispatch_step()
-            now_ms = self.clock.monotonic_ms()
-            while 0 < again_at_ms <= now_ms and perf_counter() - begun < DISPATCH_TURN_SECONDS:
-                again_at_ms = self._dispatch_step()
-            pause_ms = DISPATCH_PAUSE_MS if behind_bytes < BULK_BYTES else BULK_PAUSE_MS
-            if again_at_ms:
-                pause_ms = max(again_at_ms - now_ms, 0)
-            await asyncio.sleep(pause_ms / 1000)
+        if again_at_ms:
+            return Next(again_at_ms)
+        return Next(mark=DISPATCH_PAUSE if behind_bytes < BULK_BYTES else BULK_PAUSE)
 
     def _dispatch_step(self) -> int:
         again_at_ms = self._dispatcher.step(self.marks.visible().value, self.clock.monotonic_ms())
@@ -115,21 +108,13 @@ class Running(ABC):
             if queue is not None:
                 self._arrivals.advance(key, queue.max_offset)
 
-    async def _flush_loop(self) -> None:
-        steps: list[Callable[[int], int]] = [
-            self._durability.step,
-            self._view_flush.step,
-            self._allocation.step,
-        ]
+    def _run(self) -> None:
+        steps: list[Step] = [
+            self._dispatch, self._durability.step, self._view_flush.step, self._allocation.step,
+        ]  # fmt: skip
         if self.structures.log.pool is not None:
-            steps.insert(0, self._commit.step)
-        due = [0] * len(steps)
-        while not self.failure.done():
-            now_ms = self.clock.monotonic_ms()
-            for number, step in enumerate(steps):
-                if due[number] <= now_ms:
-                    due[number] = step(now_ms)
-            await asyncio.sleep(max(min(due) - now_ms, 1) / 1000)
+            steps.append(self._commit.step)
+        self._runner.run(*steps)
 
     # -- numbers -------------------------------------------------------------------------------
     @property

@@ -144,7 +144,7 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
     (tidy.bare_tasks, "asyncio.create_task(f())\ncreate_task(f())", [1, 2], "broker/rpc/server.py"),
     (tidy.bare_tasks, "asyncio.get_running_loop().create_task(f())", [1], "broker/rpc/server.py"),
     (tidy.bare_tasks, "group.create_task(f())", [], "broker/rpc/server.py"),
-    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/services/runner.py"),
+    (tidy.bare_tasks, "asyncio.create_task(f())", [1], "broker/services/retention.py"),
     (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/store/durability.py"),
     (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/app.py"),
     (tidy.map_flush, "import mmap\nself._map.flush()\nview.flush()", [2], "broker/files/disk.py"),

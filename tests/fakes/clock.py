@@ -1,5 +1,7 @@
 """Time that stands still until a test moves it."""
 
+from broker.model.step import Now
+
 START_MS = 1_795_000_000_000
 """A wall time on a full second: 2026-11-18 09:06:40 UTC."""
 
@@ -23,3 +25,8 @@ class FakeClock:
         """Let time pass."""
         self.wall += by_ms
         self.monotonic += by_ms
+
+
+def at(monotonic_ms: int, wall_ms: int = START_MS) -> Now:
+    """Return the time a step is called with."""
+    return Now(monotonic_ms, wall_ms)

@@ -24,6 +24,8 @@ from broker.format.record import decode_record
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus, PutResult
+from broker.model.step import Now
+from broker.services.retention import Retention
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import NowOrLater
 from broker.store.settings import FLUSH_SYNC, StoreSettings
@@ -190,3 +192,16 @@ async def rebuilt_views(directory: Path, scratch: Path, **settings: Any) -> dict
     async with store_at(scratch, **settings):
         pass
     return view_files(scratch)
+
+
+async def pauses_of(retention: Retention, now: Now, *, longest_ms: int) -> list[int]:
+    """Let retention work until it asks for a longer pause; returns its pauses."""
+    pauses: list[int] = []
+    while not pauses or pauses[-1] <= longest_ms:
+        following = retention.step(now)
+        if following.mark is not None:
+            await following.mark.reached(following.value)
+        else:
+            assert following.at_ms is not None
+            pauses.append(following.at_ms - now.monotonic_ms)
+    return pauses

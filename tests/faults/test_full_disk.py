@@ -26,7 +26,7 @@ from broker.model.errors import DiskFull
 from broker.model.results import PullStatus
 from broker.store.message_store import MessageStore
 from tests.e2e.daemon import Daemon, is_busy
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, at
 from tests.fakes.failing_os import FailingOs
 from tests.fakes.store_language import TalkingStore, queue_bodies, small_settings, until
 
@@ -90,7 +90,7 @@ class FilledStore:
         """Return when a send succeeds; time passes a second at a time, as in the loops."""
         for _ in range(int(RESUME_S)):
             self.clock.advance(1_000)
-            self.store._allocation.step(self.clock.monotonic_ms())
+            self.store._allocation.step(at(self.clock.monotonic_ms()))
             await until(lambda: self.store._allocation._job is None)
             await until(lambda: not self.store._dispatcher.is_blocked or not self.store.is_writable)
             if self.store.is_writable:

@@ -20,7 +20,6 @@ from broker.store.reading.reading import Reading
 from broker.store.tables.durable_table import DurableTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.removed_queues import RemovedQueues
-from broker.store.views.expiry import Expiry
 from broker.store.writing.allocation import Allocation
 from tests.fakes.schedules import Tally, play
 
@@ -42,10 +41,6 @@ CANCELLED_IN: Final[tuple[Any, ...]] = (
     ConsumerOffsets.commit,
     ConsumerOffsets.set_many,
     RemovedQueues.add,
-    Expiry.last_time,
-    Expiry.drop,
-    Expiry.drop_queues,
-    Expiry._remove,
     Pull.wait,
     Pull._arrival,
     Reading.pull_cold,
@@ -55,14 +50,11 @@ SELDOM: Final = {"put_batch", "drain", "wait", "_arrival", "remove_topic", "send
 """Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
 that is reached already. Another await of theirs is cancelled often enough."""
 CANCELS_MIN_OF: Final = {
-    Expiry.last_time: 40,
-    Expiry.drop: 20,
-    Expiry._remove: 4,
     Reading.pull_cold: 40,
     cold_pull._read: 40,
 }
-"""What a store seldom has to wait for: a file that is old enough, records that are read in
-a thread. The long battery comes to a hundred after some 50,000 schedules."""
+"""What a store seldom has to wait for: records that are read in a thread. The long battery comes to
+a hundred after some 50,000 schedules."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Retention: the table of reasons, and steps that take one file at a time."""
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -16,7 +17,10 @@ from broker.services.retention import (
     is_wanted,
     percent_used,
 )
-from broker.store.views.expiry import LogFile
+from broker.store.job import Job
+from broker.store.views.expiry import Expiry, LogFile
+from tests.fakes.clock import at
+from tests.fakes.store_language import pauses_of
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS
@@ -96,12 +100,14 @@ class House:
         self.used = 50
         self.refusals: list[BrokerError | None] = []
         self.error: OSError | None = None
+        self.floor = 99
         is_on = bool(settings.pop("is_on", True))
         fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | settings
         self.retention = Retention(
-            self,
+            cast(Expiry, self),
             RetentionSettings(mode="on", **fields),  # type: ignore[arg-type]
             is_on=is_on,
+            floors=[lambda: 99, lambda: self.floor],
             disk_space=lambda: ("/store", self.used, 100 - self.used),
             refuse=self.refusals.append,
             hour_of=lambda now_ms: 12,
@@ -114,24 +120,30 @@ class House:
     def oldest(self) -> LogFile | None:
         return LogFile(self.bases[0], 1) if len(self.bases) > 1 else None
 
-    async def last_time(self, oldest: LogFile) -> int:
-        self.walks += 1
-        return oldest.base * HOUR_MS
+    def last_time(self, oldest: LogFile) -> Job[int]:
+        async def walk() -> int:
+            self.walks += 1
+            return oldest.base * HOUR_MS
 
-    async def drop(self, oldest: LogFile) -> None:
-        if self.error is not None:
-            raise self.error
-        assert self.bases.pop(0) == oldest.base
+        return Job(walk())
 
-    async def trim_views(self) -> None:
-        self.trims += 1
+    def drop(self, oldest: LogFile) -> Job[None]:
+        async def drop() -> None:
+            if self.error is not None:
+                raise self.error
+            assert self.bases.pop(0) == oldest.base
+
+        return Job(drop())
+
+    def trim_views(self) -> Job[None]:
+        async def trim() -> None:
+            self.trims += 1
+
+        return Job(trim())
 
     async def round(self, now_ms: int) -> list[int]:
         """Call step until it asks for the long pause; returns the pauses."""
-        pauses = [await self.retention.step(now_ms)]
-        while pauses[-1] == 100:
-            pauses.append(await self.retention.step(now_ms))
-        return pauses
+        return await pauses_of(self.retention, at(0, now_ms), longest_ms=100)
 
 
 async def test_files_go_oldest_first_until_the_first_that_stays() -> None:
@@ -149,6 +161,16 @@ async def test_a_round_takes_a_batch_and_the_next_goes_on() -> None:
     await house.round(99 * HOUR_MS)
     await house.round(99 * HOUR_MS)
     assert house.bases == [7]
+
+
+async def test_nothing_at_the_lowest_floor_or_above_it_goes() -> None:
+    house = House(8)
+    house.floor = 2
+    assert await house.round(99 * HOUR_MS) == [100, 100, 10_000]
+    assert house.bases == [2, 3, 4, 5, 6, 7]
+    house.floor = 3
+    await house.round(99 * HOUR_MS)
+    assert house.bases == [3, 4, 5, 6, 7]
 
 
 async def test_nothing_is_walked_while_the_hour_is_wrong() -> None:

@@ -16,6 +16,7 @@ from broker.model.results import PullStatus
 from broker.store.commit import Commit
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
+from tests.fakes.clock import at
 from tests.fakes.records import record
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import (
@@ -127,17 +128,17 @@ async def test_the_timer_waits_for_pages_or_its_longest_pause(tmp_path: Path) ->
         log.write(place, record(place, size=size))
         marks.append(log.appended, 7)
 
-    assert commit.step(0) == 200
+    assert commit.step(at(0)).at_ms == 200
     put(4 * 4096 - 1)
-    commit.step(200)
+    commit.step(at(200))
     assert marks.committed.value == 0
     put(100)
-    commit.step(400)
+    commit.step(at(400))
     await until(lambda: marks.committed.value == 4 * 4096 + 99)
     put(100)
-    commit.step(600)
+    commit.step(at(600))
     assert marks.committed.value == 4 * 4096 + 99
-    commit.step(1_000)
+    commit.step(at(1_000))
     await until(lambda: marks.committed.value == log.appended)
     assert (marks.committed.time_ms, failures) == (7, [])
     commit.close()

@@ -12,7 +12,7 @@ from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.store.durability import PAGE_SIZE, SWEEP_INTERVAL_MS, Durability
 from broker.store.marks import Marks
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, at
 from tests.fakes.records import TIME_MS, record
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import small_settings, until
@@ -159,9 +159,9 @@ async def test_a_put_that_waits_too_long_is_told_and_stays_stored(flushing: Make
         early = flush.durability.reached(flush.append())
         flush.clock.advance(1)
         late = flush.durability.reached(flush.append())
-        flush.durability.step(flush.clock.monotonic + 4_998)
+        flush.durability.step(at(flush.clock.monotonic + 4_998))
         assert not early.done()
-        flush.durability.step(flush.clock.monotonic + 4_999)
+        flush.durability.step(at(flush.clock.monotonic + 4_999))
         assert await early is False
         assert not late.done()
     assert await late is True
@@ -170,10 +170,10 @@ async def test_a_put_that_waits_too_long_is_told_and_stays_stored(flushing: Make
 
 async def test_in_sync_mode_the_timer_flushes_what_nobody_waits_for(flushing: Make) -> None:
     flush = flushing()
-    assert flush.durability.step(7_000) == 7_000 + SWEEP_INTERVAL_MS
+    assert flush.durability.step(at(7_000)).at_ms == 7_000 + SWEEP_INTERVAL_MS
     assert flush.synced == []
     end = flush.append()
-    flush.durability.step(7_100)
+    flush.durability.step(at(7_100))
     await flush.flushed(end)
     assert flush.synced == [0]
     assert sum(flush.durability.group_messages.counts) == 0
@@ -184,29 +184,30 @@ async def test_in_sync_mode_the_timer_flushes_what_nobody_waits_for(flushing: Ma
 
 async def test_the_timer_flushes_4_dirty_pages(flushing: Make) -> None:
     flush = flushing(flush="async")
-    assert flush.durability.step(1_000) == 1_500  # The first pass of all is a thorough one.
+    # The first pass of all is a thorough one.
+    assert flush.durability.step(at(1_000)).at_ms == 1_500
     flush.append(4 * PAGE_SIZE - 1)
-    assert flush.durability.step(1_500) == 2_000
+    assert flush.durability.step(at(1_500)).at_ms == 2_000
     assert flush.synced == []
     flush.append(200)
-    assert flush.durability.step(2_000) == 2_500
+    assert flush.durability.step(at(2_000)).at_ms == 2_500
     await flush.flushed(4 * PAGE_SIZE + 199)
     assert flush.synced == [0]
 
 
 async def test_every_10_s_the_timer_flushes_whatever_there_is(flushing: Make) -> None:
     flush = flushing(flush="async")
-    flush.durability.step(1_000)
+    flush.durability.step(at(1_000))
     end = flush.append()
     for now_ms in range(1_500, 11_000, 500):
-        flush.durability.step(now_ms)
+        flush.durability.step(at(now_ms))
     assert flush.synced == []
-    flush.durability.step(11_000)
+    flush.durability.step(at(11_000))
     await flush.flushed(end)
     flush.append()
-    flush.durability.step(20_999)
+    flush.durability.step(at(20_999))
     assert flush.synced == [0]
-    flush.durability.step(21_000)
+    flush.durability.step(at(21_000))
     await flush.flushed(flush.log.appended)
 
 
@@ -233,7 +234,7 @@ async def test_after_a_failed_flush_none_is_tried_again(flushing: Make) -> None:
         await flush.durability.reached(flush.append())
     flush.disk.sync_error = None
     flush.append()
-    flush.durability.step(50_000)
+    flush.durability.step(at(50_000))
     flush.durability.request()
     await flush.durability.drain()
     assert flush.synced == [0]

@@ -12,12 +12,12 @@ Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpi
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
@@ -37,6 +37,7 @@ from broker.format.record import (
 from broker.log.index_file import IndexFile
 from broker.model.errors import StoreFailed
 from broker.model.offsets import OFFSET_MAX
+from broker.store.job import Job
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 
@@ -45,6 +46,8 @@ TURN_SECONDS: Final = 0.003
 WALK_BYTES: Final = 1024 * 1024
 UNKNOWN_TIME: Final = OFFSET_MAX
 """Store time of what cannot be read: never old enough."""
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -57,28 +60,42 @@ class LogFile(NamedTuple):
 
 
 class Expiry:
-    """Removes the oldest files of an open store; its methods are called one at a time."""
+    """Removes the oldest files of an open store.
 
-    __slots__ = ("_disk", "_last_times", "_marks", "_parts", "_pool")
+    What it begins is a job, and runs to its end whatever becomes of who asked: what was taken out
+    of the tables has to go from the disk too, or the next start would find it.
+    """
+
+    __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
 
     def __init__(self, parts: Structures, disk: Disk, marks: Marks) -> None:
         self._parts = parts
         self._disk = disk
         self._marks = marks
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="expire")
+        self._jobs: list[Job[Any]] = []
         self._last_times: dict[int, int] = {}
+
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> Job[Result]:
+        job = Job(work)
+        self._jobs = [*(job for job in self._jobs if not job.is_done), job]
+        return job
+
+    @property
+    def floor(self) -> int:
+        """Physical offset from which on a start after a power cut needs the log.
+
+        What it takes of the views is built again from the log: that must still be there.
+        """
+        durable = self._parts.checkpoint.values.logics_physical_offset
+        return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
 
     def oldest(self) -> LogFile | None:
         """Return the oldest file that may go: not the last one, and durable in every view."""
-        log = self._parts.log
-        files = log.files.files
-        if len(files) < 2:
+        files = self._parts.log.files.files
+        if len(files) < 2 or files[0].base + files[0].size > self.floor:
             return None
-        end = files[0].base + files[0].size
-        # What a power cut takes of the views is built again from the log: it must still be there.
-        durable = self._parts.checkpoint.values.logics_physical_offset
-        is_done = end <= min(self._marks.dispatched.value, self._marks.flushed.value, durable)
-        return LogFile(files[0].base, files[0].size) if is_done else None
+        return LogFile(files[0].base, files[0].size)
 
     @property
     def log_size_bytes(self) -> int:
@@ -86,42 +103,48 @@ class Expiry:
         log = self._parts.log
         return len(log.files.files) * log.file_size_bytes
 
-    async def last_time(self, oldest: LogFile) -> int:
-        """Return the store time of the last record in the oldest file, ms; 0 without a record.
+    def last_time(self, oldest: LogFile) -> Job[int]:
+        """Find the store time of the last record in the oldest file, ms; 0 without a record.
 
         Cost     one walk over the file in a thread, once
         """
-        known = self._last_times.get(oldest.base)
-        if known is not None:
-            return known
-        file = self._parts.log.files.files[0]
-        assert file.base == oldest.base
-        file.hold()
-        job = asyncio.get_running_loop().run_in_executor(self._pool, _last_time, file)
-        job.add_done_callback(lambda _: file.let_go())
-        self._last_times = {oldest.base: await asyncio.shield(job)}
+        return self._begin(self._last_time(oldest))
+
+    async def _last_time(self, oldest: LogFile) -> int:
+        if oldest.base not in self._last_times:
+            file = self._parts.log.files.files[0].hold()
+            assert file.base == oldest.base
+            try:
+                self._last_times = {oldest.base: await self._in_thread(_last_time, file)}
+            finally:
+                file.let_go()
         return self._last_times[oldest.base]
 
-    async def drop(self, oldest: LogFile) -> None:
-        """Remove the oldest file of the log; durable when it returns.
+    def drop(self, oldest: LogFile) -> Job[None]:
+        """Remove the oldest file of the log; durable when it is done.
 
         Errors   WriteFailed: it stays, in the log and on disk
         """
+        return self._begin(self._drop(oldest))
+
+    async def _drop(self, oldest: LogFile) -> None:
         files = self._parts.log.files
         assert files.files[0].base == oldest.base
+        assert oldest.base + oldest.size_bytes <= self.floor
         file = files.drop_first()
-
-        def settle(job: "asyncio.Future[None]") -> None:
-            if job.exception() is None:
-                file.close()
-            else:
-                files.files.insert(0, file)
-
-        await self._in_thread(self._forget, [file.path], settle=settle)
+        try:
+            await self._in_thread(self._forget, [file.path])
+        except BaseException:
+            files.files.insert(0, file)
+            raise
+        file.close()
         logger.info("commit_log.expired", extra={"path": str(file.path), "bytes": file.size})
 
-    async def trim_views(self) -> None:
+    def trim_views(self) -> Job[None]:
         """Let queues and index follow the log, a few queues at a time."""
+        return self._begin(self._trim_views())
+
+    async def _trim_views(self) -> None:
         lower = self._parts.log.min_offset
         begun = perf_counter()
         gone: list[MappedFile] = []
@@ -136,8 +159,11 @@ class Expiry:
                 begun = perf_counter()
         await self._remove([*gone, *self._parts.index.trim(lower)])
 
-    async def drop_queues(self, topic: str) -> None:
+    def drop_queues(self, topic: str) -> Job[None]:
         """Remove the consume queues of a topic, files and directories."""
+        return self._begin(self._drop_queues(topic))
+
+    async def _drop_queues(self, topic: str) -> None:
         queues = self._parts.queues
         keys = {key for key in queues.queues if key[0] == topic}
         directories = [queue_directory(queues.directory, *key) for key in sorted(keys)]
@@ -172,19 +198,8 @@ class Expiry:
         paths = [file.path for file in files]
         await self._in_thread(self._forget, paths)
 
-    async def _in_thread(
-        self,
-        work: Callable[..., None],
-        *arguments: object,
-        settle: Callable[["asyncio.Future[None]"], None] = lambda _: None,
-    ) -> None:
-        """Return when work is done and settled; a caller who gives up ends neither.
-
-        What was taken out of the tables has to go from the disk too: the next start would find it.
-        """
-        job = asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
-        job.add_done_callback(settle)
-        await asyncio.shield(job)
+    async def _in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def _forget(self, paths: list[Path]) -> None:
         """Take names away for good; blocks."""
@@ -193,8 +208,10 @@ class Expiry:
         for directory in sorted({path.parent for path in paths}):
             self._disk.sync_directory(directory)
 
-    def shutdown(self) -> None:
-        """End the thread."""
+    async def close(self) -> None:
+        """Wait for what was begun, and end the thread."""
+        for job in self._jobs:
+            await job.reached()
         self._pool.shutdown()
 
 

@@ -26,6 +26,7 @@ from broker.log.queue_ends import QueueEnd
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
+from broker.model.step import Next, Now
 from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
@@ -95,8 +96,9 @@ class ViewFlush:
         }
         """By what was flushed: queues alone, or all views with mark and checkpoint."""
 
-    def step(self, now_ms: int) -> int:
-        """Start a pass off the event loop; returns when to be called again."""
+    def step(self, now: Now) -> Next:
+        """Start a pass off the event loop."""
+        now_ms = now.monotonic_ms
         if self._thorough_at_ms == NEVER:
             self._thorough_at_ms = now_ms + self._settings.view_flush_thorough_interval_ms
         if self._job is None:
@@ -107,7 +109,10 @@ class ViewFlush:
                 self._start_thorough()
             else:
                 self._start_queues()
-        return now_ms + self._settings.view_flush_interval_ms
+        again = Next(now_ms + self._settings.view_flush_interval_ms)
+        if self._unsaved is None:
+            return again
+        return again._replace(mark=self._marks.flushed, value=self._unsaved.last_record + 1)
 
     def _behind_bytes(self) -> int:
         """Return how much was dispatched since the checkpoint."""

@@ -31,6 +31,7 @@ from broker.format.names import RESERVE_FILE
 from broker.log.commit_log import CommitLog
 from broker.model.clock import Clock
 from broker.model.errors import DiskFull, StoreFailed
+from broker.model.step import Next, Now
 
 RETRY_INTERVAL_MS: Final = 1_000
 _RESERVE_DRAFT: Final = "reserve.draft"
@@ -136,13 +137,13 @@ class Allocation:
         self.full: DiskFull | None = None
         """Why no file could be made, until one could."""
 
-    def step(self, now_ms: int) -> int:
-        """Try again what a full disk refused; returns when to be called again."""
+    def step(self, now: Now) -> Next:
+        """Try again what a full disk refused."""
         reserve = self._reserve
         if reserve is not None and reserve.released is not None and self.full is None:
             self._note_full(reserve.released)
         self.request()
-        return now_ms + RETRY_INTERVAL_MS
+        return Next(now.monotonic_ms + RETRY_INTERVAL_MS)
 
     def request(self) -> None:
         """Start making the next file unless it is there, in the making, or to be tried later."""

@@ -14,9 +14,9 @@ from broker.files.disk import Disk
 from broker.services.retention import Retention
 from broker.store.message_store import MessageStore
 from tests.config.turned.language import SMALL
-from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.clock import START_MS, FakeClock, at
 from tests.fakes.store_disk import StoreDisk
-from tests.fakes.store_language import TalkingStore
+from tests.fakes.store_language import TalkingStore, pauses_of
 
 HOUR_MS: Final = 3_600_000
 ON: Final = ("retention.mode=on", "retention.hours=", "retention.age_ms=10h")
@@ -34,11 +34,8 @@ class Kept(TalkingStore):
 
     async def round(self, hours_later: int = 0) -> list[int]:
         """Let retention work until it asks for a long pause; returns its pauses."""
-        now_ms = self.clock.wall_ms() + hours_later * HOUR_MS
-        pauses = [await self.retention.step(now_ms)]
-        while pauses[-1] < 1_000:
-            pauses.append(await self.retention.step(now_ms))
-        return pauses
+        now = at(0, self.clock.wall_ms() + hours_later * HOUR_MS)
+        return await pauses_of(self.retention, now, longest_ms=999)
 
     @property
     def file_count(self) -> int:

@@ -20,7 +20,7 @@ from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 from broker.store.views import flush as view_flush
 from broker.store.views.flush import ViewFlush
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, at
 from tests.fakes.records import TIME_MS, Records, entry
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import small_settings, until
@@ -75,9 +75,9 @@ class Views:
     async def in_first_pass(self) -> AsyncIterator[None]:
         """Dispatch 5 records; what is done inside is done while the first thorough pass syncs."""
         self.dispatch(5)
-        self.flush.step(0)
+        self.flush.step(at(0))
         with self.disk.held():
-            self.flush.step(THOROUGH_MS)
+            self.flush.step(at(THOROUGH_MS))
             await until(lambda: bool(self.disk.synced))
             yield
 
@@ -110,14 +110,14 @@ def views(tmp_path: Path) -> Iterator[Views]:
 
 async def test_every_second_a_queue_with_2_dirty_pages_is_synced(views: Views) -> None:
     views.dispatch(UNITS_OF_2_PAGES - 1)
-    assert views.flush.step(0) == SECOND_MS
+    assert views.flush.step(at(0)).at_ms == SECOND_MS
     await views.idle()
     assert views.synced == []
     views.dispatch(1)
-    assert views.flush.step(SECOND_MS) == 2 * SECOND_MS
+    assert views.flush.step(at(SECOND_MS)).at_ms == 2 * SECOND_MS
     await views.idle()
     assert views.synced == ["consumequeue"]
-    views.flush.step(2 * SECOND_MS)
+    views.flush.step(at(2 * SECOND_MS))
     await views.idle()
     assert views.synced == ["consumequeue"]
     assert views.checkpoint == CheckpointValues()
@@ -125,11 +125,11 @@ async def test_every_second_a_queue_with_2_dirty_pages_is_synced(views: Views) -
 
 async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -> None:
     views.dispatch(5)
-    views.flush.step(0)
+    views.flush.step(at(0))
     for now_ms in range(SECOND_MS, THOROUGH_MS, SECOND_MS):
-        views.flush.step(now_ms)
+        views.flush.step(at(now_ms))
     assert views.synced == []
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     mark = f"pocketmq/{MARK_FILE}"
     table = f"pocketmq/{QUEUE_ENDS_FILE}.draft"
@@ -146,7 +146,7 @@ async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) 
         views.dispatch(5)
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 400
-    views.flush.step(2 * THOROUGH_MS)
+    views.flush.step(at(2 * THOROUGH_MS))
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 900
 
@@ -154,7 +154,7 @@ async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) 
 async def test_one_pass_is_in_progress_at_a_time(views: Views) -> None:
     async with views.in_first_pass():
         for now_ms in range(11_000, 30_000, 1_000):
-            views.flush.step(now_ms)
+            views.flush.step(at(now_ms))
         await asyncio.sleep(0)
         assert len(views.disk.synced) == 1
     await views.idle()
@@ -162,25 +162,25 @@ async def test_one_pass_is_in_progress_at_a_time(views: Views) -> None:
 
 async def test_a_full_index_file_is_written_down_as_sealed(views: Views) -> None:
     views.dispatch(299)
-    views.flush.step(0)
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(0))
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     assert views.checkpoint.index_msg_timestamp == TIME_MS + 298_000
     views.dispatch(50)
-    views.flush.step(2 * THOROUGH_MS)
+    views.flush.step(at(2 * THOROUGH_MS))
     await views.idle()
     assert views.checkpoint.index_msg_timestamp == TIME_MS + 298_000
 
 
 async def test_the_checkpoint_never_goes_back(views: Views) -> None:
     views.dispatch(5)
-    views.flush.step(0)
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(0))
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     before = CheckpointValues(*[value + 1_000_000 for value in views.checkpoint])
     views.parts.checkpoint.save(before)
     views.dispatch(5)
-    views.flush.step(2 * THOROUGH_MS)
+    views.flush.step(at(2 * THOROUGH_MS))
     await views.idle()
     assert views.checkpoint == before
 
@@ -189,8 +189,8 @@ async def test_after_a_power_cut_the_mark_fits_the_checkpoint(views: Views, tmp_
     # A mark that fits no checkpoint is void, and damage could not be told from a torn tail.
     for passes in (1, 2, 3):
         views.dispatch(5)
-        views.flush.step((passes - 1) * THOROUGH_MS)
-        views.flush.step(passes * THOROUGH_MS)
+        views.flush.step(at((passes - 1) * THOROUGH_MS))
+        views.flush.step(at(passes * THOROUGH_MS))
         await views.idle()
         left = views.disk.power_cut(views.directory, tmp_path / str(passes))
         mark = FlushedMark(StoreDisk(), left / "pocketmq")
@@ -205,8 +205,8 @@ async def test_a_view_that_cannot_be_synced_ends_the_store(views: Views) -> None
     views.dispatch(5)
     views.disk.sync_error = FsyncFailed(why="EIO")
     views.disk.sync_error_below = views.directory / "consumequeue"
-    views.flush.step(0)
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(0))
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     assert views.failures == [views.disk.sync_error]
     assert views.checkpoint == CheckpointValues()
@@ -215,8 +215,8 @@ async def test_a_view_that_cannot_be_synced_ends_the_store(views: Views) -> None
 async def test_any_other_error_ends_it_too(views: Views) -> None:
     views.dispatch(5)
     views.disk.fail("sync", OSError("bad descriptor"))
-    views.flush.step(0)
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(0))
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     assert [str(failure) for failure in views.failures] == ["the store has stopped: bad descriptor"]
 
@@ -242,15 +242,15 @@ async def test_with_much_behind_the_checkpoint_the_time_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(view_flush, "BEHIND_MAX", 1_000)
     views.dispatch(10)
-    views.flush.step(0)
+    views.flush.step(at(0))
     await views.idle()
     assert views.checkpoint == CheckpointValues()
     views.dispatch(1)
-    views.flush.step(SECOND_MS)
+    views.flush.step(at(SECOND_MS))
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 1_000
     views.dispatch(9)
-    views.flush.step(2 * SECOND_MS)
+    views.flush.step(at(2 * SECOND_MS))
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 1_000
 
@@ -258,9 +258,9 @@ async def test_with_much_behind_the_checkpoint_the_time_is_not_waited_for(
 async def test_cuts_of_many_queues_are_durable_before_the_next_checkpoint(views: Views) -> None:
     views.dispatch(5)
     views.parts.queues.has_unsynced_cuts = True
-    views.flush.step(0)
+    views.flush.step(at(0))
     views.disk.synced.clear()
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     assert len(views.disk.calls["sync_all"]) == 1
     assert not views.parts.queues.has_unsynced_cuts
@@ -277,9 +277,9 @@ def table_of(views: Views) -> dict[QueueKey, QueueEnd]:
 
 async def thorough(views: Views, number: int) -> None:
     """Make the pass of this number, from 1 on."""
-    views.flush.step((number - 1) * THOROUGH_MS)
+    views.flush.step(at((number - 1) * THOROUGH_MS))
     await views.idle()
-    views.flush.step(number * THOROUGH_MS)
+    views.flush.step(at(number * THOROUGH_MS))
     await views.idle()
 
 
@@ -315,8 +315,8 @@ async def test_what_comes_between_two_turns_is_not_believed(
 
     dispatch(0)
     before = views.parts.queues.ends()
-    views.flush.step(0)
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(0))
+    views.flush.step(at(THOROUGH_MS))
     dispatch(1)
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 300
@@ -328,12 +328,12 @@ async def test_what_comes_between_two_turns_is_not_believed(
 
 
 async def test_queues_that_small_passes_flushed_are_in_the_table(views: Views) -> None:
-    views.flush.step(0)
+    views.flush.step(at(0))
     views.dispatch(UNITS_OF_2_PAGES)
-    views.flush.step(SECOND_MS)
+    views.flush.step(at(SECOND_MS))
     await views.idle()
     assert not views.parts.queues.dirty
-    views.flush.step(THOROUGH_MS)
+    views.flush.step(at(THOROUGH_MS))
     await views.idle()
     assert table_of(views) == views.parts.queues.ends() != {}
 
@@ -355,12 +355,12 @@ async def test_nothing_is_written_down_before_the_log_is_durable(views: Views) -
         await thorough(views, 1)
         assert views.checkpoint == CheckpointValues()
         for now_ms in range(THOROUGH_MS, 2 * THOROUGH_MS, SECOND_MS):
-            views.flush.step(now_ms)
+            views.flush.step(at(now_ms))
             await views.idle()
         assert views.checkpoint == CheckpointValues()
         assert asked.called
         views.dispatch(5, flushed=500)
-        views.flush.step(2 * THOROUGH_MS)
+        views.flush.step(at(2 * THOROUGH_MS))
         await views.idle()
     assert views.checkpoint.logics_physical_offset == 400
     assert sum(end.end for end in table_of(views).values()) == 100
@@ -394,9 +394,9 @@ async def test_units_over_what_was_left_are_synced_before_it_counts_as_gone(view
     views.dispatch(5)
     leave_behind(views, 5)
     views.parts.queues.dirty.clear()
-    views.flush.step(0)
+    views.flush.step(at(0))
     with patch.object(view_flush, "is_clean_behind", return_value=True):
-        views.flush.step(THOROUGH_MS)
+        views.flush.step(at(THOROUGH_MS))
         await views.idle()
     assert len(views.disk.calls["sync_all"]) == 1
     assert views.checkpoint.logics_physical_offset == 900
@@ -404,9 +404,9 @@ async def test_units_over_what_was_left_are_synced_before_it_counts_as_gone(view
 
 async def test_any_error_between_turns_ends_the_store(views: Views) -> None:
     views.dispatch(5)
-    views.flush.step(0)
+    views.flush.step(at(0))
     with patch.object(ViewFlush, "_syncing", side_effect=KeyError("what")):
-        views.flush.step(THOROUGH_MS)
+        views.flush.step(at(THOROUGH_MS))
     await views.flush.close()
     assert [str(failure) for failure in views.failures] == ["the store has stopped: 'what'"]
     assert views.checkpoint == CheckpointValues()
@@ -420,7 +420,7 @@ async def test_what_lies_there_is_gone_before_the_checkpoint(views: Views) -> No
     assert views.parts.queues.doubtful == []
     assert views.parts.queues.has_unsynced_cuts
     views.disk.synced.clear()
-    views.flush.step(THOROUGH_MS + SECOND_MS)
+    views.flush.step(at(THOROUGH_MS + SECOND_MS))
     await views.idle()
     assert len(views.disk.calls["sync_all"]) == 2
     assert views.checkpoint.logics_physical_offset == 900

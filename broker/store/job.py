@@ -1,0 +1,49 @@
+"""Work that was begun and is not waited for: a step looks later whether it is done.
+
+    job = Job(work())        begins at once
+    Next(mark=job, value=1)  be called again when it is done
+    job.result()             what came of it, or its error
+
+A step with several such pieces in a row is a generator: `yield from until_done(job)`.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from broker.model.step import Next
+
+Result = TypeVar("Result")
+
+
+class Job(Generic[Result]):
+    """One piece of work, run to its end whatever becomes of those who wait for it."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
+        self._task = asyncio.get_running_loop().create_task(work)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result, or an error."""
+        return self._task.done()
+
+    def result(self) -> Result:
+        """Return what came of it, or raise its error; it is done."""
+        return self._task.result()
+
+    async def reached(self, _: int = 1) -> bool:
+        """Return when it is done."""
+        await asyncio.wait((self._task,))
+        return True
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return asyncio.shield(self._task).__await__()
+
+
+def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
+    """Ask to be called again until a job is done; returns what came of it, or raises its error."""
+    while not job.is_done:
+        yield Next(mark=job, value=1)
+    return job.result()
