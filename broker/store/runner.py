@@ -40,7 +40,7 @@ class _Called:
 
     def ask(self, following: Next) -> None:
         at_ms, mark, value = following
-        assert at_ms is not None or mark is not None, "a step that is never called again"
+        assert (at_ms, mark) != (None, None), "a step that is never called again"
         self.at_ms = at_ms
         self.risen = None if mark is None else asyncio.ensure_future(mark.reached(value))
 
@@ -94,7 +94,7 @@ class Runner:
         try:
             one.forget()
             following = one.step(self._now())
-        except Exception as error:  # noqa: BLE001 - what it means is for `failed` to say
+        except Exception as error:
             following = self._failed(one.step, error, self._now())
         if following is None:
             called.remove(one)
