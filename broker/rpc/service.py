@@ -34,7 +34,6 @@ SMALL_REQUEST_MAX: Final = 64 * 1024
 """Bytes of a request without bodies: names, numbers and a filter need far less."""
 
 
-@dataclass(eq=False)
 class MalformedRequest(RequestError):
     """Bytes that are no message of the method's type, or more of them than it takes."""
 
@@ -42,7 +41,6 @@ class MalformedRequest(RequestError):
     why: str
 
 
-@dataclass(eq=False)
 class Internal(BrokerError):
     """An error that is none of ours; the log has the rest under the number."""
 

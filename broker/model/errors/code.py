@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, dataclass_transform
+
+__all__ = ["BrokerError", "Code", "RequestError", "shown"]
 
 SHOWN_LENGTH_MAX: Final = 200
 """Client text is cut here in messages: an error must not become a way to flood logs."""
@@ -45,15 +47,24 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_LENGTH_MAX else text[:SHOWN_LENGTH_MAX] + "…'"
 
 
+@dataclass_transform(eq_default=False)
 @dataclass(eq=False)
 class BrokerError(Exception):
-    """Base of all; `reason` is the stable name that clients may test for."""
+    """Base of all; `reason` is the stable name that clients may test for.
+
+    A class below it is made from its fields like a dataclass; `code` is its parent's unless it is
+    given, and `message` names every field.
+    """
 
     code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
     retryable: ClassVar[bool] = False
     message: ClassVar[str] = "internal error"
     plain: ClassVar[frozenset[str]] = frozenset({"why", "feature", "field", "path", "key_names"})
     """Fields that hold our own words and are printed without quotes."""
+
+    def __init_subclass__(cls, *, code: Code | None = None) -> None:
+        cls.code = code or cls.code
+        dataclass(eq=False)(cls)
 
     @property
     def reason(self) -> str:
@@ -66,8 +77,5 @@ class BrokerError(Exception):
         return self.message.format(**texts)
 
 
-@dataclass(eq=False)
-class RequestError(BrokerError):
+class RequestError(BrokerError, code=Code.BAD_REQUEST):
     """The request is at fault; sent again as it is, it fails again."""
-
-    code: ClassVar[Code] = Code.BAD_REQUEST

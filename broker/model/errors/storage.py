@@ -1,98 +1,78 @@
 """Moments and disks that are at fault: what a retry or an operator mends."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from broker.model.errors.code import BrokerError, Code
 
 
-@dataclass(eq=False)
 class Unavailable(BrokerError):
     """The request is fine, the moment is not."""
 
-    code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
-    retryable: ClassVar[bool] = True
+    retryable = True
 
 
-@dataclass(eq=False)
 class NotAccepting(Unavailable):
     """A send before the configured time of the first one."""
 
-    message: ClassVar[str] = "sends are accepted from {accept_from_ms} (epoch ms) on"
+    message = "sends are accepted from {accept_from_ms} (epoch ms) on"
     accept_from_ms: int
 
 
-@dataclass(eq=False)
-class BrokerReadOnly(Unavailable):
+class BrokerReadOnly(Unavailable, code=Code.FORBIDDEN):
     """The broker's own permission forbids writing."""
 
-    code: ClassVar[Code] = Code.FORBIDDEN
-    retryable: ClassVar[bool] = False
-    message: ClassVar[str] = "the broker takes no messages: {why}"
+    retryable = False
+    message = "the broker takes no messages: {why}"
     why: str
 
 
-@dataclass(eq=False)
-class StoreBusy(Unavailable):
+class StoreBusy(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """The put-lock has been held too long."""
 
-    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
-    message: ClassVar[str] = (
-        "a write has held the store for {held_ms} ms (limit {limit_ms}); try again"
-    )
+    message = "a write has held the store for {held_ms} ms (limit {limit_ms}); try again"
     held_ms: int
     limit_ms: int
 
 
-@dataclass(eq=False)
-class TransientPoolEmpty(Unavailable):
+class TransientPoolEmpty(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """Messages come in faster than they can be written to their files."""
 
-    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
-    message: ClassVar[str] = (
+    message = (
         "all {count} buffers of the transient pool wait to be written; try again, or raise "
         "store.transient_pool_file_count"
     )
     count: int
 
 
-@dataclass(eq=False)
-class TooManyRequests(Unavailable):
+class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """More requests of one class at once than are admitted."""
 
-    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
-    message: ClassVar[str] = "{limit} requests of class {field} are in progress; try again"
+    message = "{limit} requests of class {field} are in progress; try again"
     field: str
     limit: int
 
 
-@dataclass(eq=False)
 class Recovering(Unavailable):
     """The broker has begun, its store is not open yet."""
 
-    message: ClassVar[str] = "the broker is recovering its store; try again soon"
+    message = "the broker is recovering its store; try again soon"
 
 
-@dataclass(eq=False)
 class Draining(Unavailable):
     """The broker is about to stop."""
 
-    message: ClassVar[str] = "the broker is stopping; try again elsewhere or later"
+    message = "the broker is stopping; try again elsewhere or later"
 
 
-@dataclass(eq=False)
 class DiskFull(Unavailable):
     """No room for the next file; reading goes on, writing resumes by itself."""
 
-    message: ClassVar[str] = "the disk under {path} is full; free space, sends resume by themselves"
+    message = "the disk under {path} is full; free space, sends resume by themselves"
     path: str
 
 
-@dataclass(eq=False)
 class DiskAboveLimit(DiskFull):
     """More of the disk is used than the operator allows; reading goes on."""
 
-    message: ClassVar[str] = (
+    message = (
         "the disk under {path} is {used_percent} % used, sends end above {limit_percent} % "
         "(retention.disk_refuse_percent); free space, they resume by themselves"
     )
@@ -100,43 +80,34 @@ class DiskAboveLimit(DiskFull):
     limit_percent: int
 
 
-@dataclass(eq=False)
-class DiskSlow(Unavailable):
+class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """Old bytes were dropped from memory as fast as the disk brought them."""
 
-    code: ClassVar[Code] = Code.TOO_MANY_REQUESTS
-    message: ClassVar[str] = (
+    message = (
         "{tries} reads from disk did not bring what the call looks at; ask for less, or again later"
     )
     tries: int
 
 
-@dataclass(eq=False)
 class StorageError(BrokerError):
     """Something on disk is not as it must be; an operator looks at it."""
 
-    code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
 
-
-@dataclass(eq=False)
 class Corruption(StorageError):
     """Bytes that cannot be what was written."""
 
-    message: ClassVar[str] = (
-        "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
-    )
+    message = "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
     path: str
     file_position: int
     physical_offset: int
     why: str
 
 
-@dataclass(eq=False)
 class MessageDamaged(Corruption):
     """The record of a message that a queue was asked for; a reader can go on behind it."""
 
-    plain: ClassVar[frozenset[str]] = Corruption.plain | {"queue_offset", "next_begin_offset"}
-    message: ClassVar[str] = (
+    plain = Corruption.plain | {"queue_offset", "next_begin_offset"}
+    message = (
         "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}; "
         "message {queue_offset} of the queue cannot be read, go on at {next_begin_offset}"
     )
@@ -144,11 +115,10 @@ class MessageDamaged(Corruption):
     next_begin_offset: int
 
 
-@dataclass(eq=False)
 class ReadFailed(StorageError, OSError):
     """A file that is there and cannot be opened or read; it is damaged or not ours."""
 
-    message: ClassVar[str] = "{path} cannot be read ({why}); look at the disk"
+    message = "{path} cannot be read ({why}); look at the disk"
     path: str
     why: str
 
@@ -156,11 +126,10 @@ class ReadFailed(StorageError, OSError):
         self.strerror = self.why
 
 
-@dataclass(eq=False)
 class TableUnreadable(StorageError, ValueError):
     """A small table of which neither version can be read."""
 
-    message: ClassVar[str] = (
+    message = (
         "neither {path} nor its .bak can be read ({why}); mend it with `pocketmq store repair`, or "
         "bring it back from a copy"
     )
@@ -168,11 +137,10 @@ class TableUnreadable(StorageError, ValueError):
     why: str
 
 
-@dataclass(eq=False)
 class StoreDamaged(BrokerReadOnly):
     """Bytes that were durable are damaged or gone: what is sound is served, nothing is taken."""
 
-    message: ClassVar[str] = (
+    message = (
         "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
         "offsets {begin} to {end}): {why}; stop the broker and mend it with `pocketmq store "
         "repair`, or start it with --accept-damage"
@@ -183,40 +151,34 @@ class StoreDamaged(BrokerReadOnly):
     end: int
 
 
-@dataclass(eq=False)
 class StoreLocked(StorageError):
     """Another process has the store open."""
 
-    message: ClassVar[str] = "{path} is in use by another process; stop it or use another directory"
+    message = "{path} is in use by another process; stop it or use another directory"
     path: str
 
 
-@dataclass(eq=False)
 class NotAStore(StorageError):
     """A directory that holds other things."""
 
-    message: ClassVar[str] = "{path} is not a store: {why}; name an empty or a store directory"
+    message = "{path} is not a store: {why}; name an empty or a store directory"
     path: str
     why: str
 
 
-@dataclass(eq=False)
 class StoreTooNew(StorageError):
     """A store written by a later version of this broker."""
 
-    message: ClassVar[str] = (
-        "{path} has format version {found}, this broker knows up to {known}; use a later one"
-    )
+    message = "{path} has format version {found}, this broker knows up to {known}; use a later one"
     path: str
     found: int
     known: int
 
 
-@dataclass(eq=False)
 class StoreGap(StorageError):
     """Files in a row with one missing between them."""
 
-    message: ClassVar[str] = (
+    message = (
         "{path} starts at {found}, expected {expected}: a file is missing before it; "
         "bring it back from a copy"
     )
@@ -225,11 +187,10 @@ class StoreGap(StorageError):
     found: int
 
 
-@dataclass(eq=False)
 class WrongFileSize(StorageError):
     """A file of another length than its row has."""
 
-    message: ClassVar[str] = (
+    message = (
         "{path} has {found_bytes} bytes, expected {expected_bytes}; "
         "set {key_names} as the writer had it, or restore the file"
     )
@@ -239,48 +200,43 @@ class WrongFileSize(StorageError):
     key_names: str
 
 
-@dataclass(eq=False)
 class UnknownGeometry(StorageError):
     """File sizes that can be read in more than one way."""
 
-    message: ClassVar[str] = "{path}: {why}; set {key_names}"
+    message = "{path}: {why}; set {key_names}"
     path: str
     why: str
     key_names: str
 
 
-@dataclass(eq=False)
 class IllegalConfig(StorageError):
     """A setting that cannot be used."""
 
-    message: ClassVar[str] = "setting {field}: {why}"
+    message = "setting {field}: {why}"
     field: str
     why: str
 
 
-@dataclass(eq=False)
 class SparkMissing(StorageError):
     """Spark, or the Java runtime it needs, is not on this machine."""
 
-    message: ClassVar[str] = "Spark cannot be started: {why}"
+    message = "Spark cannot be started: {why}"
     why: str
 
 
-@dataclass(eq=False)
 class ViewFailed(StorageError):
     """A consume queue or index file could not be written after all tries."""
 
-    message: ClassVar[str] = "{path} could not be written after {tries} tries: {why}"
+    message = "{path} could not be written after {tries} tries: {why}"
     path: str
     tries: int
     why: str
 
 
-@dataclass(eq=False)
 class StoreFailed(StorageError):
     """The store stopped working; nothing is acknowledged any more and the process ends."""
 
-    message: ClassVar[str] = "the store has stopped: {why}"
+    message = "the store has stopped: {why}"
     why: str
 
     @staticmethod
@@ -289,22 +245,19 @@ class StoreFailed(StorageError):
         return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
 
 
-@dataclass(eq=False)
 class FsyncFailed(StoreFailed):
     """The disk refused to keep what was written; trying again would hide the loss."""
 
-    message: ClassVar[str] = "the disk refused to keep written bytes ({why}); the broker ends"
+    message = "the disk refused to keep written bytes ({why}); the broker ends"
 
 
-@dataclass(eq=False)
 class WriteFailed(StoreFailed):
     """The disk took no bytes, or let no name go, for another reason than being full."""
 
-    message: ClassVar[str] = "the disk could not be written to ({why})"
+    message = "the disk could not be written to ({why})"
 
 
-@dataclass(eq=False)
 class AllocationFailed(StoreFailed):
     """A file could not be made for another reason than a full disk."""
 
-    message: ClassVar[str] = "a file could not be made ({why}); the broker ends"
+    message = "a file could not be made ({why}); the broker ends"
