@@ -25,7 +25,7 @@ index file starts from the slot tables of the pieces before it, laid on each oth
     checks.py           are files what they were, or what others have
     handover.py         into the store
     readers.py          messages, units and entries as DataFrames
-                        source.py · log_walk.py · arrow_messages.py · arrow_views.py
+                        source.py · log_walk.py · arrow_views.py
     analytics.py        questions that stores are asked
 
 docs/spark.md shows all of it at work, on one machine and on a cluster.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from broker.backfill.damage import DAMAGE
+from broker.backfill.source import DAMAGE
 from broker.format.names import BACKUP_SUFFIX, CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
 from broker.format.table_json import decode_table
 

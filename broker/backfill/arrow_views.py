@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from broker.backfill.damage import Damage
+from broker.backfill.log_walk import Damage
+from broker.format.arrow_messages import batch_of
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_TYPE, valid_unit_count
 from broker.format.index_chain import ENTRY_TYPE
 from broker.format.index_layout import (
@@ -125,7 +126,7 @@ def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
             pa.array(part["size"].astype(np.int32)),
             pa.array(part["tags_code"].astype(np.int64)),
         ]
-        yield _batch(columns, schema)
+        yield batch_of(columns, schema)
     place = int(units["physical_offset"][count - 1]) if count else 0
     if file.size % UNIT_SIZE:
         yield Damage(file.path, file.size, place, "its length is no multiple of a unit's")
@@ -198,7 +199,7 @@ def _entry_batch(
         pa.array(header.begin_timestamp + seconds * 1000),
         pa.array(rows["previous"].astype(np.int32)),
     ]
-    return _batch(columns, schema)
+    return batch_of(columns, schema)
 
 
 def _entries(file: Path, geometry: IndexGeometry, number: int, count: int) -> NDArray[Any]:
@@ -210,9 +211,3 @@ def _sound_count(rows: NDArray[Any], numbers: NDArray[np.int32]) -> int:
     bad = (rows["hash"] < 0) | (rows["physical"] < 0)
     bad |= (rows["previous"] < 0) | (rows["previous"] >= numbers)
     return int(bad.argmax()) if bad.any() else len(rows)
-
-
-def _batch(columns: list[Any], schema: Any) -> Any:
-    count = len(columns[0])
-    columns += [pa.nulls(count, field.type) for field in list(schema)[len(columns) :]]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

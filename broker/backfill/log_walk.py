@@ -10,12 +10,36 @@ at the first record of every file.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from broker.backfill.damage import Damage
+from broker.model.errors import Corruption
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.plan import Range
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import NO_FILE, Chunk, LogReader
 from broker.walk.search import store_time_at
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a file that are not what they must be.
+
+    position          byte of the file
+    physical_offset   of the log; in a view: the record its last sound row is about, 0 without one
+    """
+
+    path: str
+    position: int
+    physical_offset: int
+    reason: str
+
+    @property
+    def error(self) -> Corruption:
+        """What is raised for it."""
+        return Corruption(
+            path=self.path,
+            file_position=self.position,
+            physical_offset=self.physical_offset,
+            why=self.reason,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +60,7 @@ def survey(ranges: Sequence[Range]) -> list[Stretch]:
 
     Cost     one record read of each file
     """
-    times: dict[LogFile, int | None] = {}
-    for part in ranges:
-        if part.file not in times:
-            times[part.file] = _first_time(part.file)
+    times = {file: _first_time(file) for file in dict.fromkeys(part.file for part in ranges)}
     bases = [file.base for file, time_ms in times.items() if time_ms is not None]
     last_base = max(bases, default=0)
     stretches, newest = [], 0

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.backfill.arrow_views import find_index_files, find_queue_files
 from broker.backfill.log_walk import survey
 from broker.backfill.session import spark_mapper, worker_count
-from broker.backfill.source import FAIL, ON_DAMAGE, EntrySource, MessageSource, UnitSource
+from broker.backfill.source import ENTRIES, FAIL, MESSAGES, ON_DAMAGE, UNITS, StoreSource
 from broker.format.index_layout import IndexGeometry
 from broker.format.message_columns import columns_of
 from broker.format.names import COMMIT_LOG_DIRECTORY, files_from
@@ -44,7 +44,7 @@ def read_messages(
     check_crc: bool = False,
     on_damage: str = FAIL,
 ) -> "DataFrame":
-    """Return the messages of a store's log, with the columns of `source.message_schema`.
+    """Return the messages of a store's log, with the columns of `source.spark_schema`.
 
     columns     what to read; all when none is named
     upto        records that start below this physical offset; None: all
@@ -66,7 +66,7 @@ def read_messages(
         "check_crc": json.dumps(check_crc),
         **_options([[asdict(stretch)] for stretch in survey(ranges)], on_damage),
     }
-    return _load(session, MessageSource, options)
+    return _load(session, MESSAGES, options)
 
 
 def read_consume_queue(
@@ -77,7 +77,7 @@ def read_consume_queue(
     queue_id: int | None = None,
     on_damage: str = FAIL,
 ) -> "DataFrame":
-    """Return the units of a store's queues, with the columns of `source.unit_schema`.
+    """Return the units of a store's queues, with the columns of `source.spark_schema`.
 
     topic, queue_id   only this topic's, only this queue's; all where not given
     """
@@ -87,19 +87,19 @@ def read_consume_queue(
         if topic in ("", file.topic) and queue_id in (None, file.queue_id)
     ]
     tasks = [asdict(file) for file in files]
-    return _load(session, UnitSource, _options(_shared(session, tasks), on_damage))
+    return _load(session, UNITS, _options(_shared(session, tasks), on_damage))
 
 
 def read_index(
     session: "SparkSession", store: Path, geometry: IndexGeometry, *, on_damage: str = FAIL
 ) -> "DataFrame":
-    """Return the entries of a store's index files, with the columns of `source.entry_schema`.
+    """Return the entries of a store's index files, with the columns of `source.spark_schema`.
 
     geometry   as the store was made with; `pocketmq store info` tells it
     """
     tasks = _shared(session, find_index_files(store.resolve()))
     options = {"geometry": json.dumps(geometry), **_options(tasks, on_damage)}
-    return _load(session, EntrySource, options)
+    return _load(session, ENTRIES, options)
 
 
 def _log_files(store: Path) -> list[LogFile]:
@@ -124,6 +124,6 @@ def _options(partitions: Sequence[Sequence[Any]], on_damage: str) -> dict[str, s
     return {"partitions": json.dumps(partitions), "on_damage": on_damage}
 
 
-def _load(session: "SparkSession", source: Any, options: dict[str, str]) -> "DataFrame":
-    session.dataSource.register(source)
-    return session.read.format(source.name()).options(**options).load()
+def _load(session: "SparkSession", kind: str, options: dict[str, str]) -> "DataFrame":
+    session.dataSource.register(StoreSource)
+    return session.read.format(StoreSource.name()).options(kind=kind, **options).load()

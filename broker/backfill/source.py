@@ -1,13 +1,12 @@
-"""Spark's side of reading a store: data sources whose partitions are ranges and files.
+"""Spark's side of reading a store: a data source whose partitions are ranges and files.
 
     messages   ranges of the log          units   files of queues          entries   index files
 
-A source gets its partitions ready made, as JSON in an option; `readers.py` plans them.
+The source gets its partitions ready made, as JSON in an option; `readers.py` plans them.
 """
 
 import json
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from broker.backfill.arrow_messages import arrow_schema, batches
 from broker.backfill.arrow_views import (
     ENTRY_SCHEMA,
     UNIT_SCHEMA,
@@ -23,14 +21,19 @@ from broker.backfill.arrow_views import (
     entry_batches,
     unit_batches,
 )
-from broker.backfill.damage import DAMAGE, Damage
-from broker.backfill.log_walk import Stretch, walk
+from broker.backfill.log_walk import Damage, Stretch, walk
+from broker.format.arrow_messages import record_batches, schema_of
 from broker.format.columns.queues import QueueTable
 from broker.format.index_layout import IndexGeometry
 from broker.format.message_columns import columns_of
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.plan import Range
 
+MESSAGES: Final = "messages"
+UNITS: Final = "units"
+ENTRIES: Final = "entries"
+DAMAGE: Final = "damage"
+"""The column that tells of damage, where it is told by rows of their own."""
 FAIL: Final = "fail"
 """Damage ends the reading with an error."""
 SKIP: Final = "skip"
@@ -38,79 +41,34 @@ SKIP: Final = "skip"
 ON_DAMAGE: Final = (FAIL, SKIP)
 
 
-def message_schema(columns: Sequence[str] = (), on_damage: str = FAIL) -> StructType:
-    """Return the schema of messages with these columns, all of them when none is named.
+def spark_schema(kind: str, columns: Sequence[str] = (), on_damage: str = FAIL) -> StructType:
+    """Return the schema of messages, with these columns or with all; of units, or of entries.
 
     Errors   ValueError: there is no such column
     """
-    return _spark_schema(arrow_schema(columns_of(columns)), on_damage)
-
-
-def unit_schema(on_damage: str = FAIL) -> StructType:
-    """Return the schema of consume units."""
-    return _spark_schema(UNIT_SCHEMA, on_damage)
-
-
-def entry_schema(on_damage: str = FAIL) -> StructType:
-    """Return the schema of index entries."""
-    return _spark_schema(ENTRY_SCHEMA, on_damage)
-
-
-def _spark_schema(schema: Any, on_damage: str) -> StructType:
+    views = {UNITS: UNIT_SCHEMA, ENTRIES: ENTRY_SCHEMA}
+    schema = schema_of(columns_of(columns)) if kind == MESSAGES else views[kind]
     if on_damage == SKIP:
         schema = schema.append(pa.field(DAMAGE, pa.string()))
     return from_arrow_schema(schema)
 
 
-class MessageSource(DataSource):
-    """Messages of the log."""
+class StoreSource(DataSource):
+    """Messages, units or entries of a store, as the option `kind` says."""
 
     @classmethod
     def name(cls) -> str:
         """Return what Spark knows it by."""
-        return "pocketmq_messages"
+        return "pocketmq"
 
     def schema(self) -> StructType:
         """Return the schema of the rows."""
-        return message_schema(json.loads(self.options["columns"]), self.options["on_damage"])
+        columns = json.loads(self.options.get("columns", "[]"))
+        return spark_schema(self.options["kind"], columns, self.options["on_damage"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the ranges."""
-        return MessageReader(dict(self.options), schema)
-
-
-class UnitSource(DataSource):
-    """Units of consume queues."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return what Spark knows it by."""
-        return "pocketmq_units"
-
-    def schema(self) -> StructType:
-        """Return the schema of the rows."""
-        return unit_schema(self.options["on_damage"])
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the files."""
-        return UnitReader(dict(self.options), schema)
-
-
-class EntrySource(DataSource):
-    """Entries of index files."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return what Spark knows it by."""
-        return "pocketmq_entries"
-
-    def schema(self) -> StructType:
-        """Return the schema of the rows."""
-        return entry_schema(self.options["on_damage"])
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the files."""
-        return EntryReader(dict(self.options), schema)
+        """Return what reads the partitions."""
+        return StoreReader(dict(self.options), schema)
 
 
 class StoreReader(DataSourceReader):
@@ -132,7 +90,7 @@ class StoreReader(DataSourceReader):
         """
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for task in partition.value or ():
-            for found in self._found(task, schema):
+            for found in READERS[self._options["kind"]](task, self._options, schema):
                 if not isinstance(found, Damage):
                     yield found
                 elif self._options["on_damage"] == FAIL:
@@ -140,38 +98,33 @@ class StoreReader(DataSourceReader):
                 else:
                     yield _damage_row(found, schema)
 
-    @abstractmethod
-    def _found(self, task: Any, schema: Any) -> Iterator[Any]:
-        """Yield record batches and damage."""
+
+def _messages(task: Any, options: Mapping[str, str], schema: Any) -> Iterator[Any]:
+    columns = columns_of(json.loads(options["columns"]))
+    queues = QueueTable()
+    for found in walk(stretch_from(task), check_crc=options["check_crc"] == "true"):
+        if isinstance(found, Damage):
+            yield found
+            continue
+        numbers = queues.number(found.buffer, found.heads)
+        rows = record_batches(found.buffer, found.heads, numbers, queues, columns, schema=schema)
+        yield from (batch for _, batch in rows)
 
 
-class MessageReader(StoreReader):
-    """Reads stretches of the log."""
-
-    def _found(self, task: Any, schema: Any) -> Iterator[Any]:
-        columns = columns_of(json.loads(self._options["columns"]))
-        queues = QueueTable()
-        stretch = stretch_from(task)
-        for found in walk(stretch, check_crc=self._options["check_crc"] == "true"):
-            if isinstance(found, Damage):
-                yield found
-            else:
-                yield from batches(found, queues, columns, schema)
+def _units(task: Any, options: Mapping[str, str], schema: Any) -> Iterator[Any]:
+    return unit_batches(QueueFile(**task), schema)
 
 
-class UnitReader(StoreReader):
-    """Reads files of consume queues."""
-
-    def _found(self, task: Any, schema: Any) -> Iterator[Any]:
-        yield from unit_batches(QueueFile(**task), schema)
+def _entries(task: Any, options: Mapping[str, str], schema: Any) -> Iterator[Any]:
+    return entry_batches(task, IndexGeometry(*json.loads(options["geometry"])), schema)
 
 
-class EntryReader(StoreReader):
-    """Reads index files."""
-
-    def _found(self, task: Any, schema: Any) -> Iterator[Any]:
-        geometry = IndexGeometry(*json.loads(self._options["geometry"]))
-        yield from entry_batches(task, geometry, schema)
+READERS: Final[Mapping[str, Callable[[Any, Mapping[str, str], Any], Iterator[Any]]]] = {
+    MESSAGES: _messages,
+    UNITS: _units,
+    ENTRIES: _entries,
+}
+"""What yields the record batches of a task, and damage."""
 
 
 def stretch_from(document: dict[str, Any]) -> Stretch:

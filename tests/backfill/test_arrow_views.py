@@ -16,7 +16,7 @@ from broker.backfill.arrow_views import (
     find_queue_files,
     unit_batches,
 )
-from broker.backfill.damage import Damage
+from broker.backfill.log_walk import Damage
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.format.index_layout import HEADER_SIZE, IndexGeometry

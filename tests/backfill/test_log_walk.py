@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.backfill.damage import Damage
-from broker.backfill.log_walk import survey, walk
+from broker.backfill.log_walk import Damage, survey, walk
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.plan import Range, map_here, plan_ranges
 from tests.backfill.jobs import FILE_SIZE

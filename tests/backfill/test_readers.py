@@ -24,9 +24,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     """What would be loaded: (source, options)."""
     found: list[Asked] = []
 
-    def load(session: Any, source: Any, options: dict[str, str]) -> None:
+    def load(session: Any, kind: str, options: dict[str, str]) -> None:
         plain = {name: json.loads(text) for name, text in options.items() if name != "on_damage"}
-        found.append((source.name(), plain | {"on_damage": options["on_damage"]}))
+        found.append((kind, plain | {"on_damage": options["on_damage"]}))
 
     monkeypatch.setattr(readers, "_load", load)
     monkeypatch.setattr(readers, "spark_mapper", lambda session: map_here)
@@ -37,7 +37,7 @@ def test_the_log_is_read_range_by_range(asked: list[Asked], tmp_path: Path) -> N
     log = small_log(tmp_path)
     read_messages(SESSION, tmp_path, columns=["topic"], piece_size=300, check_crc=True)
     (source, options), = asked  # fmt: skip
-    assert source == "pocketmq_messages"
+    assert source == "messages"
     spans = [(p["part"]["begin"], p["part"]["end"]) for (p,) in options["partitions"]]
     assert len(spans) > len(log.files)
     assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]
@@ -70,7 +70,7 @@ def test_the_index_is_read_file_by_file(asked: list[Asked], golden: GoldenStores
     store = golden.store("v533")
     read_index(SESSION, store, IndexGeometry(500, 2000), on_damage="skip")
     (source, options), = asked  # fmt: skip
-    assert source == "pocketmq_entries"
+    assert source == "entries"
     assert [Path(path).name for lot in options["partitions"] for path in lot] == sorted(
         path.name for path in (store / "index").iterdir()
     )

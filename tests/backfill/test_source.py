@@ -9,15 +9,14 @@ import pytest
 
 from broker.backfill.log_walk import survey
 from broker.backfill.source import (
+    ENTRIES,
     FAIL,
+    MESSAGES,
     SKIP,
-    EntrySource,
-    MessageSource,
-    UnitSource,
-    entry_schema,
-    message_schema,
+    UNITS,
+    StoreSource,
+    spark_schema,
     stretch_from,
-    unit_schema,
 )
 from broker.model.errors import Corruption
 from broker.rebuild.plan import Range
@@ -31,10 +30,11 @@ def rows_of(source: Any) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def messages(log: LogBytes, on_damage: str) -> MessageSource:
+def messages(log: LogBytes, on_damage: str) -> StoreSource:
     stretches = survey([Range(file, file.base, file.end) for file in log.found()])
-    return MessageSource(
+    return StoreSource(
         {
+            "kind": MESSAGES,
             "partitions": json.dumps([[asdict(stretch)] for stretch in stretches]),
             "columns": json.dumps(["physical_offset"]),
             "check_crc": "true",
@@ -44,18 +44,23 @@ def messages(log: LogBytes, on_damage: str) -> MessageSource:
 
 
 def test_schemas_are_stated() -> None:
-    assert message_schema(["topic", "queue_id", "keys"]).simpleString() == (
+    assert spark_schema(MESSAGES, ["topic", "queue_id", "keys"]).simpleString() == (
         "struct<topic:string,queue_id:int,keys:array<string>>"
     )
-    assert unit_schema().simpleString() == (
+    assert spark_schema(UNITS).simpleString() == (
         "struct<topic:string,queue_id:int,queue_offset:bigint,physical_offset:bigint,size:int,"
         "tags_code:bigint>"
     )
-    assert entry_schema(SKIP).simpleString() == (
+    assert spark_schema(ENTRIES, on_damage=SKIP).simpleString() == (
         "struct<file:string,number:int,slot:int,key_hash:int,physical_offset:bigint,"
         "store_time_ms:bigint,previous:int,damage:string>"
     )
-    assert message_schema().names[:4] == ["topic", "queue_id", "queue_offset", "physical_offset"]
+    assert spark_schema(MESSAGES).names[:4] == [
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "physical_offset",
+    ]
 
 
 def test_messages_come_range_by_range(tmp_path: Path) -> None:
@@ -81,13 +86,10 @@ def test_damage_is_an_error_or_a_row(tmp_path: Path) -> None:
     assert f"physical offset {place}" in told["damage"]
 
 
-def test_views_may_be_empty() -> None:
-    options = {"partitions": "[]", "on_damage": FAIL, "geometry": "[3, 4]"}
-    assert rows_of(UnitSource(options)) == []
-    assert rows_of(EntrySource(options)) == []
-    assert [source.name() for source in (MessageSource, UnitSource, EntrySource)] == [
-        "pocketmq_messages", "pocketmq_units", "pocketmq_entries",
-    ]  # fmt: skip
+@pytest.mark.parametrize("kind", [UNITS, ENTRIES])
+def test_views_may_be_empty(kind: str) -> None:
+    options = {"kind": kind, "partitions": "[]", "on_damage": FAIL, "geometry": "[3, 4]"}
+    assert rows_of(StoreSource(options)) == []
 
 
 def test_a_stretch_survives_being_taken_apart(tmp_path: Path) -> None:

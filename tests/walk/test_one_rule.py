@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from broker.backfill.damage import Damage
-from broker.backfill.log_walk import survey, walk
+from broker.backfill.log_walk import Damage, survey, walk
 from broker.format.names import COMMIT_LOG_DIRECTORY
 from broker.log.commit_log import CommitLog
 from broker.rebuild.log_files import LogFile, records_end, walk_over

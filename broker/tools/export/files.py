@@ -257,6 +257,10 @@ def _contents(search: LogSearch, picked: Picked, shape: Shape) -> Iterator[tuple
     if shape.form == JSONL:
         yield picked, picked
         return
-    from broker.tools.export.arrow_batches import record_batches
+    from broker.format.arrow_messages import record_batches
 
-    yield from record_batches(picked, search.queues, shape.columns, unfold=shape.unfold)
+    buffer, heads, queue, _ = picked
+    for stretch, batch in record_batches(
+        buffer, heads, queue, search.queues, shape.columns, unfold=shape.unfold
+    ):
+        yield picked.take(stretch), batch

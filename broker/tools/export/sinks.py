@@ -107,7 +107,7 @@ class ArrowSink:
     def __init__(self, file: BinaryIO, shape: Shape, is_stream: bool) -> None:
         import pyarrow as pa
 
-        from broker.tools.export.arrow_batches import schema_of
+        from broker.format.arrow_messages import schema_of
 
         codec = None if shape.compression == "none" else shape.compression
         options = pa.ipc.IpcWriteOptions(compression=codec)
@@ -141,7 +141,7 @@ class ParquetSink:
     def __init__(self, file: BinaryIO, shape: Shape) -> None:
         import pyarrow.parquet as pq
 
-        from broker.tools.export.arrow_batches import schema_of
+        from broker.format.arrow_messages import schema_of
 
         names = [column.name for column in shape.columns]
         self._writer = pq.ParquetWriter(

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from broker.format.arrow_messages import record_batches, schema_of
 from broker.format.columns import messages
 from broker.format.message_columns import MESSAGE_COLUMNS, columns_of
 from broker.rebuild.log_files import LogFile
-from broker.tools.export.arrow_batches import record_batches, schema_of
 from broker.tools.selection import LogSearch, Selection
 from tests.fakes.column_values import one_by_one
 from tests.fakes.log_bytes import LogBytes, golden_files
@@ -23,9 +23,13 @@ def batched(files: list[LogFile], names: list[str], *, unfold: bool = True) -> l
     """All messages of a log as batches, each as long as what it comes with."""
     search, batches = LogSearch(files, Selection()), []
     for picked in search:
-        for part, batch in record_batches(picked, search.queues, columns_of(names), unfold=unfold):
+        buffer, heads, queue, _ = picked
+        columns = columns_of(names)
+        for part, batch in record_batches(
+            buffer, heads, queue, search.queues, columns, unfold=unfold
+        ):
             batch.validate(full=True)
-            assert len(batch) == len(part.heads)
+            assert len(batch) == len(picked.take(part).heads)
             batches.append(batch)
     return batches
 
@@ -68,3 +72,12 @@ def test_bodies_that_unfold_to_much_come_in_several_batches(
     assert len(batches) > len(files)
     assert rows_of(batches) == one_by_one(files, columns_of(["body"]))
     assert isinstance(batches[0], pa.RecordBatch)
+
+
+def test_columns_behind_the_fields_are_null(golden: GoldenStores) -> None:
+    columns = columns_of(["tag"])
+    schema = schema_of(columns).append(pa.field("damage", pa.string()))
+    search = LogSearch(golden_files(golden, "v533")[:1], Selection())
+    buffer, heads, queue, _ = next(iter(search))
+    ((_, batch),) = record_batches(buffer, heads, queue, search.queues, columns, schema=schema)
+    assert batch.column("damage").null_count == len(batch) > 0

@@ -1,6 +1,6 @@
 """Message columns as Arrow record batches. Loading this needs pyarrow.
 
-The joined bytes of `format/columns/messages.py` are Arrow's own layout, so that nothing is copied
+The joined bytes of `columns/messages.py` are Arrow's own layout, so that nothing is copied
 once more.
 """
 
@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from broker.format.columns.heads import Heads
 from broker.format.columns.messages import (
     Column,
     Integers,
@@ -30,7 +32,6 @@ from broker.format.message_columns import (
     STRINGS,
     MessageColumn,
 )
-from broker.tools.selection import Picked
 
 ARROW_TYPES: Final[Mapping[str, Any]] = {
     STRING: pa.string(),
@@ -48,23 +49,38 @@ def schema_of(columns: Sequence[MessageColumn]) -> Any:
 
 
 def record_batches(
-    picked: Picked, queues: QueueTable, columns: Sequence[MessageColumn], *, unfold: bool = True
-) -> Iterator[tuple[Picked, Any]]:
-    """Yield records with a `pyarrow.RecordBatch` that holds them and does not need the buffer.
+    buffer: bytearray,
+    heads: Heads,
+    queue: NDArray[np.int64],
+    queues: QueueTable,
+    columns: Sequence[MessageColumn],
+    *,
+    unfold: bool = True,
+    schema: Any = None,
+) -> Iterator[tuple[slice, Any]]:
+    """Yield stretches of records, each with a `pyarrow.RecordBatch` that does not need the buffer.
 
+    queue    the records' numbers in `queues`
     unfold   decompress bodies; where they are large the records come in several batches
+    schema   that of the columns if not given; what it has behind them is null
     Cost     about 3 µs a record of 1 KiB with all columns
     """
-    schema = schema_of(columns)
+    schema = schema or schema_of(columns)
     has_bodies = unfold and any(column.name == BODY for column in columns)
-    stretches = (
-        unfolded_bodies(picked.buffer, picked.heads) if has_bodies else [(slice(None), None)]
-    )
+    stretches = unfolded_bodies(buffer, heads) if has_bodies else [(slice(None), None)]
     for stretch, bodies in stretches:
-        part = picked.take(stretch)
-        messages = MessageColumns(part.buffer, part.heads, part.queue, queues, bodies)
+        part = heads.take(stretch)
+        messages = MessageColumns(buffer, part, queue[stretch], queues, bodies)
         arrays = [_array(c.read(messages), ARROW_TYPES[c.type]) for c in columns]
-        yield part, pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield stretch, batch_of(arrays, schema)
+
+
+def batch_of(arrays: list[Any], schema: Any) -> Any:
+    """Return a `pyarrow.RecordBatch` of some columns; what the schema has behind them is null."""
+    count = len(arrays[0])
+    assert all(len(array) == count for array in arrays)
+    missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]
+    return pa.RecordBatch.from_arrays([*arrays, *missing], schema=schema)
 
 
 def _array(column: Column, arrow_type: Any) -> Any:
