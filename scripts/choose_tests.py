@@ -10,7 +10,6 @@ or a word of DATA. tests/architecture reads every file and is always chosen; so 
 a file of EVERYTHING was changed.
 """
 
-import ast
 import subprocess
 import sys
 from collections import deque
@@ -18,12 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tidy_source import Project, Source, imported, read_project
+from tidy_source import Project, Source, is_test, leads_to, read_project
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 ALWAYS: Final = "tests/architecture/"
 EVERYTHING: Final = ("pyproject.toml", "requirements.lock", "tests/conftest.py", "scripts/setup")
-PROGRAM: Final = '"-m", "broker"'
 DATA: Final = {"tests/golden/": "golden", "proto/": "rpc.pb", "broker/rpc/pb/": "rpc.pb"}
 """What stands in the modules that use the files of a folder."""
 FOR_ALL: Final = frozenset({"tests/conftest.py", "tests/golden_stores.py"})
@@ -41,41 +39,6 @@ def changed_files(base: str) -> list[str]:
 def _git(*words: str) -> list[str]:
     command = ["git", "-C", str(ROOT), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def leads_to(project: Project) -> dict[Source, set[Source]]:
-    """Return what each module leads to in one step."""
-    known = {source.dotted: source for source in project.sources}
-    by_path = {source.path: source for source in project.sources}
-    main = by_path.get("broker/__main__.py")
-    return {
-        source: {
-            *imported(source, known),
-            *_named(source, known),
-            *_above(source, by_path),
-            *([main] if main is not None and PROGRAM in source.text else []),
-        }
-        - {source}
-        for source in project.sources
-    }
-
-
-def _named(source: Source, known: Mapping[str, Source]) -> Iterator[Source]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
-            yield from filter(None, [known.get(node.value)])
-
-
-def _above(source: Source, by_path: Mapping[str, Source]) -> Iterator[Source]:
-    """Yield the packages a module lies in, and the fixtures a test may use."""
-    for folder in PurePosixPath(source.path).parents:
-        for name in ("__init__.py", "conftest.py"):
-            yield from filter(None, [by_path.get(str(folder / name))])
-
-
-def is_test(source: Source) -> bool:
-    """Return whether pytest collects a module."""
-    return source.path.startswith("tests/") and PurePosixPath(source.path).name.startswith("test_")
 
 
 def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:

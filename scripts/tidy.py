@@ -3,8 +3,9 @@
     python scripts/tidy.py [ROOT]
 
 Prints one line per finding, `path:line message`, then the beauty line: a few numbers whose drift
-should be seen. Exits 1 when anything was found. A rule is a plain function that yields findings:
-of one module of broker/ (BROKER_RULES), of any module (RULES), of the project (PROJECT_RULES).
+should be seen, and how many break the rules of RATCHETS. Exits 1 when anything was found. A rule
+is a plain function that yields findings: of one module of broker/ (BROKER_RULES), of any module
+(RULES), of the project (PROJECT_RULES, RATCHETS).
 """
 
 import ast
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 from pathlib import Path
 
+from tidy_objects import Class, classes, is_mutable, is_protocol, object_lines, real_asserts
 from tidy_source import (
     Finding,
     Function,
@@ -22,6 +24,8 @@ from tidy_source import (
     calls,
     documented_nodes,
     import_circles,
+    is_test,
+    leads_to,
     length,
     read_project,
     too_deep,
@@ -30,7 +34,11 @@ from tidy_source import (
 MODULE_LINES_MAX = 400  # what can be read in one go
 FUNCTION_LINES_MAX = 60  # one screen
 NESTING_MAX = 3
+OBJECT_LINES_MAX = 400  # a base class is no place to put lines of an object out of sight
+IMPORTS_MAX = 8  # of the product's own modules by one: who knows more has too much to do
 HOT_FUNCTIONS_MAX = 10  # a tuned function costs its readers, so few may be
+
+REAL_ASSERTS_MIN = 49  # only ever more: who adds some writes the new number here
 
 FUNCTION_PREFIXES = ("get_", "do_", "handle_", "process_")
 MODULE_NAMES = {"utils", "common", "helpers", "base", "manager", "impl", "core"}
@@ -111,7 +119,7 @@ def docstrings(source: Source) -> Iterator[Finding]:
 def async_below_store(source: Source) -> Iterator[Finding]:
     """Nothing below the store waits."""
     waiting = ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith | ast.Await
-    for node in ast.walk(source.tree) if source.unit in SYNCHRONOUS else ():
+    for node in source.nodes if source.unit in SYNCHRONOUS else ():
         if isinstance(node, waiting):
             yield source.found(node, f"{source.unit} lies below the store, where async stops")
 
@@ -121,21 +129,21 @@ def bare_tasks(source: Source) -> Iterator[Finding]:
     if source.path.startswith(TASK_OWNERS):
         return
     loose = {"", "asyncio", "loop", "_loop", "get_running_loop", "get_event_loop"}
-    for call, receiver, name in calls(source.tree):
+    for call, receiver, name in calls(source):
         if receiver in loose and name in {"create_task", "ensure_future"}:
             yield source.found(call, f"{name} without an owner; use a TaskGroup or the runner")
 
 
 def map_flush(source: Source) -> Iterator[Finding]:
     """Pages reach the disk by fdatasync in a thread; flushing a map stalls the whole process."""
-    for call, receiver, name in calls(source.tree) if "mmap" in source.text else ():
+    for call, receiver, name in calls(source) if "mmap" in source.text else ():
         if name == "flush" and MAP_NAME.fullmatch(receiver):
             yield source.found(call, f"{receiver}.flush() stalls every thread; sync the file")
 
 
 def single_asserts(source: Source) -> Iterator[Finding]:
     """An assertion states one condition, so that a failed one says which."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.BoolOp):
             yield source.found(node, "assert states more than one condition")
 
@@ -145,7 +153,7 @@ def single_asserts(source: Source) -> Iterator[Finding]:
 
 def leftovers(source: Source) -> Iterator[Finding]:
     """What is left to do stands in the tracker, not in the code."""
-    for line, text in source.prose:
+    for line, text in source.prose if LEFTOVER.search(source.text) else ():
         for word in LEFTOVER.findall(text):
             yield source.found(line, f"{word} belongs in the tracker")
 
@@ -154,7 +162,7 @@ def sleeping_tests(source: Source) -> Iterator[Finding]:
     """A test's time is a number it passes; `sleep(0)` gives the loop a turn and may stay."""
     if not source.path.startswith("tests/") or source.path.startswith(WAITING_TESTS):
         return
-    for call, _, name in calls(source.tree):
+    for call, _, name in calls(source):
         if name == "sleep" and [ast.unparse(argument) for argument in call.args] != ["0"]:
             yield source.found(call, "a test that sleeps is slow and sometimes wrong")
 
@@ -180,21 +188,111 @@ def circles(project: Project) -> Iterator[Finding]:
         yield Finding(paths[0], 1, f"imports go in a circle: {', '.join(paths)}")
 
 
+def asserts(project: Project) -> Iterator[Finding]:
+    """What must hold is said at run time: there are never fewer asserts than there were."""
+    if project.broker and (count := assert_count(project)) < REAL_ASSERTS_MIN:
+        yield Finding("broker", 1, f"{count} asserts state an invariant, not {REAL_ASSERTS_MIN}")
+
+
+# --- rules that not all keep yet ------------------------------------------------------------------
+
+
+def long_objects(project: Project) -> Iterator[Finding]:
+    """An object is at most 400 lines, all its bases together."""
+    found = classes(project)
+    known: dict[str, list[Class]] = {}
+    for one in found:
+        known.setdefault(one.node.name, []).append(one)
+    for one in found:
+        if (lines := object_lines(one, known)) > OBJECT_LINES_MAX:
+            yield one.source.found(one.node, f"{one.node.name} has {lines} lines with its bases")
+
+
+def large_importers(project: Project) -> Iterator[Finding]:
+    """A module imports at most 8 of the product's own."""
+    for source, others in project.imports.items():
+        if len(others) > IMPORTS_MAX:
+            yield source.found(1, f"imports {len(others)} modules, more than {IMPORTS_MAX}")
+
+
+def unasserted(project: Project) -> Iterator[Finding]:
+    """A class with state that changes says at run time what always holds of it."""
+    for one in classes(project):
+        if is_mutable(one) and not real_asserts(ast.walk(one.node)):
+            yield one.source.found(one.node, f"{one.node.name} changes and asserts nothing")
+
+
+def protocols(project: Project) -> Iterator[Finding]:
+    """A protocol stands where the product itself has a second thing that keeps it."""
+    for one in classes(project):
+        if is_protocol(one):
+            yield one.source.found(one.node, f"{one.node.name} is a protocol")
+
+
+def untested(project: Project) -> Iterator[Finding]:
+    """What a module does is tested: a test of its own area leads to it, any test to a noun."""
+    edges = leads_to(project)
+    for unit in sorted({source.unit for source in project.broker} - {""}):
+        area = ("tests/",) if unit == "model" else (f"tests/{unit}/", f"tests/test_{unit}.py")
+        waiting = [s for s in project.sources if is_test(s) and s.path.startswith(area)]
+        reached = set(waiting)
+        while waiting:
+            new = edges[waiting.pop()] - reached
+            reached |= new
+            waiting += new
+        for source in project.broker:
+            is_own = source.unit == unit and source.name.name not in (unit, "__main__")
+            if is_own and source not in reached:
+                yield source.found(1, f"no test below {area[0]} leads here")
+
+
+RATCHETS: dict[Callable[[Project], Iterator[Finding]], int] = {
+    long_objects: 3,
+    large_importers: 76,
+    unasserted: 82,
+    protocols: 18,
+    untested: 3,
+}
+"""How many places may break each: numbers that only ever get smaller, by who makes them so."""
+
+
 BROKER_RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     *(module_length, function_length, nesting, function_names, module_names, flattery),
     *(bare_offset, docstrings, async_below_store, bare_tasks, map_flush, single_asserts),
 )
 RULES = (leftovers, sleeping_tests)
-PROJECT_RULES = (hot_functions, circles)
+PROJECT_RULES = (hot_functions, circles, asserts)
 
 
 # --- the whole ------------------------------------------------------------------------------------
+
+
+def assert_count(project: Project) -> int:
+    """Return how many asserts of the product state an invariant."""
+    return sum(len(real_asserts(source.nodes)) for source in project.broker)
+
+
+def line_count(project: Project, top: str) -> int:
+    """Return how many lines the modules below a folder have."""
+    return sum(s.text.count("\n") for s in project.sources if s.path.startswith(top))
 
 
 def percentile(values: Iterable[int], share: float) -> int:
     """Return the smallest value that a share of all does not exceed; 0 where there are none."""
     ordered = sorted(values)
     return ordered[ceil(share * len(ordered)) - 1] if ordered else 0
+
+
+def ratcheted(project: Project) -> tuple[list[Finding], str]:
+    """Return all that break a rule that more break than before, and how many break each."""
+    worse: list[Finding] = []
+    counts = []
+    for rule, at_most in RATCHETS.items():
+        found = [*rule(project)]
+        counts.append(f"{len(found)} {rule.__name__.replace('_', ' ')}")
+        if len(found) > at_most:
+            worse += [Finding("scripts/tidy.py", 1, f"{counts[-1]}, there were {at_most}"), *found]
+    return worse, " · ".join(counts)
 
 
 def beauty_line(project: Project) -> str:
@@ -212,6 +310,8 @@ def beauty_line(project: Project) -> str:
         f" · module p90 {percentile(modules, 0.9)}"
         f" · function p50 {p50} p90 {p90} max {max(sizes, default=0)}"
         f" · docstrings {100 * documented // max(len(nodes), 1)} %"
+        f" · asserts {assert_count(project)}"
+        f" · lines {line_count(project, 'broker/')} + {line_count(project, 'tests/')}"
     )
 
 
@@ -228,10 +328,11 @@ def findings(project: Project) -> Iterator[Finding]:
 def main(arguments: Sequence[str]) -> int:
     """Print the findings and the beauty line; return the exit code."""
     project = read_project(Path(arguments[0]) if arguments else Path(__file__).resolve().parents[1])
-    found = sorted(set(findings(project)))
+    worse, counts = ratcheted(project)
+    found = sorted({*findings(project), *worse})
     for path, line, message in found:
         print(f"{path}:{line} {message}")
-    print(beauty_line(project))
+    print(f"{beauty_line(project)}\nnot yet: {counts}")
     return 1 if found else 0
 
 

@@ -3,13 +3,15 @@
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 GENERATED = "broker/rpc/pb/"
+PROGRAM = '"-m", "broker"'
+"""How the program is run in a process of its own."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = Function | ast.ClassDef | ast.Module
@@ -23,7 +25,7 @@ class Finding(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """One module: its path from the project's root, its text, and what is derived from them."""
 
@@ -36,9 +38,14 @@ class Source:
         return ast.parse(self.text, self.path)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree, those above first."""
+        return [*ast.walk(self.tree)]
+
+    @cached_property
     def functions(self) -> list[Function]:
         """Every function, methods and nested ones included."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [node for node in self.nodes if isinstance(node, Function)]
 
     @cached_property
     def name(self) -> PurePosixPath:
@@ -69,7 +76,7 @@ class Source:
 
     def docstrings(self) -> Iterator[tuple[Documented, str]]:
         """Yield every docstring with the node it belongs to."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, Documented) and (words := ast.get_docstring(node, clean=False)):
                 yield node, words
 
@@ -158,9 +165,9 @@ def name_of(node: ast.expr) -> str:
     return ""
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str, str]]:
+def calls(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
     """Yield every call with the names of what it is called on, if anything, and of the callee."""
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call):
             target = node.func
             receiver = name_of(target.value) if isinstance(target, ast.Attribute) else ""
@@ -171,7 +178,7 @@ def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
     """Yield which of the known modules a module imports."""
     home = source.name.parts if source.is_package else source.name.parts[:-1]
     names: list[str] = []
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -181,6 +188,41 @@ def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
     for name in names:
         module = known.get(name) or known.get(name.rpartition(".")[0])
         yield from [module] if module else []
+
+
+def leads_to(project: Project) -> dict[Source, set[Source]]:
+    """Return what each module leads to in one step."""
+    known = {source.dotted: source for source in project.sources}
+    by_path = {source.path: source for source in project.sources}
+    main = by_path.get("broker/__main__.py")
+    return {
+        source: {
+            *imported(source, known),
+            *_named(source, known),
+            *_above(source, by_path),
+            *([main] if main is not None and PROGRAM in source.text else []),
+        }
+        - {source}
+        for source in project.sources
+    }
+
+
+def _named(source: Source, known: Mapping[str, Source]) -> Iterator[Source]:
+    for node in source.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            yield from filter(None, [known.get(node.value)])
+
+
+def _above(source: Source, by_path: Mapping[str, Source]) -> Iterator[Source]:
+    """Yield the packages a module lies in, and the fixtures a test may use."""
+    for folder in PurePosixPath(source.path).parents:
+        for name in ("__init__.py", "conftest.py"):
+            yield from filter(None, [by_path.get(str(folder / name))])
+
+
+def is_test(source: Source) -> bool:
+    """Return whether pytest collects a module."""
+    return source.path.startswith("tests/") and PurePosixPath(source.path).name.startswith("test_")
 
 
 def import_circles(imports: dict[Source, set[Source]]) -> set[frozenset[Source]]:
