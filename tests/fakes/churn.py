@@ -24,8 +24,8 @@ from broker.services.pull import Pull, PullRequest
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
-from tests.fakes.loop import SeededLoop, run_seeded
-from tests.fakes.schedules import in_order, messages_of, on_loop_time
+from tests.fakes.loop import SeededLoop
+from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 
 TOPICS: Final = ("orders", "bills", "mails")
@@ -158,12 +158,5 @@ def churn(seed: int, tally: ChurnTally, *, deletes: int) -> None:
     Errors   AssertionError, or whatever escaped; the seed is part of its notes
     """
 
-    async def story(loop: SeededLoop) -> None:
-        with on_loop_time(loop):
-            await Churn(loop, seed, tally, deletes).run()
-
-    try:
-        run_seeded(seed, story)
-    except BaseException as error:
-        error.add_note(f"repro: tests.fakes.churn.churn({seed}, ChurnTally(), deletes={deletes})")
-        raise
+    repro = f"tests.fakes.churn.churn({seed}, ChurnTally(), deletes={deletes})"
+    tell_seeded(seed, lambda loop: Churn(loop, seed, tally, deletes).run(), repro)

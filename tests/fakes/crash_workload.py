@@ -9,26 +9,21 @@ little later. What was promised at a moment is written down by the disk's hook, 
 """
 
 import asyncio
-import selectors
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Executor
-from contextlib import ExitStack
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-from unittest.mock import patch
 
 from broker.model.message import PutAddress
 from broker.model.results import PutStatus
-from broker.store import running
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
-from broker.store.views import dispatcher, expiry
-from broker.store.views import flush as view_flush
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import TORN, File, Folder, Image
+from tests.fakes.loop import SeededLoop
+from tests.fakes.seeded_store import in_order, stop_short, tell_seeded
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 
 STORE: Final = Path("/store")
@@ -49,75 +44,6 @@ GEOMETRIES: Final = tuple(
 )
 """Files of one sector and of several."""
 GROUPS: Final = ("readers", "auditors")
-
-
-_TIMED: Final = (dispatcher, expiry, running, view_flush)
-
-
-class _Sorted(set[Any]):
-    """A set that is walked in order: what is done must not depend on how texts are hashed."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(sorted(super().__iter__()))
-
-
-class _NoWait(selectors.SelectSelector):
-    """Instead of waiting, time goes on."""
-
-    loop: "SimLoop"
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None:
-            raise RuntimeError("everybody waits: a deadlock")
-        self.loop.now += max(timeout, 0)
-        return []
-
-
-class SimLoop(asyncio.SelectorEventLoop):
-    """An event loop with virtual time; jobs of executors run in a later turn."""
-
-    def __init__(self, clock: FakeClock, rng: Random) -> None:
-        self.now = 0.0
-        self._sim_clock = clock
-        self._start = (clock.wall, clock.monotonic)
-        self._rng = rng
-        selector = _NoWait()
-        selector.loop = self
-        super().__init__(selector)
-
-    def time(self) -> float:
-        self._sim_clock.wall = self._start[0] + int(self.now * 1000)
-        self._sim_clock.monotonic = self._start[1] + int(self.now * 1000)
-        return self.now
-
-    def run_in_executor(  # type: ignore[override]
-        self, executor: Executor | None, func: Callable[..., Any], *arguments: Any
-    ) -> "asyncio.Future[Any]":
-        future = self.create_future()
-
-        def run() -> None:
-            if future.cancelled():
-                return
-            try:
-                result = func(*arguments)
-            except Exception as error:  # noqa: BLE001 - as an executor does
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        if self._rng.random() < 0.5:
-            self.call_soon(run)
-        else:
-            self.call_later(self._rng.random() * 0.02, run)
-        return future
-
-
-def _pause(seconds: float) -> "asyncio.Future[None]":
-    """Let virtual time pass, which takes none."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-    loop.call_later(seconds, future.set_result, None)
-    return future
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,34 +178,32 @@ class Life:
         """Live through some operations; returns the crash states met on the way."""
         self.share, self.draws = share, draws
         self.disk.hook = self._on_call
-        clock = FakeClock()
-        clock.advance(self.seed % 1000 * 60_000 if self.start is None else 10**9)
-        loop = SimLoop(clock, self.rng)
-        with ExitStack() as patches:
-            for module in _TIMED:  # How long a turn took must not depend on the machine.
-                patches.enter_context(patch.object(module, "perf_counter", loop.time))
-            try:
-                loop.run_until_complete(self._work(ops, clock))
-            finally:
-                self.disk.hook = None
-                loop.close()
+
+        async def work(loop: SeededLoop) -> None:
+            loop.clock.advance(self.seed % 1000 * 60_000 if self.start is None else 10**9)
+            await self._work(ops, loop)
+
+        try:
+            tell_seeded(self.seed, work, f"python -m tests.fakes.crash_lives {self.seed}")
+        finally:
+            self.disk.hook = None
         return self.cuts
 
     async def _open(self, clock: FakeClock) -> MessageStore:
         store = MessageStore(self.settings(), clock, self.disk)
         await store.open()
-        store.structures.queues.dirty = _Sorted(store.structures.queues.dirty)
+        in_order(store)
         self.store = store
         return store
 
-    async def _work(self, ops: int, clock: FakeClock) -> None:
-        store = await self._open(clock)
+    async def _work(self, ops: int, loop: SeededLoop) -> None:
+        store = await self._open(loop.clock)
         tasks: dict[asyncio.Task[Any], None] = {}
         for _ in range(ops):
             if self.rng.random() < 0.02:
                 await self._settle(tasks)
                 await store.close()
-                store = await self._open(clock)
+                store = await self._open(loop.clock)
             if self.rng.random() < 0.02:  # Nobody may send to it meanwhile.
                 await self._settle(tasks)
                 await self._remove_topic(store)
@@ -289,14 +213,12 @@ class Life:
             if len(tasks) > 4 or self.rng.random() < 0.3:
                 await self._settle(tasks)
             elif self.rng.random() < 0.5:
-                await _pause(self.rng.choice((0.0, 0.0, 0.003, 0.02, 0.2, 1.1)))
+                await loop.pause(self.rng.choice((0.0, 0.0, 0.003, 0.02, 0.2, 1.1)))
         await self._settle(tasks)
         if self.rng.random() < 0.7:
             await store.close()
         else:
-            for running in asyncio.all_tasks() - {asyncio.current_task()}:
-                running.cancel()
-            await asyncio.sleep(0)
+            await stop_short()
         self.store = None
 
     async def _settle(self, tasks: dict[asyncio.Task[Any], None]) -> None:

@@ -6,7 +6,6 @@ Every call is awaited before the next, in sync mode: what it promised holds afte
 programs wrote stays) and after a power cut (what was synced stays).
 """
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -20,8 +19,8 @@ from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
-from tests.fakes.loop import SeededLoop, run_seeded
-from tests.fakes.schedules import in_order, on_loop_time
+from tests.fakes.loop import SeededLoop
+from tests.fakes.seeded_store import in_order, stop_short, tell_seeded
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 from tests.fakes.store_model import Queue, StoreModel
 
@@ -165,22 +164,15 @@ class Walk:
         await self.store.close()
         await self._open(self.disk.image)
 
-    async def _stop_short(self) -> None:
-        """Let nothing of this store run on."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
     async def _kill(self) -> None:
         image = self.disk.image.copy()
-        await self._stop_short()
+        await stop_short()
         await self._open(image)
         await self.compare()
 
     async def _cut(self) -> None:
         image = self.disk.image.cut(Random(self.random.getrandbits(32)))
-        await self._stop_short()
+        await stop_short()
         await self._open(image)
         await self.compare()
 
@@ -214,15 +206,8 @@ def walk(seed: int, steps: int, counts: Counter[str]) -> None:
     Errors   AssertionError, or whatever escaped; the seed is part of its notes
     """
 
-    async def story(loop: SeededLoop) -> None:
-        with on_loop_time(loop):
-            await Walk(loop, seed, counts).run(steps)
-
-    try:
-        run_seeded(seed, story)
-    except BaseException as error:
-        error.add_note(f"repro: tests.fakes.model_walk.walk({seed}, {steps}, Counter())")
-        raise
+    repro = f"tests.fakes.model_walk.walk({seed}, {steps}, Counter())"
+    tell_seeded(seed, lambda loop: Walk(loop, seed, counts).run(steps), repro)
 
 
 def shortest(seed: int, steps: int) -> int:

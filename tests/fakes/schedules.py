@@ -13,13 +13,12 @@ acknowledged there, what was cancelled there whole or not at all, nobody waiting
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-from unittest.mock import patch
 
 from broker.filter.tag import EVERYTHING
 from broker.format.message_id import UniqueKeyMaker
@@ -27,16 +26,15 @@ from broker.format.record import decode_record
 from broker.model.errors import TopicNotFound, TransientPoolEmpty
 from broker.model.message import StoredMessage
 from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.results import PullResult
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
-from broker.store import running
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
-from broker.store.views import dispatcher, expiry
 from tests.fakes.disk import SimDisk
-from tests.fakes.loop import SeededLoop, run_seeded
+from tests.fakes.loop import SeededLoop
+from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, small_settings
 
 STORE: Final = Path("/store")
@@ -452,46 +450,10 @@ class Play:
         await self.store.close()
 
 
-def messages_of(result: PullResult) -> list[StoredMessage]:
-    """Return the messages a pull returned."""
-    assert result.status is PullStatus.FOUND or not result.records
-    return [decode_record(record) for record in result.records]
-
-
 def play(seed: int, tally: Tally) -> None:
     """Play one schedule.
 
     Errors   AssertionError, or whatever escaped; the seed is part of its notes
     """
-
-    async def story(loop: SeededLoop) -> None:
-        with on_loop_time(loop):
-            await Play(loop, seed, tally).run()
-
-    try:
-        run_seeded(seed, story)
-    except BaseException as error:
-        error.add_note(f"repro: tests.fakes.schedules.play({seed}, Tally())")
-        raise
-
-
-class Sorted(set[Any]):
-    """A set that is walked in order, which does not depend on how texts are hashed."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(sorted(super().__iter__()))
-
-
-def in_order(store: MessageStore) -> None:
-    """Let an open store walk its sets in order: a seed is the same in every process."""
-    store.structures.queues.dirty = Sorted(store.structures.queues.dirty)
-    arrived = store._dispatcher._arrived
-    store._dispatcher._arrived = lambda keys: arrived(Sorted(keys))
-
-
-def on_loop_time(loop: SeededLoop) -> ExitStack:
-    """Let how long a turn took not depend on the machine, while the block lasts."""
-    stack = ExitStack()
-    for module in (dispatcher, expiry, running):
-        stack.enter_context(patch.object(module, "perf_counter", loop.time))
-    return stack
+    repro = f"tests.fakes.schedules.play({seed}, Tally())"
+    tell_seeded(seed, lambda loop: Play(loop, seed, tally).run(), repro)
