@@ -43,8 +43,8 @@ from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.v1.admin import Admin
-from broker.rpc.v1.admin.needs import Process
 from broker.rpc.v1.messaging import Messaging
+from broker.services.administration.status import Process
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted
@@ -232,7 +232,7 @@ def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], 
     )
     send = Send(store, rules, store.clock, key_maker=keys, random=Random(secrets.randbits(64)))
     pull, query = Pull(store), Query(store)
-    messaging = Messaging(send, pull, query, topics=store.topics, offsets=store.offsets)
+    messaging = Messaging(store, send, pull, query)
     process = Process(
         lambda: [
             (key, knob.text_of(config.value(key)), config.origin(key))
@@ -240,9 +240,7 @@ def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], 
         ],
         drain,
     )
-    admin = Admin(
-        pull, query, store=store, topics=store.topics, offsets=store.offsets, process=process
-    )
+    admin = Admin(store, pull, query, process)
     return _Parts(send, pull, GrpcioServer([messaging.service(), admin.service()]))
 
 

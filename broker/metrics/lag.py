@@ -20,7 +20,7 @@ from typing import Final
 
 from broker.model.errors import DiskSlow, StorageError
 from broker.model.stats import Gauge, LabelValues
-from broker.model.system_topics import RETRY_PREFIX, is_system_topic
+from broker.model.system_topics import RETRY_PREFIX, is_system_group, is_system_topic
 from broker.store.reading.patience import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000
@@ -28,7 +28,6 @@ TURN_SECONDS: Final = 0.002
 """Work between two turns of the event loop."""
 COLD_READS_MAX: Final = 16
 """Reads from the disk in one refresh; the rest is known one refresh later."""
-SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
@@ -183,7 +182,7 @@ class Lag:
 
 
 def _labels(group: str, topic: str) -> LabelValues:
-    is_system = is_system_topic(topic) or group.startswith(SYSTEM_GROUP_PREFIX)
+    is_system = is_system_topic(topic) or is_system_group(group)
     return (group, topic, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))
 
 

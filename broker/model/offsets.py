@@ -9,5 +9,6 @@ from typing import Final
 QueueKey = tuple[str, int]
 """(topic, queue id)."""
 
+INT32_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1
 """Largest value an i64 field on disk or on the wire can hold."""

@@ -1,4 +1,4 @@
-"""Which topics belong to the broker, and how retry and dead-letter topics are named.
+"""Which topics and groups belong to the broker, and how retry and dead-letter topics are named.
 
 Clients neither write nor read a system topic; `%RETRY%` and `%DLQ%` topics belong to one consumer
 group and are read by it.
@@ -17,6 +17,7 @@ OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_")
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -36,6 +37,11 @@ SYSTEM_TOPICS: Final = frozenset(
 def is_system_topic(topic: str) -> bool:
     """Return whether only the broker itself may write and read the topic."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+
+
+def is_system_group(group: str) -> bool:
+    """Return whether the broker itself consumes by this group (MixAll.isSysConsumerGroup)."""
+    return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_group_topic(topic: str) -> bool:

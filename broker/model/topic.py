@@ -6,6 +6,7 @@ Source: TopicConfig, PermName, TopicAttributes.
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker.model.errors import QueueOutOfRange
 from broker.model.system_topics import is_group_topic, is_system_topic
 
 PERMISSION_READ: Final = 4
@@ -17,6 +18,8 @@ QUEUE_COUNT_MAX: Final = 1_024
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
+TOPIC_TYPES: Final = frozenset({"NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
+"""What kind of messages a topic takes (TopicMessageType)."""
 
 
 @dataclass(slots=True)
@@ -50,5 +53,11 @@ class TopicConfig:
 
     @property
     def type_name(self) -> str:
-        """What kind of messages it takes: NORMAL, FIFO, DELAY, TRANSACTION and others."""
+        """What kind of messages it takes: one of TOPIC_TYPES, or what another broker wrote."""
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
+
+    def check_queue(self, queue_id: int) -> None:
+        """Raise QueueOutOfRange for a queue that a consumer cannot pull from."""
+        count = self.read_queue_count
+        if not 0 <= queue_id < count:
+            raise QueueOutOfRange(topic=self.name, queue_id=queue_id, count=count)

@@ -1,4 +1,4 @@
-"""What a topic, a consumer group, a tag, a key and a property may look like.
+"""What a topic, a consumer group, a tag, a key, a property and a number may look like.
 
 Each rule is a pure check that raises the typed error of `model/errors.py`. Names become directory
 names, therefore the allow-list is closed: no dot, no slash, no control character.
@@ -13,11 +13,13 @@ from broker.model.errors import (
     IllegalKey,
     IllegalMessageGroup,
     IllegalMessageId,
+    IllegalNumber,
     IllegalProperty,
     IllegalTag,
     IllegalTopic,
 )
 from broker.model.message import RESERVED_PROPERTIES
+from broker.model.offsets import OFFSET_MAX
 from broker.model.system_topics import RETRY_PREFIX
 
 TOPIC_LENGTH_MAX: Final = 127
@@ -91,6 +93,12 @@ def check_message_id(message_id: str) -> None:
         raise IllegalMessageId(message_id=message_id, why=why)
     if _CONTROL.search(message_id):
         raise IllegalMessageId(message_id=message_id, why="it holds a control character")
+
+
+def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_MAX) -> None:
+    """Raise IllegalNumber for a field of a request outside [lower, upper]."""
+    if not lower <= value <= upper:
+        raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)
 
 
 def check_property(name: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""Looking messages up: by key, by id, by time, and where a queue begins and ends.
+"""Looking messages up: by key, by id and by time.
 
 An id is looked for in the index first, as the unique key its producer gave it. Only then, when it
 reads as an offset id, is the record at that offset taken, and only when a record starts there that
@@ -8,15 +8,15 @@ Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 
 from functools import partial
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.format.message_id import parse_offset_message_id
 from broker.format.properties import PROPERTIES_SIZE_MAX
-from broker.model.errors import IllegalKey, IllegalNumber, MessageNotFound, OffsetOutOfRange
+from broker.model.errors import IllegalKey, MessageNotFound
 from broker.model.message import StoredMessage
 from broker.model.offsets import OFFSET_MAX
 from broker.model.results import Bound, QueryResult
-from broker.model.topic_names import check_key, check_message_id, check_tag
+from broker.model.topic_names import check_key, check_message_id, check_number, check_tag
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -29,15 +29,6 @@ FIXED_SIZE_MAX: Final = 512
 PROPERTY_FACTOR: Final = 8
 """Bytes in a reply for each character of properties, at most: four in UTF-8, and a tag, key or id
 stands a second time in a field of its own."""
-
-
-class QueueSpan(NamedTuple):
-    """A queue's offsets, [min, max), and when its first and last message were stored (0: none)."""
-
-    min_offset: int
-    max_offset: int
-    min_store_timestamp_ms: int
-    max_store_timestamp_ms: int
 
 
 class Query:
@@ -71,9 +62,9 @@ class Query:
             check_key(key)
         if len(key) > PROPERTIES_SIZE_MAX:
             raise IllegalKey(key=key, why=f"it is longer than {PROPERTIES_SIZE_MAX} characters")
-        _check_number("max", count_max, upper=MESSAGE_COUNT_MAX)
-        _check_number("begin_ms", begin_ms)
-        _check_number("end_ms", end_ms, lower=begin_ms if end_ms else 0)
+        check_number("max", count_max, upper=MESSAGE_COUNT_MAX)
+        check_number("begin_ms", begin_ms)
+        check_number("end_ms", end_ms, lower=begin_ms if end_ms else 0)
         find = partial(
             self._store.reading.query, topic, key, begin_ms=begin_ms,
             end_ms=end_ms or OFFSET_MAX, cursor=cursor, index_type=index_type,
@@ -108,28 +99,9 @@ class Query:
 
         Errors   IllegalNumber, DiskSlow
         """
-        _check_number("time_ms", time_ms)
+        check_number("time_ms", time_ms)
         reading = self._store.reading
         return await value_of(reading.queue_offset_by_time(topic, queue_id, time_ms, bound))
-
-    def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
-        lower, upper = self._store.reading.queue_range(topic, queue_id)
-        if not lower <= queue_offset <= upper:
-            raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
-
-    async def span(self, topic: str, queue_id: int) -> QueueSpan:
-        """Return where a queue begins and ends.
-
-        Errors   DiskSlow
-        """
-        reading = self._store.reading
-        lower, upper = reading.queue_range(topic, queue_id)
-        if lower >= upper:
-            return QueueSpan(lower, upper, 0, 0)
-        earliest = await value_of(reading.store_timestamp_at(topic, queue_id, lower))
-        latest = await value_of(reading.store_timestamp_at(topic, queue_id, upper - 1))
-        return QueueSpan(lower, upper, earliest or 0, latest or 0)
 
 
 def size_in_reply(message: StoredMessage) -> int:
@@ -143,8 +115,3 @@ def fitting_count(messages: list[StoredMessage]) -> int:
     sizes = accumulate(map(size_in_reply, messages))
     fitting = sum(size <= PAGE_SIZE_MAX for size in sizes)
     return max(fitting, 1) if messages else 0
-
-
-def _check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_MAX) -> None:
-    if not lower <= value <= upper:
-        raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)

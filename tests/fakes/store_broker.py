@@ -30,8 +30,8 @@ from broker.model.results import PutResult
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
-from broker.rpc.v1.admin.needs import Process
 from broker.rpc.v1.messaging import Messaging
+from broker.services.administration.status import Process
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send, SendRules
@@ -61,20 +61,12 @@ class StoreBroker:
             key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
             random=Random(1),
         )
-        self.messaging = Messaging(
-            self.send, self.pull, self.query, topics=store.topics, offsets=store.offsets
-        )
+        self.messaging = Messaging(store, self.send, self.pull, self.query)
         self.settings = [("store.flush", "async", "--set")]
         self.drains: list[str] = []
         """One entry for each time the broker was asked to end."""
-        self.admin = Admin(
-            self.pull,
-            self.query,
-            store=store,
-            topics=store.topics,
-            offsets=store.offsets,
-            process=Process(lambda: self.settings, lambda: self.drains.append("asked")),
-        )
+        process = Process(lambda: self.settings, lambda: self.drains.append("asked"))
+        self.admin = Admin(store, self.pull, self.query, process)
         self.methods: dict[str, Method] = {
             **{f"Admin/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},

@@ -39,7 +39,7 @@ class WholeBroker:
         rules = SendRules(STORE_HOST, "c1", default_queue_count=2)
         send = Send(store, rules, talking.clock, key_maker=maker, random=Random(1))
         pull, query = Pull(store), Query(store)
-        self.messaging = Messaging(send, pull, query, topics=store.topics, offsets=store.offsets)
+        self.messaging = Messaging(store, send, pull, query)
         server = GrpcioServer([self.messaging.service()])
         retention = Retention(
             store.expiry,

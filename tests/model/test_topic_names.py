@@ -12,6 +12,7 @@ from broker.model.errors import (
     IllegalKey,
     IllegalMessageGroup,
     IllegalMessageId,
+    IllegalNumber,
     IllegalProperty,
     IllegalTag,
     IllegalTopic,
@@ -22,6 +23,7 @@ from broker.model.topic_names import (
     check_key,
     check_message_group,
     check_message_id,
+    check_number,
     check_property,
     check_tag,
     check_topic,
@@ -263,3 +265,11 @@ def test_a_name_that_passes_is_one_plain_word_of_a_path(name: str) -> None:
 def test_keys_that_pass_are_split_off_again(keys: list[str]) -> None:
     passing = [key for key in keys if passes(check_key, key)]
     assert [key for key in " ".join(passing).split(" ") if key] == passing
+
+
+def test_numbers_have_bounds() -> None:
+    check_number("x", 0)
+    check_number("x", 2**63 - 1)
+    for value in (-1, 2**63):
+        with pytest.raises(IllegalNumber):
+            check_number("x", value)

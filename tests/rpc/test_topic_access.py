@@ -14,7 +14,6 @@ from broker.rpc.topic_access import (
     check_client_locates,
     check_client_reads,
     check_operator_reads,
-    check_queue,
     find_readable,
 )
 from tests.fakes.store_broker import StoreBroker
@@ -80,8 +79,8 @@ def test_operators_read_every_topic(broker: StoreBroker) -> None:
 async def test_queues_have_bounds(broker: StoreBroker) -> None:
     await broker.store.topics.update("orders", write_queue_count=4)
     config = find_readable(broker.store.topics, "orders", "", check_client_reads)
-    check_queue(config, 1)
+    config.check_queue(1)
     for queue_id in (-1, 2):
         with pytest.raises(QueueOutOfRange) as caught:
-            check_queue(config, queue_id)
+            config.check_queue(queue_id)
         assert caught.value.count == 2

@@ -13,7 +13,6 @@ from broker.model.errors import (
     IllegalNumber,
     IllegalPageToken,
     MessageNotFound,
-    OffsetOutOfRange,
 )
 from broker.model.message import FLAG_COMPRESSED
 from broker.model.results import Bound, QueryResult
@@ -170,22 +169,3 @@ async def test_a_time_becomes_an_offset(broker: StoreBroker, query: Query) -> No
     assert await query.offset_by_time("orders", 0, 11, Bound.UPPER) == 0
     with pytest.raises(IllegalNumber):
         await query.offset_by_time("orders", 0, -1, Bound.LOWER)
-
-
-async def test_a_span_tells_offsets_and_times(broker: StoreBroker, query: Query) -> None:
-    assert await query.span("orders", 0) == (0, 0, 0, 0)
-    for broker.clock.wall in (10, 20, 30):
-        await broker.add("orders", b"a")
-    assert await query.span("orders", 0) == (0, 3, 10, 30)
-
-
-async def test_a_reader_stands_between_min_and_max(broker: StoreBroker, query: Query) -> None:
-    await broker.add("orders", b"a")
-    await broker.expire()
-    await broker.add("orders", b"b")
-    query.check_offset("orders", 0, 1)
-    query.check_offset("orders", 0, 2)
-    for queue_offset in (0, 3):
-        with pytest.raises(OffsetOutOfRange) as caught:
-            query.check_offset("orders", 0, queue_offset)
-        assert (caught.value.min_offset, caught.value.max_offset) == (1, 2)

@@ -264,8 +264,9 @@ class ServedMethod:
         """Return an error of ours; what an operator has to see goes to the log."""
         if not isinstance(error, BrokerError):
             incident = token_hex(8)
-            extra = {"method": self._path, "incident": incident}
-            logger.error("rpc.failed", exc_info=error, extra=extra)
+            logger.error(
+                "rpc.failed", exc_info=error, extra={"method": self._path, "incident": incident}
+            )
             return Internal(incident=incident)
         is_new = not isinstance(error, Corruption) or self._edge.stats.count_damage(error)
         if isinstance(error, StorageError) and is_new:

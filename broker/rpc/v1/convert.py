@@ -11,20 +11,23 @@ from broker.format.hosts import host_from_text, text_from_host
 from broker.format.message_id import offset_message_id
 from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.model.errors import (
-    IllegalNumber,
     IllegalProperty,
     PropertiesTooLarge,
     TooManyProperties,
     UnsupportedFeature,
 )
 from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
-from broker.model.topic_names import PROPERTY_COUNT_MAX, check_message_group, check_tag
+from broker.model.offsets import INT32_MAX, OFFSET_MAX
+from broker.model.topic_names import (
+    PROPERTY_COUNT_MAX,
+    check_message_group,
+    check_number,
+    check_tag,
+)
 from broker.rpc.pb import broker_pb2 as pb
 from broker.services.send import Draft
 
 ABSENT_QUEUE: Final = -1
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
 """Keys with a separator each that a property block can hold at most."""
 NO_PROPERTIES: Final[dict[str, str]] = {}
@@ -122,14 +125,8 @@ def proto_message(message: StoredMessage) -> pb.StoredMessage:
         store_host=text_from_host(message.store_host),
         prepared_transaction_offset=message.prepared_transaction_offset,
         delay_level=_number(properties.get(DELAY), INT32_MAX),
-        deliver_at_ms=_number(properties.get(DELIVER_AT), INT64_MAX),
+        deliver_at_ms=_number(properties.get(DELIVER_AT), OFFSET_MAX),
     )
-
-
-def check_number(field: str, value: int, *, lower: int = 0, upper: int = INT64_MAX) -> None:
-    """Raise IllegalNumber for a field of a request outside [lower, upper]."""
-    if not lower <= value <= upper:
-        raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)
 
 
 def _refuse_unserved(message: pb.Message) -> None:

@@ -4,23 +4,21 @@ Each method is the same sentence: check the request, ask a service, convert what
 """
 
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from broker.model.errors import TooManyMessages
 from broker.model.results import Bound
-from broker.model.topic_names import check_group
+from broker.model.topic_names import check_group, check_number
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Handler, Service, method
 from broker.rpc.topic_access import (
-    Topics,
     check_client_locates,
     check_client_reads,
-    check_queue,
     find_readable,
 )
-from broker.rpc.v1.convert import check_number, draft_from_message
+from broker.rpc.v1.convert import draft_from_message
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_reply import encode_sent
@@ -29,37 +27,23 @@ from broker.rpc.v1.status import refuse
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import MESSAGES_MAX, Send
+from broker.store.message_store import MessageStore
 
 DESCRIPTOR: Final = pb.DESCRIPTOR.services_by_name["Broker"]
 SEND_SIZE_MAX: Final = 16 * 1024 * 1024
 
 
-class Offsets(Protocol):
-    """Where consumer groups stand."""
-
-    def find(self, group: str, topic: str, queue_id: int, /) -> int | None:
-        """Return a group's offset, None before its first commit."""
-
-    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int, /) -> None:
-        """Set a group's offset; durable when it returns."""
-
-
 class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
-    __slots__ = ("_offsets", "_pull_message", "_query", "_send", "_topics", "query_messages")
+    __slots__ = ("_pull_message", "_query", "_send", "_store", "query_messages")
 
-    def __init__(
-        self, send: Send, pull: Pull, query: Query, *, topics: Topics, offsets: Offsets
-    ) -> None:
+    def __init__(self, store: MessageStore, send: Send, pull: Pull, query: Query) -> None:
+        self._store = store
         self._send = send
         self._query = query
-        self._topics = topics
-        self._offsets = offsets
-        self.query_messages = QueryMessages(query, topics, check=check_client_reads)
-        self._pull_message = PullMessage(
-            pull, topics, offsets=offsets, query=query, check=check_client_reads
-        )
+        self.query_messages = QueryMessages(query, store.topics, check=check_client_reads)
+        self._pull_message = PullMessage(store, pull, check=check_client_reads)
 
     def service(self) -> Service:
         """Return the table of methods."""
@@ -122,13 +106,9 @@ class Messaging:
         Errors   those of finding topic and queue
         """
         self._locate(request.topic, request.queue_id)
-        span = await self._query.span(request.topic, request.queue_id)
-        return pb.QueryOffsetsResponse(
-            min_offset=span.min_offset,
-            max_offset=span.max_offset,
-            min_store_timestamp_ms=span.min_store_timestamp_ms,
-            max_store_timestamp_ms=span.max_store_timestamp_ms,
-        )
+        fields = (await self._store.reading.span(request.topic, request.queue_id))._asdict()
+        del fields["queue_id"]
+        return pb.QueryOffsetsResponse(**fields)
 
     async def commit_offset(
         self, request: pb.CommitOffsetRequest, call: Call
@@ -140,8 +120,8 @@ class Messaging:
         group, topic, queue_id = request.group, request.topic, request.queue_id
         self._find_for_group(group, topic, queue_id)
         check_number("offset", request.offset)
-        self._query.check_offset(topic, queue_id, request.offset)
-        await self._offsets.commit(group, topic, queue_id, request.offset)
+        self._store.reading.check_offset(topic, queue_id, request.offset)
+        await self._store.offsets.commit(group, topic, queue_id, request.offset)
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
@@ -151,11 +131,11 @@ class Messaging:
         """
         group, topic, queue_id = request.group, request.topic, request.queue_id
         self._find_for_group(group, topic, queue_id)
-        return pb.FetchOffsetResponse(offset=self._offsets.find(group, topic, queue_id))
+        return pb.FetchOffsetResponse(offset=self._store.offsets.find(group, topic, queue_id))
 
     def _locate(self, topic: str, queue_id: int) -> None:
-        check_queue(find_readable(self._topics, topic, "", check_client_locates), queue_id)
+        find_readable(self._store.topics, topic, "", check_client_locates).check_queue(queue_id)
 
     def _find_for_group(self, group: str, topic: str, queue_id: int) -> None:
         check_group(group)
-        check_queue(find_readable(self._topics, topic, group, check_client_reads), queue_id)
+        find_readable(self._store.topics, topic, group, check_client_reads).check_queue(queue_id)

@@ -6,7 +6,7 @@ are sent as fit a reply, and the response says where to go on.
 
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from google.protobuf.descriptor import ServiceDescriptor
 
@@ -15,19 +15,20 @@ from broker.filter.tag import TagFilter
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.model.errors import UnsupportedFeature
+from broker.model.offsets import INT32_MAX
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
-from broker.model.topic_names import check_group
+from broker.model.topic_names import check_group, check_number
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Method, method
-from broker.rpc.topic_access import TopicCheck, Topics, find_readable
-from broker.rpc.v1.convert import INT32_MAX, check_number, proto_message
+from broker.rpc.topic_access import TopicCheck, find_readable
+from broker.rpc.v1.convert import proto_message
 from broker.rpc.v1.send_reply import varint
 from broker.rpc.v1.stored_reply import encode_plain, number
 from broker.services.pull import Pull, PullRequest
-from broker.services.query import Query
+from broker.store.message_store import MessageStore
 
 MAX_MESSAGES_DEFAULT: Final = 32
 MAX_MESSAGES_MAX: Final = 1_024
@@ -48,31 +49,14 @@ PULL_STATUSES: Final = {status: status.name for status in PullStatus}
 _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 
 
-class Offsets(Protocol):
-    """Where consumer groups stand."""
-
-    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int, /) -> None:
-        """Set a group's offset; durable when it returns."""
-
-
 class PullMessage:
     """The method, for callers who may read what `check` lets pass."""
 
-    __slots__ = ("_check", "_offsets", "_pull", "_query", "_topics")
+    __slots__ = ("_check", "_pull", "_store")
 
-    def __init__(
-        self,
-        pull: Pull,
-        topics: Topics,
-        *,
-        offsets: Offsets,
-        query: Query,
-        check: TopicCheck,
-    ) -> None:
+    def __init__(self, store: MessageStore, pull: Pull, *, check: TopicCheck) -> None:
+        self._store = store
         self._pull = pull
-        self._topics = topics
-        self._offsets = offsets
-        self._query = query
         self._check = check
 
     def method(self, descriptor: ServiceDescriptor) -> Method:
@@ -86,7 +70,7 @@ class PullMessage:
         Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
                  IllegalNumber, IllegalFilter, UnsupportedFeature, OffsetOutOfRange, Corruption
         """
-        config = find_readable(self._topics, message.topic, message.group, self._check)
+        config = find_readable(self._store.topics, message.topic, message.group, self._check)
         request = request_from_message(message, call)
         joined = message.shape == pb.RECORDS
         if not 0 <= message.queue_id < config.read_queue_count:
@@ -108,8 +92,8 @@ class PullMessage:
         self, request: PullRequest, commit_offset: int, *, joined: bool
     ) -> bytes:
         topic, queue_id = request.range.topic, request.range.queue_id
-        self._query.check_offset(topic, queue_id, commit_offset)
-        await self._offsets.commit(request.group, topic, queue_id, commit_offset)
+        self._store.reading.check_offset(topic, queue_id, commit_offset)
+        await self._store.offsets.commit(request.group, topic, queue_id, commit_offset)
         return await self._wait(request, self._pull.pull(request, joined=joined), joined=joined)
 
 

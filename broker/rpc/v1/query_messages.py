@@ -6,9 +6,10 @@ also look messages up by tag.
 
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.topic_access import TopicCheck, Topics, find_readable
+from broker.rpc.topic_access import TopicCheck, find_readable
 from broker.rpc.v1.convert import proto_message
 from broker.services.query import Query
+from broker.store.tables.topics import TopicTable
 
 
 class QueryMessages:
@@ -16,7 +17,7 @@ class QueryMessages:
 
     __slots__ = ("_check", "_query", "_topics")
 
-    def __init__(self, query: Query, topics: Topics, *, check: TopicCheck) -> None:
+    def __init__(self, query: Query, topics: TopicTable, *, check: TopicCheck) -> None:
         self._query = query
         self._topics = topics
         self._check = check

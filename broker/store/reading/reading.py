@@ -15,13 +15,15 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.files.mapped_file import ColdRead
 from broker.format.record import decode_record
+from broker.model.administration import QueueState
+from broker.model.errors import OffsetOutOfRange
 from broker.model.message import StoredMessage
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullResult, QueryResult
 from broker.store.marks import Marks
 from broker.store.reading import cold_pull, reader
 from broker.store.reading.key_search import KeySearch
-from broker.store.reading.patience import TRIES_MAX, Later, NowOrLater, Patience
+from broker.store.reading.patience import TRIES_MAX, Later, NowOrLater, Patience, value_of
 from broker.store.reading.unit_repair import UnitRepair
 from broker.store.starting.structures import Structures
 from broker.store.views.arrivals import Arrivals
@@ -108,6 +110,24 @@ class Reading:
         """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
+        lower, upper = self.queue_range(topic, queue_id)
+        if not lower <= queue_offset <= upper:
+            raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
+
+    async def span(self, topic: str, queue_id: int) -> QueueState:
+        """Return where a queue begins and ends.
+
+        Errors   StorageError, DiskSlow
+        """
+        lower, upper = self.queue_range(topic, queue_id)
+        if lower >= upper:
+            return QueueState(queue_id, lower, upper, 0, 0)
+        earliest = await value_of(self.store_timestamp_at(topic, queue_id, lower))
+        latest = await value_of(self.store_timestamp_at(topic, queue_id, upper - 1))
+        return QueueState(queue_id, lower, upper, earliest or 0, latest or 0)
 
     def arrivals(self, topic: str, queue_id: int) -> Watermark:
         """Return the mark that rises with the queue's max offset, for those who wait."""

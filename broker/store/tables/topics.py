@@ -140,6 +140,17 @@ class TopicTable:
         """Return a topic, None when nobody created it."""
         return self._topics.get(topic)
 
+    def existing(self, topic: str) -> TopicConfig:
+        """Return a topic that exists.
+
+        Errors   IllegalTopic, TopicNotFound
+        """
+        config = self._topics.get(topic)
+        if config is None:
+            check_topic(topic)
+            raise TopicNotFound(topic=topic)
+        return config
+
     def names(self) -> list[str]:
         """Return all topic names, sorted."""
         return sorted(self._topics)
@@ -307,6 +318,17 @@ class GroupTable:
     def find(self, group: str) -> GroupConfig | None:
         """Return a group, None when nobody made it."""
         return self._groups.get(group)
+
+    def existing(self, group: str) -> GroupConfig:
+        """Return a group that exists.
+
+        Errors   IllegalGroup, GroupNotFound
+        """
+        config = self._groups.get(group)
+        if config is None:
+            check_group(group)
+            raise GroupNotFound(group=group)
+        return config
 
     def names(self) -> list[str]:
         """Return all group names, sorted."""

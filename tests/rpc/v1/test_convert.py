@@ -23,7 +23,6 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.convert import (
     KEY_COUNT_MAX,
     REPLY_BODY_SIZE_MAX,
-    check_number,
     draft_from_message,
     proto_message,
 )
@@ -143,11 +142,3 @@ def test_a_body_too_large_for_any_reply_is_told() -> None:
     stored = decode_record(record(0, folded, system_flag=FLAG_COMPRESSED))
     with pytest.raises(UnsupportedFeature, match="RECORDS"):
         proto_message(stored)
-
-
-def test_numbers_have_bounds() -> None:
-    check_number("x", 0)
-    check_number("x", 2**63 - 1)
-    for value in (-1, 2**63):
-        with pytest.raises(IllegalNumber):
-            check_number("x", value)

@@ -43,11 +43,10 @@ class Desk:
 
     def __init__(self, broker: StoreBroker) -> None:
         self.broker, self.pull = broker, broker.pull
-        topics, offsets = broker.store.topics, broker.store.offsets
-        topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
-        topics.adopt("%DLQ%g", 1)
+        for topic in ("SCHEDULE_TOPIC_XXXX", "%DLQ%g"):
+            broker.store.topics.adopt(topic, 1)
         self.clients, self.operators = (
-            PullMessage(broker.pull, topics, offsets=offsets, query=broker.query, check=check)
+            PullMessage(broker.store, broker.pull, check=check)
             for check in (check_client_reads, check_operator_reads)
         )
 

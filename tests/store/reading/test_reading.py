@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from broker.log import commit_log
+from broker.model.errors import OffsetOutOfRange
 from broker.model.results import Bound
 from broker.store.reading.patience import Later
+from tests.fakes.store_broker import store_broker
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import store_at
 
@@ -60,3 +62,25 @@ async def test_old_messages_that_are_in_memory_are_found_at_once(
         await store.settled()
         monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
         assert await store.found("orders", "k") == ["a"]
+
+
+async def test_a_span_tells_offsets_and_times() -> None:
+    async with store_broker() as broker:
+        assert await broker.store.reading.span("orders", 1) == (1, 0, 0, 0, 0)
+        for broker.clock.wall in (10, 20, 30):
+            await broker.add("orders", b"a", queue_id=1)
+        assert await broker.store.reading.span("orders", 1) == (1, 0, 3, 10, 30)
+
+
+async def test_a_reader_stands_between_min_and_max() -> None:
+    async with store_broker() as broker:
+        await broker.add("orders", b"a")
+        await broker.expire()
+        await broker.add("orders", b"b")
+        check_offset = broker.store.reading.check_offset
+        check_offset("orders", 0, 1)
+        check_offset("orders", 0, 2)
+        for queue_offset in (0, 3):
+            with pytest.raises(OffsetOutOfRange) as caught:
+                check_offset("orders", 0, queue_offset)
+            assert (caught.value.min_offset, caught.value.max_offset) == (1, 2)

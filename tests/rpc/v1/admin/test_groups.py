@@ -31,17 +31,17 @@ DEFAULTS = pb.GroupSettings(
 
 async def create(broker: StoreBroker, name: str = "readers", **settings: Any) -> pb.Group:
     request = pb.CreateGroupRequest(name=name, settings=pb.GroupSettings(**settings))
-    return (await broker.admin.groups.create_group(request, CALL)).group
+    return (await broker.admin.create_group(request, CALL)).group
 
 
 async def update(broker: StoreBroker, name: str = "readers", **settings: Any) -> pb.Group:
     request = pb.UpdateGroupRequest(name=name, settings=pb.GroupSettings(**settings))
-    return (await broker.admin.groups.update_group(request, CALL)).group
+    return (await broker.admin.update_group(request, CALL)).group
 
 
 async def delete(broker: StoreBroker, **fields: Any) -> list[str]:
     request = pb.DeleteGroupRequest(**{"name": "readers", **fields})
-    return list((await broker.admin.groups.delete_group(request, CALL)).removed_topics)
+    return list((await broker.admin.delete_group(request, CALL)).removed_topics)
 
 
 async def test_a_group_is_made_with_rocketmqs_defaults(broker: StoreBroker) -> None:
@@ -96,7 +96,7 @@ async def test_a_group_nobody_made_is_not_found(broker: StoreBroker) -> None:
     with pytest.raises(GroupNotFound):
         await delete(broker)
     with pytest.raises(GroupNotFound):
-        broker.admin.groups.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
+        broker.admin.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
 
 
 async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
@@ -104,7 +104,7 @@ async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
         await broker.store.groups.ensure(name)
 
     def names(**fields: Any) -> tuple[list[str], str]:
-        page = broker.admin.groups.list_groups(pb.ListGroupsRequest(**fields), CALL)
+        page = broker.admin.list_groups(pb.ListGroupsRequest(**fields), CALL)
         return [group.name for group in page.groups], page.next_page_token
 
     assert names() == (["a", "b", "c"], "")
@@ -118,7 +118,7 @@ async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
 async def test_a_group_is_described_with_its_topics(broker: StoreBroker) -> None:
     await broker.store.offsets.commit("readers", "orders", 0, 0)
     await broker.store.offsets.commit("readers", "audit", 0, 0)
-    found = broker.admin.groups.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
+    found = broker.admin.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
     assert (found.group.name, list(found.topics)) == ("readers", ["audit", "orders"])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken, TopicNotFound
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.v1.admin.lag import QueuePlace
+from broker.services.administration.lag import queue_lag
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 
@@ -14,7 +14,7 @@ CALL = FakeCall()
 
 
 async def lag(broker: StoreBroker, **fields: Any) -> list[pb.TopicLag]:
-    answer = await broker.admin.lag.group_lag(pb.GroupLagRequest(**fields), CALL)
+    answer = await broker.admin.group_lag(pb.GroupLagRequest(**fields), CALL)
     return list(answer.topics)
 
 
@@ -59,7 +59,7 @@ async def test_a_clock_that_went_back_makes_no_negative_age(broker: StoreBroker)
     [(None, 0, 9, 0), (0, 0, 9, 9), (3, 5, 9, 4), (9, 0, 9, 0), (12, 0, 9, 0), (0, 0, 0, 0)],
 )
 def test_what_counts_as_left(committed: int | None, lower: int, upper: int, left: int) -> None:
-    assert QueuePlace(0, committed, lower, upper).lag_messages == left
+    assert queue_lag(0, committed, lower, upper).lag_messages == left
 
 
 async def test_one_topic_of_a_group(broker: StoreBroker) -> None:
@@ -82,7 +82,7 @@ async def test_all_groups_page_by_page_without_queues(broker: StoreBroker) -> No
     await broker.add("orders", b"a", b"b")
     for group in ("b", "a"):
         await broker.store.offsets.commit(group, "orders", 0, 1)
-    answer = await broker.admin.lag.group_lag(pb.GroupLagRequest(page_size=1), CALL)
+    answer = await broker.admin.group_lag(pb.GroupLagRequest(page_size=1), CALL)
     (row,) = answer.topics
     assert (row.group, row.lag_messages, list(row.queues)) == ("a", 1, [])
     assert answer.next_page_token == "a@orders"

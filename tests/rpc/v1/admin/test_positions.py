@@ -49,7 +49,7 @@ def rows(answer: pb.MoveOffsetsResponse) -> Rows:
 
 async def reset(broker: StoreBroker, **fields: Any) -> Rows:
     request = pb.ResetOffsetsRequest(**{"group": "readers", "topic": "orders", **fields})
-    return rows(await broker.admin.positions.reset_offsets(request, CALL))
+    return rows(await broker.admin.reset_offsets(request, CALL))
 
 
 async def assign(broker: StoreBroker, offsets: dict[int, int], **fields: Any) -> Rows:
@@ -57,14 +57,14 @@ async def assign(broker: StoreBroker, offsets: dict[int, int], **fields: Any) ->
     request = pb.SetOffsetsRequest(
         **{"group": "readers", "topic": "orders", **fields}, offsets=pairs
     )
-    return rows(await broker.admin.positions.set_offsets(request, CALL))
+    return rows(await broker.admin.set_offsets(request, CALL))
 
 
 async def clone(broker: StoreBroker, **fields: Any) -> Rows:
     request = pb.CloneOffsetsRequest(
         **{"source_group": "readers", "target_group": "others", **fields}
     )
-    return rows(await broker.admin.positions.clone_offsets(request, CALL))
+    return rows(await broker.admin.clone_offsets(request, CALL))
 
 
 def stands(broker: StoreBroker, group: str = "readers") -> dict[int, int]:
@@ -74,7 +74,7 @@ def stands(broker: StoreBroker, group: str = "readers") -> dict[int, int]:
 def test_offsets_are_listed(broker: StoreBroker) -> None:
     def listed(**fields: Any) -> list[tuple[str, int, int]]:
         request = pb.ListOffsetsRequest(**{"group": "readers", **fields})
-        answer = broker.admin.positions.list_offsets(request, CALL)
+        answer = broker.admin.list_offsets(request, CALL)
         return [(row.topic, row.queue_id, row.offset) for row in answer.offsets]
 
     assert listed() == listed(topic="orders") == [("orders", 0, 2)]

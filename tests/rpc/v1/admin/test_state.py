@@ -5,8 +5,8 @@ import pytest
 from broker import __version__
 from broker.model.errors import UnsupportedFeature
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.v1.admin.needs import Process
-from broker.rpc.v1.admin.state import StateMethods
+from broker.rpc.v1.admin import Admin
+from broker.services.administration.status import Process
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 
@@ -18,7 +18,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
     await broker.store.groups.ensure("readers")
     free_bytes, total_bytes = broker.store.disk_usage()
     end = broker.store.appended
-    assert broker.admin.state.store_status(pb.StoreStatusRequest(), CALL) == pb.StoreStatusResponse(
+    assert broker.admin.store_status(pb.StoreStatusRequest(), CALL) == pb.StoreStatusResponse(
         state="running",
         state_since_ms=broker.clock.wall,
         directory="/store",
@@ -43,22 +43,22 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
 
 async def test_a_flush_says_how_far_it_came(broker: StoreBroker) -> None:
     await broker.add("orders", b"a")
-    answer = await broker.admin.state.flush(pb.FlushRequest(), CALL)
+    answer = await broker.admin.flush(pb.FlushRequest(), CALL)
     assert answer.flushed_offset == broker.store.appended
 
 
 def test_settings_come_with_their_origin(broker: StoreBroker) -> None:
-    answer = broker.admin.state.effective_config(pb.EffectiveConfigRequest(), CALL)
+    answer = broker.admin.effective_config(pb.EffectiveConfigRequest(), CALL)
     assert list(answer.rows) == [pb.ConfigRow(key="store.flush", value="async", origin="--set")]
 
 
 def test_the_end_is_asked_for_once_a_call(broker: StoreBroker) -> None:
-    broker.admin.state.drain(pb.DrainRequest(), CALL)
+    broker.admin.drain(pb.DrainRequest(), CALL)
     assert broker.drains == ["asked"]
 
 
 def test_where_nobody_can_end_it_that_is_said(broker: StoreBroker) -> None:
-    store = broker.store
-    state = StateMethods(store.groups, store=store, topics=store.topics, process=Process())
+    admin = Admin(broker.store, broker.pull, broker.query, Process())
+    assert not admin.effective_config(pb.EffectiveConfigRequest(), CALL).rows
     with pytest.raises(UnsupportedFeature):
-        state.drain(pb.DrainRequest(), CALL)
+        admin.drain(pb.DrainRequest(), CALL)

@@ -17,7 +17,8 @@ from broker.model.errors import (
 )
 from broker.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.v1.admin.topics import changed_attributes, proto_topic
+from broker.rpc.v1.admin import proto_topic
+from broker.services.administration.topics import changed_attributes
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import until
@@ -27,26 +28,26 @@ CALL = FakeCall()
 
 async def create(broker: StoreBroker, **fields: Any) -> pb.Topic:
     request = pb.CreateTopicRequest(**{"name": "new", **fields})
-    return (await broker.admin.topics.create_topic(request, CALL)).topic
+    return (await broker.admin.create_topic(request, CALL)).topic
 
 
 def names(broker: StoreBroker, **fields: Any) -> tuple[list[str], str]:
-    page = broker.admin.topics.list_topics(pb.ListTopicsRequest(**fields), CALL)
+    page = broker.admin.list_topics(pb.ListTopicsRequest(**fields), CALL)
     return [topic.name for topic in page.topics], page.next_page_token
 
 
 async def update(broker: StoreBroker, **fields: Any) -> pb.Topic:
     request = pb.UpdateTopicRequest(**{"name": "orders", **fields})
-    return (await broker.admin.topics.update_topic(request, CALL)).topic
+    return (await broker.admin.update_topic(request, CALL)).topic
 
 
 async def delete(broker: StoreBroker, name: str) -> list[str]:
     request = pb.DeleteTopicRequest(name=name)
-    return list((await broker.admin.topics.delete_topic(request, CALL)).removed_topics)
+    return list((await broker.admin.delete_topic(request, CALL)).removed_topics)
 
 
 async def stats(broker: StoreBroker, **fields: Any) -> list[pb.TopicStats]:
-    answer = await broker.admin.topics.topic_stats(pb.TopicStatsRequest(**fields), CALL)
+    answer = await broker.admin.topic_stats(pb.TopicStatsRequest(**fields), CALL)
     return list(answer.topics)
 
 
@@ -111,7 +112,7 @@ def test_topics_are_listed_page_by_page(broker: StoreBroker) -> None:
 async def test_a_topic_is_described_with_its_queues(broker: StoreBroker) -> None:
     for broker.clock.wall in (10, 20):
         await broker.add("orders", b"a", queue_id=1)
-    found = await broker.admin.topics.describe_topic(pb.DescribeTopicRequest(name="orders"), CALL)
+    found = await broker.admin.describe_topic(pb.DescribeTopicRequest(name="orders"), CALL)
     assert found.topic.name == "orders"
     assert list(found.queues) == [
         pb.QueueState(queue_id=0),
@@ -124,7 +125,7 @@ async def test_a_topic_is_described_with_its_queues(broker: StoreBroker) -> None
         ),
     ]
     with pytest.raises(TopicNotFound):
-        await broker.admin.topics.describe_topic(pb.DescribeTopicRequest(name="unknown"), CALL)
+        await broker.admin.describe_topic(pb.DescribeTopicRequest(name="unknown"), CALL)
 
 
 def test_types_that_are_not_in_the_proto_stay_visible_as_attributes() -> None:

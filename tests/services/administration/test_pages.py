@@ -5,22 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.model.errors import IllegalNumber, IllegalPageToken
-from broker.rpc.v1.admin.pages import (
-    PAGE_SIZE_MAX,
-    check_group_token,
-    check_topic_token,
-    page_of,
-)
+from broker.model.topic_names import check_group, check_topic
+from broker.services.administration.pages import PAGE_SIZE_MAX, page_of
 
 
 @given(st.sets(st.text("abc", min_size=1, max_size=3)), st.integers(1, 5))
 def test_all_pages_together_are_the_list(found: set[str], size: int) -> None:
     names, token, seen = sorted(found), "", list[str]()
     while True:
-        page = page_of(names, size, token)
-        assert len(page.names) <= size
-        seen += page.names
-        token = page.next_token
+        page = page_of(names, size, token, check_topic)
+        assert len(page.items) <= size
+        seen += page.items
+        token = page.next_page_token
         if not token:
             break
     assert seen == names
@@ -28,18 +24,17 @@ def test_all_pages_together_are_the_list(found: set[str], size: int) -> None:
 
 def test_left_to_itself_a_page_has_100() -> None:
     names = [f"{number:03}" for number in range(101)]
-    assert page_of(names, 0, "") == (names[:100], "099")
+    assert page_of(names, 0, "", check_topic) == (names[:100], "099")
 
 
 @pytest.mark.parametrize("size", [-1, PAGE_SIZE_MAX + 1])
 def test_sizes_have_bounds(size: int) -> None:
     with pytest.raises(IllegalNumber):
-        page_of([], size, "")
+        page_of([], size, "", check_topic)
 
 
 def test_a_token_could_be_a_name() -> None:
-    for check in (check_topic_token, check_group_token):
-        check("")
-        check("orders")
+    for check in (check_topic, check_group):
+        assert page_of(["a", "z"], 0, "orders", check) == (["z"], "")
         with pytest.raises(IllegalPageToken):
-            check("a b")
+            page_of(["a"], 0, "a b", check)

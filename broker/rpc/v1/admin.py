@@ -1,0 +1,328 @@
+"""pocketmq.v1.Admin: topics, groups, offsets and the store, for those who run the broker.
+
+Each method is the same sentence: read the request, ask services/administration, write its answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from broker.model.administration import MovedOffset, ResetTarget, TopicChange, TopicCounts, TopicLag
+from broker.model.errors import UnsupportedFeature
+from broker.model.group import GroupConfig, GroupSettings
+from broker.model.system_topics import is_system_group, is_system_topic
+from broker.model.topic import TopicConfig
+from broker.model.topic_names import check_number
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.pb import admin_pb2 as pb
+from broker.rpc.service import Handler, MalformedRequest, Service, method
+from broker.rpc.topic_access import check_operator_reads
+from broker.rpc.v1.pull_message import PullMessage
+from broker.rpc.v1.query_messages import QueryMessages
+from broker.rpc.v1.status import refuse
+from broker.services.administration import groups, lag, positions, status, topics
+from broker.services.pull import Pull
+from broker.services.query import Query
+from broker.store.message_store import MessageStore
+
+DESCRIPTOR: Final = pb.DESCRIPTOR.services_by_name["Admin"]
+TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
+
+
+class Admin:
+    """The methods of pocketmq.v1.Admin."""
+
+    __slots__ = ("_process", "_pull_message", "_store", "query_messages")
+
+    def __init__(
+        self, store: MessageStore, pull: Pull, query: Query, process: status.Process
+    ) -> None:
+        self._store = store
+        self._process = process
+        self.query_messages = QueryMessages(query, store.topics, check=check_operator_reads)
+        self._pull_message = PullMessage(store, pull, check=check_operator_reads)
+
+    def service(self) -> Service:
+        """Return the table of methods."""
+        rows: list[tuple[str, Handler, str]] = [
+            ("CreateTopic", self.create_topic, "update_and_create_topic"),
+            ("ListTopics", self.list_topics, "get_all_topic_config"),
+            ("DescribeTopic", self.describe_topic, "get_topic_config"),
+            ("UpdateTopic", self.update_topic, "update_and_create_topic"),
+            ("DeleteTopic", self.delete_topic, "delete_topic_in_broker"),
+            ("TopicStats", self.topic_stats, "get_topic_stats_info"),
+            ("CreateGroup", self.create_group, "update_and_create_subscriptiongroup"),
+            ("ListGroups", self.list_groups, "get_all_subscriptiongroup_config"),
+            ("DescribeGroup", self.describe_group, "get_subscriptiongroup_config"),
+            ("UpdateGroup", self.update_group, "update_and_create_subscriptiongroup"),
+            ("DeleteGroup", self.delete_group, "delete_subscriptiongroup"),
+            ("ListOffsets", self.list_offsets, "get_all_consumer_offset"),
+            ("GroupLag", self.group_lag, "get_consume_stats"),
+            ("SetOffsets", self.set_offsets, "update_consumer_offset"),
+            ("ResetOffsets", self.reset_offsets, "invoke_broker_to_reset_offset"),
+            ("CloneOffsets", self.clone_offsets, "clone_group_offset"),
+            ("QueryByKey", self.query_messages.by_key, "query_message"),
+            ("QueryByTag", self.query_messages.by_tag, "query_message"),
+            ("QueryById", self.query_messages.by_id, "view_message_by_id"),
+            ("StoreStatus", self.store_status, "get_broker_runtime_info"),
+            ("Flush", self.flush, ""),
+            ("EffectiveConfig", self.effective_config, "get_broker_config"),
+            ("Drain", self.drain, ""),
+        ]
+        methods = [
+            method(DESCRIPTOR, name, handler, CallClass.ADMIN, request_code=code)
+            for name, handler, code in rows
+        ]
+        pull = self._pull_message.method(DESCRIPTOR)
+        return Service(DESCRIPTOR.full_name, (pull, *methods), refuse)
+
+    # -- topics --------------------------------------------------------------------------------
+    async def create_topic(
+        self, request: pb.CreateTopicRequest, call: Call
+    ) -> pb.CreateTopicResponse:
+        """Make a topic."""
+        check_number("type", request.type, upper=pb.PRIORITY)
+        kind = pb.TopicType.Name(request.type or pb.NORMAL)
+        made = await topics.create_topic(
+            self._store, request.name, queue_count=request.queue_count, type_name=kind
+        )
+        return pb.CreateTopicResponse(topic=proto_topic(made))
+
+    async def update_topic(
+        self, request: pb.UpdateTopicRequest, call: Call
+    ) -> pb.UpdateTopicResponse:
+        """Change what is set of a topic."""
+        names = ("read_queue_count", "write_queue_count", "permission", "order")
+        change = TopicChange(
+            **_given(request, names),
+            set_attributes=dict(request.set_attributes),
+            remove_attributes=tuple(request.remove_attributes),
+        )
+        changed = await topics.update_topic(self._store, request.name, change)
+        return pb.UpdateTopicResponse(topic=proto_topic(changed))
+
+    async def delete_topic(
+        self, request: pb.DeleteTopicRequest, call: Call
+    ) -> pb.DeleteTopicResponse:
+        """Remove a topic."""
+        removed = await topics.delete_topic(self._store, request.name)
+        return pb.DeleteTopicResponse(removed_topics=removed)
+
+    def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
+        """Return a page of the topics."""
+        page = topics.list_topics(self._store, **_paging(request))
+        found = map(proto_topic, page.items)
+        return pb.ListTopicsResponse(topics=found, next_page_token=page.next_page_token)
+
+    async def describe_topic(
+        self, request: pb.DescribeTopicRequest, call: Call
+    ) -> pb.DescribeTopicResponse:
+        """Return a topic and its queues."""
+        config, queues = await topics.describe_topic(self._store, request.name)
+        return pb.DescribeTopicResponse(topic=proto_topic(config), queues=_messages(queues))
+
+    async def topic_stats(self, request: pb.TopicStatsRequest, call: Call) -> pb.TopicStatsResponse:
+        """Return how many messages a topic holds, or a page of all of them."""
+        store, totals_only = self._store, request.totals_only
+        if request.name:
+            counts = await topics.topic_counts(store, request.name, totals_only=totals_only)
+            return pb.TopicStatsResponse(topics=[_proto_counts(counts)])
+        page = await topics.all_topic_counts(store, **_paging(request), totals_only=totals_only)
+        found = map(_proto_counts, page.items)
+        return pb.TopicStatsResponse(topics=found, next_page_token=page.next_page_token)
+
+    # -- groups --------------------------------------------------------------------------------
+    async def create_group(
+        self, request: pb.CreateGroupRequest, call: Call
+    ) -> pb.CreateGroupResponse:
+        """Make a group."""
+        made = await groups.create_group(self._store, request.name, _settings(request))
+        return pb.CreateGroupResponse(group=_proto_group(made))
+
+    async def update_group(
+        self, request: pb.UpdateGroupRequest, call: Call
+    ) -> pb.UpdateGroupResponse:
+        """Change what is set of a group."""
+        changed = await groups.update_group(self._store, request.name, _settings(request))
+        return pb.UpdateGroupResponse(group=_proto_group(changed))
+
+    async def delete_group(
+        self, request: pb.DeleteGroupRequest, call: Call
+    ) -> pb.DeleteGroupResponse:
+        """Remove a group."""
+        removed = await groups.delete_group(
+            self._store, request.name, with_topics=request.with_topics
+        )
+        return pb.DeleteGroupResponse(removed_topics=removed)
+
+    def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
+        """Return a page of the groups."""
+        page = groups.list_groups(self._store, **_paging(request))
+        found = map(_proto_group, page.items)
+        return pb.ListGroupsResponse(groups=found, next_page_token=page.next_page_token)
+
+    def describe_group(
+        self, request: pb.DescribeGroupRequest, call: Call
+    ) -> pb.DescribeGroupResponse:
+        """Return a group and the topics it has an offset in."""
+        config, found = groups.describe_group(self._store, request.name)
+        return pb.DescribeGroupResponse(group=_proto_group(config), topics=found)
+
+    # -- where groups stand --------------------------------------------------------------------
+    def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:
+        """Return where a group stands."""
+        found = [
+            pb.GroupOffset(topic=row.topic, queue_id=row.queue_id, offset=row.queue_offset)
+            for row in positions.list_offsets(self._store, request.group, request.topic)
+        ]
+        return pb.ListOffsetsResponse(offsets=found)
+
+    async def group_lag(self, request: pb.GroupLagRequest, call: Call) -> pb.GroupLagResponse:
+        """Return the lag of a group, or a page of the lags of all."""
+        if request.group:
+            lags = await lag.group_lag(self._store, request.group, request.topic)
+            return pb.GroupLagResponse(topics=map(_proto_lag, lags))
+        page = await lag.all_lags(
+            self._store,
+            topic=request.topic,
+            page_size=request.page_size,
+            page_token=request.page_token,
+        )
+        found = map(_proto_lag, page.items)
+        return pb.GroupLagResponse(topics=found, next_page_token=page.next_page_token)
+
+    async def set_offsets(
+        self, request: pb.SetOffsetsRequest, call: Call
+    ) -> pb.MoveOffsetsResponse:
+        """Set a group's offsets in queues of a topic."""
+        wanted = [(row.queue_id, row.offset) for row in request.offsets]
+        return _moved(
+            await positions.set_offsets(
+                self._store, request.group, request.topic, wanted, dry_run=request.dry_run
+            )
+        )
+
+    async def reset_offsets(
+        self, request: pb.ResetOffsetsRequest, call: Call
+    ) -> pb.MoveOffsetsResponse:
+        """Let a group stand at a time, an end or an offset of queues.
+
+        Errors   those of `positions.reset_offsets`; MalformedRequest: it names no place
+        """
+        match request.WhichOneof("to"):
+            case "time_ms":
+                target = ResetTarget(time_ms=request.time_ms)
+            case "offset":
+                target = ResetTarget(queue_offset=request.offset)
+            case "place":
+                check_number("place", request.place, upper=pb.ResetOffsetsRequest.LATEST)
+                target = ResetTarget(latest=request.place == pb.ResetOffsetsRequest.LATEST)
+            case _:
+                raise MalformedRequest(why="it does not say what to reset to")
+        return _moved(
+            await positions.reset_offsets(
+                self._store,
+                request.group,
+                request.topic,
+                target,
+                queue_ids=request.queue_ids,
+                dry_run=request.dry_run,
+            )
+        )
+
+    async def clone_offsets(
+        self, request: pb.CloneOffsetsRequest, call: Call
+    ) -> pb.MoveOffsetsResponse:
+        """Let a group stand where another one stands."""
+        source, target = request.source_group, request.target_group
+        return _moved(
+            await positions.clone_offsets(
+                self._store, source, target, request.topic, dry_run=request.dry_run
+            )
+        )
+
+    # -- the store and its process -------------------------------------------------------------
+    def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
+        """Return what the store is doing and how far it has come."""
+        return pb.StoreStatusResponse(**status.store_status(self._store)._asdict())
+
+    async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:
+        """Make everything durable that was appended before.
+
+        Errors   FsyncFailed
+        """
+        return pb.FlushResponse(flushed_offset=await self._store.flush())
+
+    def effective_config(
+        self, request: pb.EffectiveConfigRequest, call: Call
+    ) -> pb.EffectiveConfigResponse:
+        """Return every setting as it holds now, and where it comes from."""
+        rows = [
+            pb.ConfigRow(key=key, value=value, origin=origin)
+            for key, value, origin in self._process.read_settings()
+        ]
+        return pb.EffectiveConfigResponse(rows=rows)
+
+    def drain(self, request: pb.DrainRequest, call: Call) -> pb.DrainResponse:
+        """Ask the broker to end in order; it takes nothing new from then on.
+
+        Errors   UnsupportedFeature: the process cannot be asked
+        """
+        if self._process.drain is None:
+            raise UnsupportedFeature(feature="an end by request")
+        self._process.drain()
+        return pb.DrainResponse()
+
+
+def proto_topic(config: TopicConfig) -> pb.Topic:
+    """Return a topic as it is sent to clients; without a type where the proto has none of it."""
+    return pb.Topic(
+        name=config.name,
+        read_queue_count=config.read_queue_count,
+        write_queue_count=config.write_queue_count,
+        permission=config.permission,
+        type=config.type_name if config.type_name in TYPE_NAMES else None,
+        system=is_system_topic(config.name),
+        order=config.order,
+        attributes=config.attributes,
+    )
+
+
+def _proto_group(config: GroupConfig) -> pb.Group:
+    return pb.Group(
+        name=config.name,
+        settings=pb.GroupSettings(**config.settings._asdict()),
+        system=is_system_group(config.name),
+        attributes=config.attributes,
+    )
+
+
+def _proto_counts(counts: TopicCounts) -> pb.TopicStats:
+    return pb.TopicStats(**{**counts._asdict(), "queues": _messages(counts.queues)})
+
+
+def _proto_lag(lag: TopicLag) -> pb.TopicLag:
+    return pb.TopicLag(**{**lag._asdict(), "queues": _messages(lag.queues)})
+
+
+def _moved(rows: Iterable[MovedOffset]) -> pb.MoveOffsetsResponse:
+    return pb.MoveOffsetsResponse(offsets=_messages(rows))
+
+
+def _messages(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return named tuples as fields of messages of the same names; None stays unset."""
+    return [row._asdict() for row in rows]
+
+
+def _settings(request: pb.CreateGroupRequest | pb.UpdateGroupRequest) -> GroupSettings:
+    return GroupSettings(**_given(request.settings, GroupSettings._fields))
+
+
+def _given(message: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the optional fields that are set."""
+    return {name: getattr(message, name) for name in names if message.HasField(name)}
+
+
+def _paging(request: Any) -> dict[str, Any]:
+    names = ("page_size", "page_token", "include_system")
+    return {name: getattr(request, name) for name in names}

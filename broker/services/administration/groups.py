@@ -1,0 +1,93 @@
+"""Consumer groups: made, changed, listed, described, removed."""
+
+import asyncio
+
+from broker.model.administration import Page
+from broker.model.errors import SystemGroup
+from broker.model.group import GroupConfig, GroupSettings
+from broker.model.offsets import INT32_MAX
+from broker.model.system_topics import dead_letter_topic, is_system_group, retry_topic
+from broker.model.topic import QUEUE_COUNT_MAX
+from broker.model.topic_names import check_group, check_number
+from broker.services.administration.pages import page_of
+from broker.services.administration.topics import remove_topics
+from broker.store.message_store import MessageStore
+
+
+async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
+    """Make a group, or return the one that is there with the same settings.
+
+    Errors   IllegalGroup, SystemGroup, IllegalNumber, GroupExists, DiskFull
+    """
+    check_changeable(name, why="create")
+    _check_settings(settings)
+    return await store.groups.create(name, settings)
+
+
+async def update_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
+    """Change what is set of a group.
+
+    Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, DiskFull
+    """
+    check_changeable(name, why="change")
+    _check_settings(settings)
+    return await store.groups.update(name, settings)
+
+
+async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> list[str]:
+    """Remove a group and where it stands, its retry and dead-letter topics if asked to.
+
+    Returns  the topics that went
+    Errors   IllegalGroup, SystemGroup, GroupNotFound, DiskFull
+    Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
+    """
+    check_changeable(name, why="remove")
+    store.groups.existing(name)
+    own = (retry_topic(name), dead_letter_topic(name))
+    topics = [topic for topic in own if with_topics and store.topics.find(topic)]
+
+    async def remove() -> None:
+        await store.groups.remove(name)
+        await store.offsets.remove_group(name)
+        await remove_topics(store, topics)
+
+    await asyncio.shield(remove())  # Half a group is none.
+    return topics
+
+
+def list_groups(
+    store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
+) -> Page[GroupConfig]:
+    """Return a page of the groups, by name.
+
+    Errors   IllegalNumber, IllegalPageToken
+    """
+    names = [n for n in store.groups.names() if include_system or not is_system_group(n)]
+    page = page_of(names, page_size, page_token, check_group)
+    return Page([store.groups.existing(name) for name in page.items], page.next_page_token)
+
+
+def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[str]]:
+    """Return a group and the topics it has an offset in.
+
+    Errors   IllegalGroup, GroupNotFound
+    """
+    return store.groups.existing(name), sorted(store.offsets.all_of(name))
+
+
+def check_changeable(group: str, *, why: str) -> None:
+    """Raise SystemGroup for a group of the broker, IllegalGroup for what cannot be one."""
+    check_group(group)
+    if is_system_group(group):
+        raise SystemGroup(group=group, why=why)
+
+
+def _check_settings(settings: GroupSettings) -> None:
+    for field, upper in (
+        ("max_attempts", INT32_MAX),
+        ("retry_queue_count", QUEUE_COUNT_MAX),
+        ("consume_timeout_minutes", INT32_MAX),
+    ):
+        value = getattr(settings, field)
+        if value is not None:
+            check_number(field, value, lower=1, upper=upper)

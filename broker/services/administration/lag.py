@@ -1,0 +1,97 @@
+"""How far consumer groups are behind, queue by queue, and how old what they missed is.
+
+A queue that a group has no offset in counts as consumed; messages that expired unread do not wait
+any more. Metrics count the same way (metrics/lag.py).
+Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from broker.model.administration import Page, QueueLag, TopicLag
+from broker.model.errors import IllegalPageToken
+from broker.services.administration.pages import page_of
+from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
+
+TOKEN_SEPARATOR: Final = "@"
+"""Between group and topic; neither name may hold it."""
+
+
+async def group_lag(store: MessageStore, group: str, topic: str = "") -> list[TopicLag]:
+    """Return the lag of a group with its queues, in one topic or in all it has an offset in.
+
+    Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
+    Cost     one look into the log for each queue that is behind
+    """
+    if topic:
+        store.topics.existing(topic)
+    store.groups.existing(group)
+    rows = store.offsets.all_of(group)
+    lags = []
+    for name in [topic] if topic else sorted(rows):
+        lag = _topic_lag(store, group, name, rows.get(name, {}))
+        queues = [queue._replace(lag_ms=await _age_ms(store, name, queue)) for queue in lag.queues]
+        oldest_ms = max((queue.lag_ms for queue in queues), default=0)
+        lags.append(lag._replace(lag_ms=oldest_ms, queues=queues))
+    return lags
+
+
+async def all_lags(
+    store: MessageStore, *, topic: str = "", page_size: int = 0, page_token: str = ""
+) -> Page[TopicLag]:
+    """Return the lags of all groups, without queues and ages; in one topic or in all, a page.
+
+    Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
+    """
+    if topic:
+        store.topics.existing(topic)
+    pairs = sorted(
+        f"{group}{TOKEN_SEPARATOR}{name}"
+        for group, names in store.offsets.topics_by_group().items()
+        for name in names
+        if topic in ("", name)
+    )
+    page = page_of(pairs, page_size, page_token, _check_pair)
+    lags = []
+    for pair in page.items:
+        group, _, name = pair.partition(TOKEN_SEPARATOR)
+        committed = store.offsets.all_of(group).get(name, {})
+        lags.append(_topic_lag(store, group, name, committed)._replace(queues=[]))
+        await asyncio.sleep(0)
+    return Page(lags, page.next_page_token)
+
+
+def queue_lag(queue_id: int, committed: int | None, lower: int, upper: int) -> QueueLag:
+    """Return how far a group is behind in a queue of [lower, upper), without the age."""
+    begin = upper if committed is None else min(max(committed, lower), upper)
+    return QueueLag(queue_id, committed, lower, upper, upper - begin, 0)
+
+
+def _check_pair(token: str) -> None:
+    if TOKEN_SEPARATOR not in token:
+        raise IllegalPageToken(token=token)
+
+
+async def _age_ms(store: MessageStore, topic: str, lag: QueueLag) -> int:
+    """Return how old the first message is that a group missed, 0 where it missed none."""
+    if not lag.lag_messages:
+        return 0
+    begin = lag.max_offset - lag.lag_messages
+    stored_ms = await value_of(store.reading.store_timestamp_at(topic, lag.queue_id, begin))
+    return 0 if stored_ms is None else max(store.clock.wall_ms() - stored_ms, 0)
+
+
+def _topic_lag(
+    store: MessageStore, group: str, topic: str, committed: Mapping[int, int]
+) -> TopicLag:
+    """Return the lag in every queue the topic has, and those the group knows besides."""
+    config = store.topics.find(topic)
+    count = config.queue_count if config is not None else 0
+    queues = [
+        queue_lag(queue_id, committed.get(queue_id), *store.reading.queue_range(topic, queue_id))
+        for queue_id in sorted({*range(count), *committed})
+    ]
+    lag_messages = sum(queue.lag_messages for queue in queues)
+    return TopicLag(group, topic, sum(committed.values()), lag_messages, 0, queues)

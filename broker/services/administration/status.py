@@ -1,0 +1,60 @@
+"""The store as a whole and its process: how they are, and what the process can be asked for."""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from broker import __version__
+from broker.model.administration import StoreStatus
+from broker.model.stats import Gauge
+from broker.store.message_store import MessageStore
+
+INDEX_FILES: Final = "pocketmq_index_files"
+QUEUE_FILES: Final = "pocketmq_consume_queue_files"
+
+
+class Process(NamedTuple):
+    """What the process around the store tells and does; the defaults know of none.
+
+    read_settings   returns (key, value, origin) of every setting
+    drain           asks the process to end in order, and returns at once; None: it cannot be asked
+    """
+
+    read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
+    drain: Callable[[], None] | None = None
+
+
+def store_status(store: MessageStore) -> StoreStatus:
+    """Return what a store is doing and how far it has come."""
+    settings = store.settings
+    configs = [store.topics.existing(name) for name in store.topics.names()]
+    disk_free_bytes, disk_total_bytes = store.disk_usage()
+    return StoreStatus(
+        state=store.state,
+        state_since_ms=store.state_since_ms,
+        directory=str(settings.directory),
+        min_offset=store.min_offset,
+        appended_offset=store.appended,
+        flushed_offset=store.flushed,
+        dispatched_offset=store.dispatched,
+        flush_mode=settings.flush,
+        version=__version__,
+        topic_count=len(configs),
+        queue_count=sum(config.write_queue_count for config in configs),
+        group_count=len(store.groups.names()),
+        cluster=settings.cluster,
+        broker=settings.broker,
+        retention_state=store.retention_status(),
+        disk_free_bytes=disk_free_bytes,
+        disk_total_bytes=disk_total_bytes,
+        index_file_count=_gauge(store, INDEX_FILES),
+        queue_file_count=_gauge(store, QUEUE_FILES),
+    )
+
+
+def _gauge(store: MessageStore, name: str) -> int:
+    """Return what a gauge without labels shows now, 0 where there is none."""
+    for stat in store.stats:
+        if stat.name == name and isinstance(stat, Gauge):
+            shown = stat.read()
+            return 0 if isinstance(shown, dict) else int(shown)
+    return 0
