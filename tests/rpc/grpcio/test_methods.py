@@ -31,7 +31,7 @@ class Numbers:
     def __init__(self) -> None:
         self.ended: list[str] = []
         """How each of its calls ended, as its handler saw it."""
-        self.go_on = asyncio.Event()
+        self.waits, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def up(self, request: pb.QueryOffsetsRequest, call: Call) -> AsyncIterator[Any]:
         """Give so many numbers; behind the topic "fail" an error, behind "wait" nothing more."""
@@ -43,6 +43,7 @@ class Numbers:
             if request.topic == "bug":
                 raise ValueError("secret")
             if request.topic == "wait":
+                self.waits.set()
                 await self.go_on.wait()
             self.ended.append("whole")
         except BaseException as error:
@@ -219,6 +220,7 @@ async def test_a_request_that_cannot_be_read_ends_the_stream(desk: Desk) -> None
 async def test_a_client_that_goes_ends_the_handler(desk: Desk, is_cancelled: bool) -> None:
     call = desk.up(1, "wait", timeout=20 if is_cancelled else 0.3)
     assert (await call.read()).max_offset == 0
+    await desk.numbers.waits.wait()
     if is_cancelled:
         call.cancel()
     await desk.until_ended()
@@ -272,7 +274,7 @@ async def test_a_drain_ends_requests_and_lets_answers_come_to_their_end(desk: De
 
 async def test_a_stop_cancels_what_does_not_end(desk: Desk) -> None:
     call = desk.up(1, "wait")
-    await call.read()
+    await desk.numbers.waits.wait()
     desk.server.drain()
     await desk.server.stop(0)
     assert desk.numbers.ended == ["CancelledError"]
