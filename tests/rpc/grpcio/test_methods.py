@@ -278,6 +278,7 @@ async def test_a_stop_cancels_what_does_not_end(desk: Desk) -> None:
     desk.server.drain()
     await desk.server.stop(0)
     assert desk.numbers.ended == ["CancelledError"]
+    assert (await received(call))[1] is not None
 
 
 # -- faces -----------------------------------------------------------------------------------------
