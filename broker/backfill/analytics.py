@@ -17,7 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from broker.backfill.source import DAMAGE
 from broker.format.names import BACKUP_SUFFIX, CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
-from broker.format.table_json import decode_table
+from broker.format.table_json import decode_table, offset_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
@@ -34,8 +34,6 @@ OFFSET_SCHEMA: Final = StructType(
     ]
 )
 """What `committed_offsets` holds."""
-_OFFSETS: Final = "offsetTable"
-_SEPARATOR: Final = "@"
 
 
 def messages_per_hour(messages: "DataFrame") -> "DataFrame":
@@ -109,24 +107,15 @@ def committed_offsets(store: Path) -> list[tuple[str, str, int, int]]:
     Errors   ValueError: neither the file nor its .bak can be read
     """
     path = store / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
-    table = _table(path, path.with_name(path.name + BACKUP_SUFFIX))
-    rows = []
-    for name, queues in (table.get(_OFFSETS) or {}).items():
-        topic, _, group = name.partition(_SEPARATOR)
-        rows += [(group, topic, int(queue_id), int(at)) for queue_id, at in queues.items()]
-    return sorted(rows)
-
-
-def _table(path: Path, backup: Path) -> dict[str, Any]:
-    """Return a table, or its backup where it is missing or cannot be read."""
-    contents = [file.read_bytes() for file in (path, backup) if file.is_file()]
-    for number, content in enumerate(contents):
+    files = (path, path.with_name(path.name + BACKUP_SUFFIX))
+    contents = [file.read_bytes() for file in files if file.is_file()]
+    for number, content in enumerate(contents, 1):
         try:
-            return decode_table(content)
+            return offset_rows(decode_table(content))
         except ValueError as error:
-            if number + 1 == len(contents):
+            if number == len(contents):
                 raise ValueError(f"{path} cannot be read: {error}") from error
-    return {}
+    return []
 
 
 def _sound(rows: "DataFrame") -> "DataFrame":

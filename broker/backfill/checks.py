@@ -3,11 +3,13 @@
 Queue files are compared by name, index files by their order: their names tell when they were made.
 Files are read by the mapper's workers, one task a file.
 
+`copy_views` checks what it copies into a store.
+
 Kinds of findings: missing_file, unexpected_file, file_size, sha256, content.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -15,13 +17,15 @@ from typing import Final
 
 import numpy as np
 
-from broker.backfill.job import manifest
-from broker.format.names import INDEX_DIRECTORY
+from broker.backfill.job import Document, manifest
+from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.finding import Finding
 from broker.rebuild.manifest import view_files
 from broker.rebuild.plan import Mapper
+from broker.rebuild.range_pass import tell_nobody
 
-PIECE_BYTES: Final = 4 * 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+"""What is read at once; a piece of zeros is a hole in the copy."""
 SHOWN_BYTES: Final = 8
 """Bytes of each file that a finding shows from the first difference on."""
 
@@ -40,19 +44,24 @@ def check_files(out: Path, mapper: Mapper) -> list[Finding]:
 
     Cost     reads everything once, about 1 ms a MiB for each worker
     """
-    marks = {mark["path"]: mark for mark in manifest(out)["files"]}
-    there = view_files(out)
-    findings = [_missing(path) for path in marks if path not in set(there)]
-    findings += [_unexpected(path) for path in there if path not in marks]
-    known = [path for path in there if path in marks]
-    digests = mapper(digest_file, [str(out / path) for path in known])
-    for path, (size, digest) in zip(known, digests, strict=True):
-        mark = marks[path]
+    known, findings = _known_files(out)
+    digests = mapper(digest_file, [str(out / mark["path"]) for mark in known])
+    for mark, (size, digest) in zip(known, digests, strict=True):
         if size != mark["size"]:
-            findings.append(Finding("file_size", path, 0, str(mark["size"]), str(size)))
+            wanted, found = str(mark["size"]), str(size)
+            findings.append(Finding("file_size", mark["path"], 0, wanted, found))
         elif digest != mark["sha256"]:
-            findings.append(Finding("sha256", path, 0, mark["sha256"], digest))
+            findings.append(Finding("sha256", mark["path"], 0, mark["sha256"], digest))
     return findings
+
+
+def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
+    """Return what the manifest says of the files that are there, and which ones are amiss."""
+    marks = {mark["path"]: mark for mark in manifest(out)["files"]}
+    there = dict.fromkeys(view_files(out))
+    findings = [_missing(path) for path in marks if path not in there]
+    findings += [_unexpected(path) for path in there if path not in marks]
+    return [marks[path] for path in there if path in marks], findings
 
 
 def digest_file(path: str) -> tuple[int, str]:
@@ -61,6 +70,38 @@ def digest_file(path: str) -> tuple[int, str]:
     for piece in _pieces(path):
         digest.update(piece)
         size += len(piece)
+    return size, digest.hexdigest()
+
+
+def copy_views(out: Path, target: Path, tell: Callable[[int], None] = tell_nobody) -> list[Finding]:
+    """Copy the files the manifest names, holes as holes; return those that are not as it says.
+
+    Errors   OSError; what was copied up to then stays
+    """
+    known, findings = _known_files(out)
+    for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
+        (target / name).mkdir(parents=True, exist_ok=True)
+    for mark in known:
+        path = mark["path"]
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        size, digest = _copy_file(out / path, target / path, tell)
+        if (size, digest) != (mark["size"], mark["sha256"]):
+            findings.append(Finding("sha256", path, 0, mark["sha256"], digest))
+    return findings
+
+
+def _copy_file(source: Path, target: Path, tell: Callable[[int], None]) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    with target.open("wb") as writing:
+        for piece in _pieces(str(source)):
+            digest.update(piece)
+            size += len(piece)
+            if piece.count(0) == len(piece):
+                writing.seek(size)
+            else:
+                writing.write(piece)
+            tell(len(piece))
+        writing.truncate(size)
     return size, digest.hexdigest()
 
 

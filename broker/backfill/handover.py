@@ -1,25 +1,17 @@
-"""What has to hold before built views may take the place of a store's own, and their copy.
+"""What has to hold before built views may take the place of a store's own.
 
-is the log still the one that was read, and read to its end      compare_log
-are the files what the manifest says                             copy_views, while it copies
+Is the log still the one that was read, and was it read to its end? Whether files are what the
+manifest says is seen while they are copied (checks.py).
 """
 
-import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from broker.backfill.job import Document, manifest
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.model.finding import Finding
+from broker.backfill.job import manifest
 from broker.model.results import ScanEnd
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.manifest import view_files
-from broker.rebuild.range_pass import tell_nobody
 from broker.rebuild.staging import Staging
 from broker.walk.reader import LogReader
-
-PIECE_BYTES: Final = 1024 * 1024
 
 
 class LogFit(NamedTuple):
@@ -79,44 +71,6 @@ def _marks(out: Path) -> list[tuple[str, int]]:
 def _mark(file: LogFile) -> tuple[str, int]:
     path = Path(file.path)
     return path.name, path.stat().st_mtime_ns
-
-
-def copy_views(out: Path, target: Path, tell: Callable[[int], None] = tell_nobody) -> list[Finding]:
-    """Copy the files the manifest names, holes as holes; return those that are not as it says.
-
-    Errors   OSError; what was copied up to then stays
-    """
-    marks: dict[str, Document] = {mark["path"]: mark for mark in manifest(out)["files"]}
-    there = set(view_files(out))
-    findings = [
-        Finding("unexpected_file", path, 0, "nothing", "a file") for path in there - set(marks)
-    ]
-    for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
-        (target / name).mkdir(parents=True, exist_ok=True)
-    for path, mark in marks.items():
-        if path not in there:
-            findings.append(Finding("missing_file", path, 0, "a file", "nothing"))
-            continue
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        size, digest = _copy_file(out / path, target / path, tell)
-        if (size, digest) != (mark["size"], mark["sha256"]):
-            findings.append(Finding("sha256", path, 0, mark["sha256"], digest))
-    return findings
-
-
-def _copy_file(source: Path, target: Path, tell: Callable[[int], None]) -> tuple[int, str]:
-    digest, size = hashlib.sha256(), 0
-    with source.open("rb") as reading, target.open("wb") as writing:
-        while piece := reading.read(PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
-            if piece.count(0) == len(piece):
-                writing.seek(size)
-            else:
-                writing.write(piece)
-            tell(len(piece))
-        writing.truncate(size)
-    return size, digest.hexdigest()
 
 
 def allocated_bytes(out: Path) -> int:

@@ -27,7 +27,7 @@ from broker.format.names import (
 from broker.model.errors import StoreLocked, ViewFailed
 from broker.rebuild.estimate import Estimate, estimate_job
 from broker.rebuild.log_files import ViewSettings, find_log_files
-from broker.rebuild.parallel import PIECE_ENTRIES, Job, rebuild_parallel
+from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import Mapper, Range, plan_ranges
 from broker.rebuild.staging import MANIFEST_FILE, PLAN_FILE, Staging
 
@@ -62,30 +62,18 @@ def new_job(
     *,
     log_file_bytes: int,
     upto: int | None = None,
-    workers: int = 1,
-    piece_size: int = 0,
-    piece_entries: int = PIECE_ENTRIES,
-    accept_holes: bool = False,
-    keep_spool: bool = False,
+    **options: Any,
 ) -> Job:
     """Return a job for a store's log.
 
-    upto     records that start below this physical offset; None: all of them
-    Errors   NotAStore, WrongFileSize, StoreGap
+    upto      records that start below this physical offset; None: all of them
+    options   fields of Job: workers, piece_size, piece_entries, accept_holes, keep_spool
+    Errors    NotAStore, WrongFileSize, StoreGap
     """
     files = find_log_files(store.resolve(), log_file_bytes)
     end = files[-1].end if files else 0
-    return Job(
-        files=files,
-        settings=settings,
-        out=out.resolve(),
-        upto=end if upto is None else min(upto, end),
-        workers=workers,
-        piece_size=piece_size,
-        piece_entries=piece_entries,
-        accept_holes=accept_holes,
-        keep_spool=keep_spool,
-    )
+    upto = end if upto is None else min(upto, end)
+    return Job(files=files, settings=settings, out=out.resolve(), upto=upto, **options)
 
 
 def objection(store: Path, out: Path) -> str:

@@ -69,7 +69,7 @@ class ProgressReader:
             log_bytes=plan["bytes"],
         )
         self._add_ranges(progress, plan)
-        self._add_pieces(progress)
+        progress.indexed = sum(count for _, _, count, _ in self._documents("pieces"))
         progress.phase = self._phase(progress)
         return progress
 
@@ -92,10 +92,6 @@ class ProgressReader:
                 if hole["is_followed"]
             ]
 
-    def _add_pieces(self, progress: Progress) -> None:
-        for _, _, count, _ in self._documents("pieces"):
-            progress.indexed += count
-
     def _documents(self, directory: str) -> list[Any]:
         found = []
         for path in sorted((self._staging.work / directory).glob("*.json")):
@@ -116,8 +112,3 @@ class ProgressReader:
         if progress.ranges_finished == progress.range_count:
             return Phase.INDEXING
         return Phase.READING if progress.ranges_finished or progress.damage else Phase.PLANNED
-
-
-def status(out: Path) -> Progress | None:
-    """Return how far the rebuild in a directory is, None where none was ever begun."""
-    return ProgressReader(out).look()

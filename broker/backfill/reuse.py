@@ -17,7 +17,14 @@ from typing import Any
 
 from broker.rebuild.parallel import Job
 from broker.rebuild.plan import Range
-from broker.rebuild.staging import MANIFEST_FILE, PLAN_FILE, Staging, plan_document, range_mark
+from broker.rebuild.staging import (
+    MANIFEST_FILE,
+    PLAN_FILE,
+    Staging,
+    can_go_on,
+    plan_document,
+    range_mark,
+)
 
 Document = dict[str, Any]
 
@@ -79,12 +86,9 @@ def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
 
 
 def _is_usable(known: Document, wanted: Document, changed: list[Document]) -> bool:
-    if any(known.get(key) != wanted[key] for key in ("format_version", "settings", "boot")):
-        return False
     last_path = max((begin, path) for path, begin, _ in known["ranges"])[1] if changed else ""
-    return bool(known["upto"] <= wanted["upto"]) and all(
-        document["range"][0] == last_path for document in changed
-    )
+    is_last = all(document["range"][0] == last_path for document in changed)
+    return is_last and can_go_on(known, wanted)
 
 
 def _is_complete(

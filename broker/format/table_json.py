@@ -125,3 +125,16 @@ def _mark_key(match: re.Match[str]) -> str:
 def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
     is_marked = _MARKED.fullmatch
     return {int(key[1:]) if is_marked(key) else key: value for key, value in pairs}
+
+
+def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
+    """Return (group, topic, queue id, offset) of a consumerOffset.json, by name.
+
+    Queue ids may be quoted: RocketMQ reads both.
+    Errors   ValueError for a queue id or an offset that is no number
+    """
+    rows = []
+    for name, queues in (table.get("offsetTable") or {}).items():
+        topic, _, group = name.partition("@")
+        rows += [(group, topic, int(queue_id), int(at)) for queue_id, at in queues.items()]
+    return sorted(rows)

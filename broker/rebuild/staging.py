@@ -100,15 +100,22 @@ class Staging:
         it was started.
         """
         known = self.read(self.work / PLAN_FILE)
-        keys = ("format_version", "settings", "boot")
-        is_same = known is not None and all(known.get(key) == wanted.get(key) for key in keys)
-        # Units behind a lower limit would stay; nothing is taken back from finished files.
-        is_same = is_same and known["upto"] <= wanted["upto"]
+        is_same = known is not None and can_go_on(known, wanted)
         if not is_same:
             self.clear()
         self.write(self.work / PLAN_FILE, wanted)
         (self.work / MANIFEST_FILE).unlink(missing_ok=True)
         return is_same
+
+
+def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether what one plan finished is of use to another.
+
+    Units behind a lower limit would stay: nothing is taken back from finished files.
+    """
+    keys = ("format_version", "settings", "boot")
+    is_same = all(known.get(key) == wanted[key] for key in keys)
+    return bool(is_same and known["upto"] <= wanted["upto"])
 
 
 def boot_id() -> str:

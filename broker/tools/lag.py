@@ -5,22 +5,19 @@ Queues end where their consume queues do, or, where a store has none, where the 
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, CONSUMER_OFFSETS_FILE
-from broker.format.table_json import decode_table
+from broker.format.table_json import decode_table, offset_rows
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_COMMIT, TRANSACTION_NONE
 from broker.model.offsets import QueueKey
 from broker.tools.selection import LogSearch
 from broker.tools.store_access import Sizes
-
-_OFFSETS: Final = "offsetTable"
-_SEPARATOR: Final = "@"
 
 
 class GroupLag(NamedTuple):
@@ -40,15 +37,13 @@ def group_lags(disk: Disk, directory: Path, ends: dict[QueueKey, int]) -> list[G
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
     path = directory / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
-    table: dict[str, Any] = TableFile(disk, path).read(decode_table) or {}
+    table = TableFile(disk, path).read(decode_table) or {}
     lags = []
-    for name, queues in (table.get(_OFFSETS) or {}).items():
-        topic, _, group = name.partition(_SEPARATOR)
-        for queue_text, committed in queues.items():
-            end = ends.get((topic, int(queue_text)))
-            lag = max((end or 0) - int(committed), 0)
-            lags.append(GroupLag(group, topic, int(queue_text), int(committed), end, lag))
-    return sorted(lags)
+    for group, topic, queue_id, committed in offset_rows(table):
+        end = ends.get((topic, queue_id))
+        lag = max((end or 0) - committed, 0)
+        lags.append(GroupLag(group, topic, queue_id, committed, end, lag))
+    return lags
 
 
 def has_queues(disk: Disk, directory: Path) -> bool:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.backfill.handover import allocated_bytes, compare_log, copy_views, queues_of
+from broker.backfill.checks import copy_views
+from broker.backfill.handover import allocated_bytes, compare_log, queues_of
 from broker.backfill.job import manifest, run
 from broker.rebuild.plan import map_here
 from tests.backfill.jobs import FILE_SIZE, small_job, small_log

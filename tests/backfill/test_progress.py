@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.backfill.job import run
-from broker.backfill.progress import Phase, Progress, ProgressReader, status
+from broker.backfill.progress import Phase, Progress, ProgressReader
 from broker.model.errors import Corruption
 from broker.rebuild.parallel import plan
 from broker.rebuild.plan import map_here
@@ -17,13 +17,13 @@ from tests.golden_stores import GoldenStores
 
 
 def looked(out: Path) -> Progress:
-    progress = status(out)
+    progress = ProgressReader(out).look()
     assert progress is not None
     return progress
 
 
 def test_nothing_was_begun(tmp_path: Path) -> None:
-    assert status(tmp_path) is None
+    assert ProgressReader(tmp_path).look() is None
 
 
 def test_a_run_is_seen_from_its_plan_to_its_end(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from broker.backfill.analytics import (
     messages_per_hour,
 )
 from broker.backfill.job import new_job, run
-from broker.backfill.progress import Phase, status
+from broker.backfill.progress import Phase, ProgressReader
 from broker.backfill.readers import read_consume_queue, read_index, read_messages
 from broker.backfill.session import check_java, open_session, spark_mapper, worker_count
 from broker.files.disk import Disk
@@ -115,7 +115,7 @@ def test_a_task_that_always_fails_ends_the_job_and_says_why(
     job = job_of(golden, "semantics", tmp_path / "out")
     with pytest.raises(ViewFailed, match=r"4 tries: OSError: .*No space left on device"):
         run(job, faulty(spark_mapper(spark), faults.fail_always, tmp_path))
-    progress = status(job.out)
+    progress = ProgressReader(job.out).look()
     assert progress is not None
     assert progress.phase is Phase.PLANNED
 
@@ -130,7 +130,7 @@ def test_a_driver_that_was_killed_is_gone_on_from(
     command = [sys.executable, driver_to_kill.__file__, store, str(job.out), "10", *map(str, sizes)]
     killed = subprocess.run(command, capture_output=True, text=True)
     assert killed.returncode == -9, killed.stderr
-    left = status(job.out)
+    left = ProgressReader(job.out).look()
     assert left is not None
     assert (left.phase, left.ranges_finished, left.is_running) == (Phase.READING, 10, False)
     counts: dict[str, int] = {}

@@ -147,7 +147,7 @@ def _install(handover: Handover, is_certain: bool, keep_as: str) -> Path | None:
 
 
 def _copy(out: Path, built: Document, staging: Path) -> None:
-    from broker.backfill.handover import copy_views
+    from broker.backfill.checks import copy_views
 
     with progress("Copying", sum(mark["size"] for mark in built["files"])) as tell:
         findings = copy_views(out, staging, tell)

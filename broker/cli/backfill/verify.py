@@ -125,9 +125,9 @@ def status(out: Output, views: Path) -> None:
 
     Phases: planned, reading (units and spooled entries), indexing, complete.
     """
-    from broker.backfill.progress import status as look
+    from broker.backfill.progress import ProgressReader
 
-    found = look(views)
+    found = ProgressReader(views).look()
     if found is None:
         text = f"no run was ever begun in {views}"
         raise Failure(text, EXIT_NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
