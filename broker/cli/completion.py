@@ -1,7 +1,7 @@
 """`pocketmq completion`: the script that lets a shell complete commands and options."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
@@ -12,18 +12,12 @@ PROGRAM: Final = "pocketmq"
 VARIABLE: Final = "_POCKETMQ_COMPLETE"
 
 
-class _Shell(NamedTuple):
-    """Where a shell looks for such scripts."""
-
-    place: str
-    line: str
-
-
 SHELLS: Final = {
-    "bash": _Shell("~/.bashrc", 'eval "$(pocketmq completion bash)"'),
-    "zsh": _Shell("~/.zshrc, behind compinit", 'eval "$(pocketmq completion zsh)"'),
-    "fish": _Shell("~/.config/fish/config.fish", "pocketmq completion fish | source"),
+    "bash": ("~/.bashrc", 'eval "$(pocketmq completion bash)"'),
+    "zsh": ("~/.zshrc, behind compinit", 'eval "$(pocketmq completion zsh)"'),
+    "fish": ("~/.config/fish/config.fish", "pocketmq completion fish | source"),
 }
+"""Where a shell looks for such scripts, and the line to add there."""
 
 
 @click.command(

@@ -12,10 +12,9 @@ import click
 
 
 class Place(NamedTuple):
-    """Where a command is defined, and what the list of commands says of it."""
+    """The module where a command is defined by its name, and what a list of commands says of it."""
 
     module: str
-    name: str
     about: str
 
 
@@ -49,7 +48,7 @@ class LazyGroup(click.Group):
         place = self._places.get(cmd_name)
         if place is None:
             return None
-        command = getattr(import_module(place.module), place.name)
+        command = getattr(import_module(place.module), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

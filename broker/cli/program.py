@@ -11,20 +11,20 @@ from broker.cli.groups import LazyGroup, Place, examples
 EXIT_INTERRUPTED: Final = 130
 
 PLACES: Final = {
-    "dev": Place("broker.cli.serve", "dev", "Run a broker that leaves nothing behind."),
-    "serve": Place("broker.cli.serve", "serve", "Run a broker."),
-    "config": Place("broker.cli.config", "config", "Make, check and show settings."),
-    "status": Place("broker.cli.status", "status", "Show how a broker is doing."),
-    "top": Place("broker.cli.top", "top", "Watch the busiest topics of a broker."),
-    "topic": Place("broker.cli.topic", "topic", "Create, change, list, count, remove topics."),
-    "group": Place("broker.cli.group", "group", "Consumer groups, and where they stand."),
-    "produce": Place("broker.cli.produce", "produce", "Send messages."),
-    "consume": Place("broker.cli.consume", "consume", "Print messages of a topic in order."),
-    "tail": Place("broker.cli.tail", "tail", "Print messages of a topic as they come."),
-    "msg": Place("broker.cli.message", "msg", "Look single messages up."),
-    "store": Place("broker.cli.store", "store", "Look at, check and mend a store directory."),
-    "backfill": Place("broker.cli.backfill", "backfill", "Build queues and index with Spark."),
-    "completion": Place("broker.cli.completion", "completion", "Print what completes commands."),
+    "dev": Place("broker.cli.serve", "Run a broker that leaves nothing behind."),
+    "serve": Place("broker.cli.serve", "Run a broker."),
+    "config": Place("broker.cli.config", "Make, check and show settings."),
+    "status": Place("broker.cli.status", "Show how a broker is doing."),
+    "top": Place("broker.cli.top", "Watch the busiest topics of a broker."),
+    "topic": Place("broker.cli.topic", "Create, change, list, count, remove topics."),
+    "group": Place("broker.cli.group", "Consumer groups, and where they stand."),
+    "produce": Place("broker.cli.produce", "Send messages."),
+    "consume": Place("broker.cli.consume", "Print messages of a topic in order."),
+    "tail": Place("broker.cli.tail", "Print messages of a topic as they come."),
+    "msg": Place("broker.cli.message", "Look single messages up."),
+    "store": Place("broker.cli.store", "Look at, check and mend a store directory."),
+    "backfill": Place("broker.cli.backfill", "Build queues and index with Spark."),
+    "completion": Place("broker.cli.completion", "Print what completes commands."),
 }
 
 

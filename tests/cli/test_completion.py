@@ -29,7 +29,7 @@ def test_the_hint_changes_nothing_and_names_the_file(
 ) -> None:
     completion.main([shell, "--install"], standalone_mode=False)
     out = capsys.readouterr().out
-    assert SHELLS[shell].line in out
+    assert SHELLS[shell][1] in out
     assert "Add this line to ~/" in out
 
 

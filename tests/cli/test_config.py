@@ -17,7 +17,7 @@ from tests.cli.command_line import Ran
 
 def run(*arguments: str, **environment: str) -> Ran:
     """Run `pocketmq config ARGUMENTS`."""
-    places = {"config": Place("broker.cli.config", "config", "Settings.")}
+    places = {"config": Place("broker.cli.config", "Settings.")}
     program = Program(places=places)
     done = CliRunner().invoke(program, ["config", *arguments], env=environment)
     if done.exception is not None and not isinstance(done.exception, SystemExit):

@@ -7,13 +7,11 @@ import click
 from broker.cli.groups import LazyGroup, Place, examples
 
 PLACES: Final = {
-    "plan": Place("broker.cli.backfill.run", "plan", "Show what a run would do."),
-    "run": Place("broker.cli.backfill.run", "run", "Build queues and index from the log."),
-    "verify": Place("broker.cli.backfill.verify", "verify", "Check what a run built."),
-    "install": Place(
-        "broker.cli.backfill.install", "install", "Put what was built into the store."
-    ),
-    "status": Place("broker.cli.backfill.verify", "status", "Show how far a run is."),
+    "plan": Place("broker.cli.backfill.run", "Show what a run would do."),
+    "run": Place("broker.cli.backfill.run", "Build queues and index from the log."),
+    "verify": Place("broker.cli.backfill.verify", "Check what a run built."),
+    "install": Place("broker.cli.backfill.install", "Put what was built into the store."),
+    "status": Place("broker.cli.backfill.verify", "Show how far a run is."),
 }
 
 

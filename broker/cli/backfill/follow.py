@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.cli.output import talk
 from broker.cli.progress import amount, progress
@@ -15,58 +15,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.5
 ENTRY_BYTES: Final = 20
-READING: Final = "reading"
-INDEXING: Final = "indexing"
-_PHASES: Final = {"planned": READING, READING: READING, INDEXING: INDEXING}
-"""What is told in which phase of a run; nothing in others."""
-
-
-class Follower:
-    """Tells what is new each time it looks; used in a `with`, which ends the last bar."""
-
-    __slots__ = ("_bar", "_done", "_look", "_phase", "_tell")
-
-    def __init__(self, look: "Callable[[], Progress | None]") -> None:
-        self._look = look
-        self._phase = ""
-        self._bar = ExitStack()
-        self._tell: Callable[[int], None] = _tell_nobody
-        self._done = 0
-
-    def __enter__(self) -> "Follower":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def step(self) -> None:
-        """Look once."""
-        found = self._look()
-        phase = _PHASES.get(found.phase.value, "") if found is not None else ""
-        if found is None or not phase or not found.is_running:
-            return
-        if phase != self._phase:
-            self._begin(phase, found)
-        done = found.bytes_finished if phase == READING else found.indexed * ENTRY_BYTES
-        self._tell(done - self._done)
-        self._done = done
-
-    def _begin(self, phase: str, found: "Progress") -> None:
-        self._bar.close()
-        self._phase, self._done = phase, 0
-        if phase == READING:
-            label, total = "Reading", found.log_bytes
-            line = f"Reading {amount(total)} of log in {found.range_count} ranges"
-        else:
-            label, total = "Indexing", found.entries * ENTRY_BYTES
-            line = f"Indexing {found.entries} entries of {found.records} records"
-        if not sys.stderr.isatty():
-            talk(line)
-        self._tell = self._bar.enter_context(progress(label, total))
-
-
-def _tell_nobody(byte_count: int) -> None:
-    """Take progress before the first phase."""
 
 
 @contextmanager
@@ -75,16 +23,52 @@ def following(out: Path) -> Iterator[None]:
     from broker.backfill.progress import ProgressReader
 
     is_over = Event()
-
-    def follow() -> None:
-        with Follower(ProgressReader(out).look) as follower:
-            while not is_over.wait(LOOK_SECONDS):
-                follower.step()
-
-    thread = Thread(target=follow, name="follow-backfill", daemon=True)
+    look = ProgressReader(out).look
+    thread = Thread(target=follow, args=(look, lambda: is_over.wait(LOOK_SECONDS)), daemon=True)
     thread.start()
     try:
         yield
     finally:
         is_over.set()
         thread.join()
+
+
+def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> None:
+    """Tell what is new each time it looks, until `wait` says that the run is over."""
+    label, done_bytes = "", 0
+    tell: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
+    with ExitStack() as drawn:
+        while not wait():
+            found = look()
+            bar = _bar_of(found) if found is not None and found.is_running else None
+            if bar is None:
+                continue
+            if bar.label != label:
+                drawn.close()
+                label, done_bytes = bar.label, 0
+                if not sys.stderr.isatty():
+                    talk(bar.line)
+                tell = drawn.enter_context(progress(label, bar.total_bytes))
+            tell(bar.done_bytes - done_bytes)
+            done_bytes = bar.done_bytes
+
+
+class _Bar(NamedTuple):
+    """A bar; `line` stands for it off a terminal."""
+
+    label: str
+    total_bytes: int
+    done_bytes: int
+    line: str
+
+
+def _bar_of(found: "Progress") -> _Bar | None:
+    """Return what shows how far a phase is, None for one that is not shown."""
+    if found.phase.value in ("planned", "reading"):
+        line = f"Reading {amount(found.log_bytes)} of log in {found.range_count} ranges"
+        return _Bar("Reading", found.log_bytes, found.bytes_finished, line)
+    if found.phase.value == "indexing":
+        line = f"Indexing {found.entries} entries of {found.records} records"
+        total, done = found.entries * ENTRY_BYTES, found.indexed * ENTRY_BYTES
+        return _Bar("Indexing", total, done, line)
+    return None

@@ -1,13 +1,11 @@
 """What the commands on a store directory share: which one, access, damage."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import wraps
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
-from broker.cli.options import directory_argument, read_only_option, set_option
+from broker.cli.options import directory_argument, read_only_option, set_option, takes
 from broker.cli.output import talk
 from broker.cli.settings import sizes_of
 
@@ -15,25 +13,6 @@ if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.tools.selection import LogSearch
     from broker.tools.store_access import Sizes
-
-
-def gathered(
-    name: str, kind: type[Any], *options: Callable[[Any], Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what gives a command options; it gets them as one value: a dataclass."""
-    names = [field.name for field in fields(kind)]
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def gathering(**words: Any) -> None:
-            words[name] = kind(**{each: words.pop(each) for each in names})
-            command(**words)
-
-        for option in reversed(options):
-            gathering = option(gathering)
-        return gathering
-
-    return give
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +29,7 @@ class Given:
         return disk, sizes_of(disk, self.directory, self.assignments, with_index=with_index)
 
 
-given_options = gathered("given", Given, directory_argument, read_only_option, set_option)
+given_options = takes("given", Given, directory_argument, read_only_option, set_option)
 """Gives a command DIR, --read-only and --set, as `given`."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, Failure
+from broker.cli.groups import examples
 from broker.cli.options import PATH, form_option, read_only_option, set_option
 from broker.cli.output import Output, column, talk
 from broker.cli.progress import progress
@@ -28,11 +29,10 @@ DIFFERENCE_COLUMNS: Final = {
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store diff ./store ./copy --messages
-  pocketmq store diff ./store ./rebuilt --views
-"""
+    epilog=examples(
+        "pocketmq store diff ./store ./copy --messages",
+        "pocketmq store diff ./store ./rebuilt --views",
+    )
 )
 @click.argument("left", metavar="LEFT", type=PATH)
 @click.argument("right", metavar="RIGHT", type=PATH)

@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from broker.cli.documents import message_document
+from broker.cli.groups import examples
 from broker.cli.message import COLUMNS
 from broker.cli.options import form_option, queue_option
 from broker.cli.output import Output, column
@@ -27,11 +28,10 @@ INDEX_COLUMNS: Final = {
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store dump ./store -o jsonl
-  pocketmq store dump ./store --queue orders:0
-"""
+    epilog=examples(
+        "pocketmq store dump ./store -o jsonl",
+        "pocketmq store dump ./store --queue orders:0",
+    )
 )
 @queue_option("The units of a queue instead.")
 @click.option("--index", "is_index", is_flag=True, help="The entries of the index instead.")

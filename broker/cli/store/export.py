@@ -10,6 +10,7 @@ import click
 
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
+from broker.cli.groups import examples
 from broker.cli.options import form_option
 from broker.cli.output import Output, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
@@ -27,12 +28,11 @@ BODY_TEXT: Final = "body_text"
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store export ./store --to orders.parquet --topic orders --since 2026-11-20
-  pocketmq store export ./store --to ./lake --format parquet --split-by topic --no-body
-  pocketmq store export ./store --to - --format jsonl --key order-42
-"""
+    epilog=examples(
+        "pocketmq store export ./store --to orders.parquet --topic orders --since 2026-11-20",
+        "pocketmq store export ./store --to ./lake --format parquet --split-by topic --no-body",
+        "pocketmq store export ./store --to - --format jsonl --key order-42",
+    )
 )
 @click.option(
     "--to",

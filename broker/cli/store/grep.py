@@ -9,6 +9,7 @@ import click
 
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_NOT_FOUND, Failure
+from broker.cli.groups import examples
 from broker.cli.message import COLUMNS
 from broker.cli.options import form_option
 from broker.cli.output import Output
@@ -22,12 +23,11 @@ PLACES: Final = ("body", "key", "tag", "property", "any")
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store grep 'order 4[0-9]+ refused' ./store --topic 'orders*'
-  pocketmq store grep --in tag --ignore-case '^vip' ./store --since -2h -o jsonl
-  pocketmq store grep timeout ./store --count
-"""
+    epilog=examples(
+        "pocketmq store grep 'order 4[0-9]+ refused' ./store --topic 'orders*'",
+        "pocketmq store grep --in tag --ignore-case '^vip' ./store --since -2h -o jsonl",
+        "pocketmq store grep timeout ./store --count",
+    )
 )
 @click.argument("pattern")
 @click.option("--ignore-case", "-i", is_flag=True, help="Upper and lower case are the same.")

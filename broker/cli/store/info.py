@@ -3,17 +3,13 @@
 import click
 
 from broker.cli.documents import Document
+from broker.cli.groups import examples
 from broker.cli.options import form_option
 from broker.cli.output import Output
 from broker.cli.store.access import Given, given_options
 
 
-@click.command(
-    epilog="""\b
-Example:
-  pocketmq store info ./store
-"""
-)
+@click.command(epilog=examples("pocketmq store info ./store"))
 @given_options
 @form_option
 def info(given: Given, out: Output) -> None:

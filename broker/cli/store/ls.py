@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker.cli.groups import examples
 from broker.cli.options import form_option
 from broker.cli.output import Output, at, column, talk
 from broker.cli.settings import sizes_of
@@ -29,12 +30,7 @@ FILE_COLUMNS: Final = {
 }
 
 
-@click.command(
-    epilog="""\b
-Example:
-  pocketmq store ls ./store --kind commitlog
-"""
-)
+@click.command(epilog=examples("pocketmq store ls ./store --kind commitlog"))
 @click.option("--kind", type=click.Choice(KINDS), help="Files of this kind only.")
 @given_options
 @form_option

@@ -9,6 +9,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_REFUSED, Failure
+from broker.cli.groups import examples
 from broker.cli.options import form_option, yes_option
 from broker.cli.output import Output, talk
 from broker.cli.progress import amount, progress
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store rebuild ./store --out ./views
-  pocketmq store rebuild ./store            what would be done
-  pocketmq store rebuild ./store --yes      in the store itself
-"""
+    epilog=examples(
+        "pocketmq store rebuild ./store --out ./views",
+        "pocketmq store rebuild ./store            what would be done",
+        "pocketmq store rebuild ./store --yes      in the store itself",
+    )
 )
 @click.option(
     "--out",

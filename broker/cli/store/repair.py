@@ -9,6 +9,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, Failure
+from broker.cli.groups import examples
 from broker.cli.options import form_option, yes_option
 from broker.cli.output import Output, talk
 from broker.cli.progress import progress
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store repair ./store                               what would be done
-  pocketmq store repair ./store --yes --report repair.json    do it
-"""
+    epilog=examples(
+        "pocketmq store repair ./store                               what would be done",
+        "pocketmq store repair ./store --yes --report repair.json    do it",
+    )
 )
 @click.option(
     "--report",

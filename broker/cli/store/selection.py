@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from broker.cli.options import directory_argument, read_only_option, set_option
+from broker.cli.options import directory_argument, read_only_option, set_option, takes
 from broker.cli.output import talk
 from broker.cli.parameters import MOMENT
 from broker.cli.progress import progress
-from broker.cli.store.access import Given, gathered, tell_damage
+from broker.cli.store.access import Given, tell_damage
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -66,7 +66,7 @@ def _read_properties(
     return tuple((name, value) for name, _, value in pairs)
 
 
-selection_options = gathered(
+selection_options = takes(
     "chosen",
     Chosen,
     directory_argument,

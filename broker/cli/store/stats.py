@@ -6,6 +6,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_FAILED, Failure
+from broker.cli.groups import examples
 from broker.cli.options import form_option
 from broker.cli.output import Output, at, column, moment, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
@@ -54,13 +55,12 @@ LAG_COLUMNS: Final = {
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store stats ./store
-  pocketmq store stats ./store --by hour --topic orders
-  pocketmq store stats ./store --by key --top 50 -o jsonl
-  pocketmq store stats ./store --by group
-"""
+    epilog=examples(
+        "pocketmq store stats ./store",
+        "pocketmq store stats ./store --by hour --topic orders",
+        "pocketmq store stats ./store --by key --top 50 -o jsonl",
+        "pocketmq store stats ./store --by group",
+    )
 )
 @click.option("--by", type=click.Choice([*LABELS, LAG]), help="Group messages by this.")
 @click.option(

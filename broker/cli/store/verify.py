@@ -8,6 +8,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, Failure
+from broker.cli.groups import examples
 from broker.cli.options import form_option
 from broker.cli.output import Output, column, talk
 from broker.cli.progress import progress
@@ -27,11 +28,10 @@ COLUMNS: Final = {
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pocketmq store verify ./store
-  pocketmq store verify ./store --views ./rebuilt -o json
-"""
+    epilog=examples(
+        "pocketmq store verify ./store",
+        "pocketmq store verify ./store --views ./rebuilt -o json",
+    )
 )
 @click.option(
     "--views",

@@ -7,7 +7,7 @@ import pytest
 
 from broker.backfill.progress import Phase, Progress
 from broker.cli.backfill import follow
-from broker.cli.backfill.follow import Follower, following
+from broker.cli.backfill.follow import following
 
 PLANNED = Progress(Phase.PLANNED, True, upto=100, range_count=4, log_bytes=100)
 READING = replace(PLANNED, phase=Phase.READING, ranges_finished=1, bytes_finished=25)
@@ -17,11 +17,13 @@ INDEXING = replace(
 COMPLETE = replace(INDEXING, phase=Phase.COMPLETE, indexed=9)
 
 
+def followed(seen: list[Progress | None]) -> None:
+    left = [*seen]
+    follow.follow(lambda: left.pop(0), lambda: not left)
+
+
 def told(seen: list[Progress | None], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    left = iter(seen)
-    with Follower(lambda: next(left)) as follower:
-        for _ in seen:
-            follower.step()
+    followed(seen)
     return capsys.readouterr().err.splitlines()
 
 
@@ -54,11 +56,7 @@ def test_bars_are_told_how_much_more_is_done(monkeypatch: pytest.MonkeyPatch) ->
             steps.append((self.label, byte_count))
 
     monkeypatch.setattr(follow, "progress", Bar)
-    half = replace(INDEXING, indexed=5)
-    left = iter([PLANNED, READING, INDEXING, half])
-    with Follower(lambda: next(left)) as follower:
-        for _ in range(4):
-            follower.step()
+    followed([PLANNED, READING, INDEXING, replace(INDEXING, indexed=5)])
     assert steps == [
         ("begin Reading", 100), ("Reading", 0), ("Reading", 25), ("end Reading", 0),
         ("begin Indexing", 180), ("Indexing", 0), ("Indexing", 100), ("end Indexing", 0),
