@@ -1,114 +1,174 @@
-"""Copies a store, running or stopped, as a new generation of a backup target.
+"""Copies a store, running or stopped, as a plain store directory that opens as it is.
 
-    tables that hold positions ─► end of the log ─► log ─► all other files ─► manifest
+    tables that hold positions ─► end of the log ─► log ─► all other files ─► COPY/backup.json
 
 What is copied of a running store is its log up to what was flushed for certain, and its tables;
 queues and index are views and are built again. The order keeps a copy consistent while messages
 arrive: no consumer's position in it lies behind the end of its log, and no topic of its log lacks a
-name. A file of the log that is full is stored once and not read again while its size, time of
-change and inode stay. Nothing of the store is written to, and its lock is not taken.
+name. A copy that lacks its views opens as after a crash. Nothing of the store is written to, and
+its lock is not taken.
+
+backup.json names every file with its sha256. It is written last: a copy without it was not
+finished, and the next run goes on from `backup.json.before`. What is complete, as a full file of
+the log is, is not copied again while size and time of change stay.
 """
 
+import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
-from broker.format.names import ABORT_FILE, CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, LOCK_FILE
-from broker.format.record import BLANK_SIZE, MAGIC_BLANK, SIZE_AND_MAGIC
+from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
+from broker.format.names import (
+    ABORT_FILE,
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    LOCK_FILE,
+    OWN_DIRECTORY,
+)
 from broker.format.table_json import decode_table
-from broker.model.errors import NotAStore, StoreLocked
+from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.log.store_directory import StoreDirectory
+from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.log_files import LogFile, find_log_files, records_end
 from broker.rebuild.range_pass import Told, tell_nobody
-from broker.tools.backup_files import Turn, shown_left_out, turn_of, walk
-from broker.tools.backup_manifest import (
-    FRAME_SIZE,
-    BackupTarget,
-    Content,
-    Generation,
-    StoredFile,
-    generation_name,
+from broker.tools.copying import (
+    RUNNING,
+    STOPPED,
+    WITH_VIEWS,
+    Turn,
+    copy_file,
+    shown_left_out,
+    turn_of,
+    walk,
 )
+from broker.tools.install import sync_tree
 from broker.tools.store_access import Sizes, is_live
 from broker.tools.verify.tables import flushed_upto
 from broker.walk.reader import LogReader
 
-LEVEL: Final = 3
-"""Of zstd: a deeper one costs more time than it saves room."""
+BACKUP_FILE: Final = "backup.json"
+BEFORE_FILE: Final = "backup.json.before"
 TABLE_TRIES: Final = 5
 """A running broker replaces its tables; between two renames there is none for a moment."""
+_DRAFT: Final = "backup.draft"
+_MADE: Final = (ABORT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}", f"{OWN_DIRECTORY}/{MANIFEST_FILE}")
+"""What is written anew in a copy that is to open as after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
-class BackupOptions:
-    """What a backup is told.
+class CopiedFile:
+    """One file of a copy.
 
-    with_views    copy queues and index too; only of a store that is stopped
-    level         of zstd, 1 to 19
-    check         read sealed files and their objects again, and compare
+    path          in the store
+    size, sha256  of the copy; changed_ns, which file and copy share, is when the file was changed
+    is_complete   it will not change while the store is not written to
+    damage        of a file of the log: where its records are not sound, "" if they are
     """
 
-    with_views: bool = False
-    level: int = LEVEL
-    check: bool = False
+    path: str
+    size: int
+    sha256: str
+    changed_ns: int
+    is_complete: bool = False
+    damage: str = ""
+
+    def is_at(self, path: Path) -> bool:
+        """Return whether a file is still this one, as far as its size and time tell."""
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            return False
+        return (self.size, self.changed_ns) == (stat.st_size, stat.st_mtime_ns)
 
 
 @dataclass(slots=True)
-class BackupResult:
-    """What a backup did.
+class Backup:
+    """What `backup.json` says.
 
-    bytes_read    of the store
-    files_known   sealed files that were not copied again
-    changed       files whose content is another although their size, time and inode are not
+    begin, upto   physical offsets of the log that it holds
+    flushed       up to where the log of a running store counted as durable
+    is_whole      of a store that was stopped in order, with its views
+    left_out      files and directories of the store that were not copied
+    bytes_copied, files_known   by the last run; files that were known were not copied again
     """
 
-    generation: Generation
-    bytes_read: int = 0
-    objects_new: int = 0
-    object_bytes_new: int = 0
+    store: str
+    time_ms: int = 0
+    begin: int = 0
+    upto: int = 0
+    flushed: int | None = None
+    is_live: bool = False
+    is_whole: bool = False
+    left_out: list[str] = field(default_factory=list)
+    bytes_copied: int = 0
     files_known: int = 0
-    changed: list[str] = field(default_factory=list)
+    files: list[CopiedFile] = field(default_factory=list)
+
+    @property
+    def checked_upto(self) -> int:
+        """Up to where the log must be sound records."""
+        return self.upto if self.flushed is None else self.flushed
+
+    @property
+    def damaged(self) -> list[CopiedFile]:
+        """The files of the log that were damaged in the store already."""
+        return [file for file in self.files if file.damage]
+
+
+def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | None:
+    """Return what is said of a copy, None where nothing is, or nothing that can be read."""
+    try:
+        fields = json.loads(disk.read_file(copy / name))
+        return Backup(**fields | {"files": [CopiedFile(**file) for file in fields["files"]]})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
+    disk.write_file(copy / _DRAFT, json.dumps(asdict(made), indent=1).encode())
+    disk.rename(copy / _DRAFT, copy / name)
+    disk.sync_directory(copy)
 
 
 def backup(
-    disk: Disk, directory: Path, target: BackupTarget, sizes: Sizes, options: BackupOptions, *,
-    now: datetime, tell: Told = tell_nobody,
-) -> BackupResult:  # fmt: skip
-    """Add a generation of a store to a target.
+    disk: Disk, directory: Path, copy: Path, sizes: Sizes, *, now_ms: int,
+    with_views: bool = False, tell: Told = tell_nobody,
+) -> Backup:  # fmt: skip
+    """Copy a store, or bring its copy up to date.
 
-    now      names the generation; a clock that was set back is put right
-    Errors   NotAStore: the target lies in the store, or holds another's backups; StoreLocked: views
-             are asked for of a running store, it was started meanwhile, or the target is in use;
-             WrongFileSize, StoreGap, DiskFull, FsyncFailed. The target is as it was
-    Cost     about 150 MB/s of what is new, and a sync for each object
+    with_views   copy queues and index too; only of a store that is stopped
+    Errors       NotAStore: other things lie there; StoreLocked: views are asked for of a running
+                 store, it was started meanwhile, or the copy is in use; WrongFileSize, StoreGap,
+                 DiskFull, FsyncFailed. A copy that was begun then lacks backup.json
+    Cost         about 300 MB/s of what is new
     """
-    store = directory.resolve()
-    if target.path.resolve().is_relative_to(store):
-        raise NotAStore(path=str(target.path), why="it lies in the store that it is to hold")
+    store, place = directory.resolve(), copy.resolve()
+    if place.is_relative_to(store) or store.is_relative_to(place):
+        raise NotAStore(path=str(copy), why="it lies in the store, or around it")
     running, was_aborted = is_running(disk, directory), disk.exists(directory / ABORT_FILE)
-    if running and options.with_views:
+    if running and with_views:
         raise StoreLocked(path=str(directory))
-    with target.held():
-        before = next(reversed(target.catalog().generations), None)
-        _check_same_store(store, target, before)
-        generation = Generation(
-            generation_name(now, before.name if before else ""),
-            int(now.timestamp() * 1000), str(store), is_live=running,
-            is_whole=options.with_views and not was_aborted,
-        )  # fmt: skip
-        copy = _Copy(disk, directory, target, options, BackupResult(generation), before, tell)
-        copy.files(Turn.EARLY)
-        copy.log(find_log_files(directory, sizes.commit_log_file_bytes))
-        copy.files(Turn.LATE)
-        if not running and (is_live(directory) or _is_marked_anew(disk, directory, was_aborted)):
+    made = Backup(str(store), now_ms, is_live=running, is_whole=with_views and not was_aborted)
+    column = RUNNING if running else WITH_VIEWS if with_views else STOPPED
+    with _begun(disk, copy, str(store)) as before:
+        copying = _Copying(disk, directory, copy, made, before, column, tell)
+        copying.files(Turn.EARLY)
+        copying.log(find_log_files(directory, sizes.commit_log_file_bytes))
+        copying.files(Turn.LATE)
+        was_marked = not was_aborted and disk.exists(directory / ABORT_FILE)
+        if not running and (is_live(directory) or was_marked):
             raise StoreLocked(path=str(directory))
-        target.add(generation)
-    return copy.result
+        copying.finish()
+    return made
 
 
 def is_running(disk: Disk, directory: Path) -> bool:
@@ -119,190 +179,171 @@ def is_running(disk: Disk, directory: Path) -> bool:
     return is_live(directory)
 
 
-def _is_marked_anew(disk: Disk, directory: Path, was_aborted: bool) -> bool:
-    return not was_aborted and disk.exists(directory / ABORT_FILE)
+@contextmanager
+def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
+    """Keep others out of a copy, which is not finished from now on; yields what was copied before.
+
+    Errors   NotAStore, StoreLocked
+    """
+    names = set(disk.names(copy)) - {LOCK_FILE, "lost+found"}
+    if names and not names & {BACKUP_FILE, BEFORE_FILE}:
+        raise NotAStore(path=str(copy), why=f"other things lie there ({min(names)} …)")
+    before = read_backup(disk, copy) or read_backup(disk, copy, BEFORE_FILE) or Backup(store)
+    if before.store != store:
+        raise NotAStore(path=str(copy), why=f"it is a copy of {before.store}")
+    disk.make_directory(copy / COMMIT_LOG_DIRECTORY)
+    lock = DirectoryLock(copy / LOCK_FILE)
+    lock.acquire()
+    try:
+        _write_backup(disk, copy, before, BEFORE_FILE)
+        disk.unlink(copy / BACKUP_FILE)
+        disk.sync_directory(copy)
+        yield before
+    finally:
+        lock.release()
 
 
-def _check_same_store(store: Path, target: BackupTarget, before: Generation | None) -> None:
-    """Raise unless a store is the one whose backups the target holds, wherever it lies now."""
-    if before is None or before.store == str(store):
-        return
-    for file in reversed(before.log_files):
-        path = store / file.path
-        if file.taken and path.is_file():
-            if _sha256(path, file.taken) == file.sha256:
-                return
-            break
-    raise NotAStore(path=str(target.path), why=f"it holds backups of {before.store}")
+class _Copying:
+    """One run in progress."""
 
-
-def _sha256(path: Path, size: int) -> str:
-    """Return the sha256 of a file's first bytes."""
-    digest = sha256()
-    with path.open("rb") as source:
-        while size and (piece := source.read(min(FRAME_SIZE, size))):
-            size -= len(piece)
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-class _Copy:
-    """One generation in the making."""
-
-    __slots__ = (
-        "_before", "_directory", "_disk", "_known", "_options", "_target", "_tell", "result",
-    )  # fmt: skip
+    __slots__ = ("_column", "_copy", "_directory", "_disk", "_known", "_made", "_tell")
 
     def __init__(
-        self, disk: Disk, directory: Path, target: BackupTarget, options: BackupOptions,
-        result: BackupResult, before: Generation | None, tell: Told,
+        self, disk: Disk, directory: Path, copy: Path, made: Backup, before: Backup, column: int,
+        tell: Told,
     ) -> None:  # fmt: skip
         self._disk = disk
         self._directory = directory
-        self._target = target
-        self._options = options
+        self._copy = copy
+        self._made = made
+        self._known = {file.path: file for file in before.files if file.is_complete}
+        self._column = column
         self._tell = tell
-        self._before = before.name if before else ""
-        self._known = {file.path: file for file in before.files} if before else {}
-        self.result = result
 
-    # -- small files and views -----------------------------------------------------------------
     def files(self, turn: Turn) -> None:
-        """Copy all files whose turn it is, and note what is left out."""
-        generation = self.result.generation
-        running, left_out = generation.is_live, set()
+        """Copy all files whose turn it is, and say what is left out."""
+        left_out = set()
         for relative in walk(self._directory):
-            found = turn_of(relative, running=running, with_views=self._options.with_views)
-            if found is Turn.LEFT_OUT:
-                left_out.add(shown_left_out(relative))
+            found = turn_of(relative, self._column)
+            if found is turn and self._made.is_live and relative != CHECKPOINT_FILE:
+                self._made.files += self._table(relative)
             elif found is turn:
-                is_table = running and relative != CHECKPOINT_FILE
-                stored = self._table(relative) if is_table else self._whole(relative)
-                generation.files += [stored] if stored is not None else []
-        generation.left_out = sorted(left_out)
+                self._made.files.append(self._put(relative, is_complete=not self._made.is_live))
+            elif found is Turn.OUT:
+                left_out.add(shown_left_out(relative))
+        self._made.left_out = sorted(left_out)
 
-    def _whole(self, relative: str) -> StoredFile:
-        path = self._directory / relative
-        stat = path.stat()
-        content = self._put(_pieces(path, stat.st_size))
-        return _stored(relative, stat, content)
-
-    def _table(self, relative: str) -> StoredFile | None:
-        """Copy a table of a running store; None when it is gone: its previous version is there."""
-        path, content = self._directory / relative, None
+    def _table(self, relative: str) -> list[CopiedFile]:
+        """Copy a table of a running store; when it is gone, its previous version is there."""
+        copied: list[CopiedFile] = []
         for _ in range(TABLE_TRIES):
-            try:
-                stat, content = path.stat(), path.read_bytes()
-                decode_table(content)
-            except (FileNotFoundError, ValueError):  # Is being replaced, or written over.
-                continue
-            break
-        if content is None:
-            return None
-        stored = _stored(relative, stat, self._put(iter([content] if content else [])))
-        return replace(stored, size=len(content))
+            with suppress(FileNotFoundError, ValueError):  # Is being replaced, or written over.
+                copied = [self._put(relative, is_complete=False)]
+                decode_table((self._copy / relative).read_bytes())
+                break
+        return copied
 
-    # -- the log -------------------------------------------------------------------------------
     def log(self, files: Sequence[LogFile]) -> None:
         """Copy the log up to where it counts as written."""
-        generation = self.result.generation
-        limit = OFFSET_MAX
-        if generation.is_live:
-            generation.flushed = flushed_upto(self._disk, self._directory)
-        if generation.flushed is not None:
-            limit = generation.flushed
-        generation.upto = min(records_end(files, limit), limit)
-        if generation.is_live and generation.flushed is None:
-            limit = generation.upto
-        first = len(generation.files)
+        made = self._made
+        if made.is_live:
+            made.flushed = flushed_upto(self._disk, self._directory)
+        limit = OFFSET_MAX if made.flushed is None else made.flushed
+        made.upto = min(records_end(files, limit), limit)
+        if made.is_live:
+            limit = made.checked_upto
+        copied: list[CopiedFile] = []
         for file in files:
-            if file.base >= limit:
-                continue
-            try:
-                generation.files.append(self._log_file(file, limit))
-            except FileNotFoundError:  # Retention took it, and with it all older ones.
-                del generation.files[first:]
-        begins = [file.base for file in generation.files[first:] if file.base is not None]
-        generation.begin = min(begins, default=0)
+            if file.base < limit:
+                try:
+                    copied.append(self._log_file(file, limit))
+                except FileNotFoundError:  # Retention took it, and with it all older ones.
+                    copied.clear()
+        made.begin = int(Path(copied[0].path).name) if copied else 0
+        made.files += copied
 
-    def _log_file(self, file: LogFile, limit: int) -> StoredFile:
-        generation, path = self.result.generation, Path(file.path)
-        relative = f"{COMMIT_LOG_DIRECTORY}/{path.name}"
-        is_sealed = generation.upto >= file.end or _is_closed(file, generation.upto)
-        stat = path.stat()
-        known = self._known.get(relative)
-        if known is not None and is_sealed and self._is_same(known, stat):
-            if not self._options.check or self._is_still_so(path, known):
-                self.result.files_known += 1
-                self._tell(file.size)
+    def _log_file(self, file: LogFile, limit: int) -> CopiedFile:
+        made = self._made
+        is_complete = not made.is_live or made.upto >= file.end
+        relative = f"{COMMIT_LOG_DIRECTORY}/{Path(file.path).name}"
+        size = file.size if is_complete else min(limit - file.base, file.size)
+        copied = self._put(relative, size, is_complete=is_complete)
+        if copied is self._known.get(relative):
+            return copied
+        copy = LogFile(str(self._copy / relative), file.base, file.size)
+        return replace(copied, damage=first_damage(copy, min(made.checked_upto, file.end)))
+
+    def _put(self, relative: str, upto: int | None = None, *, is_complete: bool) -> CopiedFile:
+        """Copy a file, or its first bytes, unless it is known; zeros stand for the rest."""
+        source, known = self._directory / relative, self._known.get(relative)
+        if is_complete and known is not None and known.is_at(source):
+            if known.is_at(self._copy / relative):
+                self._made.files_known += 1
+                self._tell(known.size)
                 return known
-        upper = file.size if is_sealed else min(limit - file.base, file.size)
-        content = self._put(_pieces(path, upper))
-        damage = first_damage(file, min(checked_upto(generation), file.end))
-        if relative in self.result.changed and not damage:
-            damage = f"its content is not what it was in {self._before}"
-        return _stored(relative, stat, content, is_sealed=is_sealed, damage=damage)
+        stat = source.stat()
+        upto, draft = stat.st_size if upto is None else upto, self._copy / _DRAFT
+        digest = copy_file(source, draft, upto=upto, size=stat.st_size, tell=self._tell)
+        os.utime(draft, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+        self._disk.make_directory((self._copy / relative).parent)
+        self._disk.rename(draft, self._copy / relative)
+        self._made.bytes_copied += upto
+        return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 
-    def _is_same(self, known: StoredFile, stat: os.stat_result) -> bool:
-        found = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
-        return (
-            known.is_sealed
-            and (known.size, known.changed_ns, known.inode) == found
-            and self._target.has_object(known)
-        )
-
-    def _is_still_so(self, path: Path, known: StoredFile) -> bool:
-        """Return whether file and object still hold what they held; reads both."""
-        if _sha256(path, known.taken) != known.sha256:
-            self.result.changed.append(known.path)
-            return False
-        return self._target.is_sound(known)
-
-    # -- content -------------------------------------------------------------------------------
-    def _put(self, pieces: Iterator[bytes]) -> Content:
-        content = self._target.put(self._counted(pieces), self._options.level)
-        if content.is_new:
-            self.result.objects_new += 1
-            self.result.object_bytes_new += content.object_size
-        return content
-
-    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            self.result.bytes_read += len(piece)
-            self._tell(len(piece))
-            yield piece
+    def finish(self) -> None:
+        """Make a store of the copy, take away what is no part of it, and say so durably."""
+        made, copy = self._made, self._copy
+        if not made.is_whole:
+            _make_as_after_crash(self._disk, copy, made)
+            made.files = [file for file in made.files if file.path not in _MADE]
+            made.files += [_recorded(copy, name) for name in _MADE if (copy / name).exists()]
+        names = {file.path for file in made.files}
+        assert len(names) == len(made.files)
+        for relative in walk(copy):
+            if relative not in names and relative not in (LOCK_FILE, BEFORE_FILE):
+                self._disk.unlink(copy / relative)
+        for place, _, _ in os.walk(copy, topdown=False):
+            if not any(Path(place).iterdir()) and Path(place).name != COMMIT_LOG_DIRECTORY:
+                Path(place).rmdir()
+        sync_tree(self._disk, copy)
+        _write_backup(self._disk, copy, made, BACKUP_FILE)
+        self._disk.unlink(copy / BEFORE_FILE)
+        self._disk.sync_directory(copy)
 
 
-def _stored(
-    relative: str, stat: os.stat_result, content: Content, *, is_sealed: bool = False,
-    damage: str = "",
-) -> StoredFile:  # fmt: skip
-    return StoredFile(
-        relative, stat.st_size, content.taken, content.sha256, content.object, content.object_size,
-        stat.st_mtime_ns, stat.st_ino, is_sealed, damage,
-    )  # fmt: skip
+def _recorded(copy: Path, relative: str) -> CopiedFile:
+    stat, content = (copy / relative).stat(), (copy / relative).read_bytes()
+    return CopiedFile(relative, stat.st_size, sha256(content).hexdigest(), stat.st_mtime_ns)
 
 
-def _pieces(path: Path, size: int) -> Iterator[bytes]:
-    """Yield a file's first bytes up to the last that is not zero."""
-    zeros = 0
-    with path.open("rb", buffering=0) as source:
-        while size and (piece := source.read(min(FRAME_SIZE, size))):
-            size -= len(piece)
-            content = piece.rstrip(b"\0")
-            if not content:
-                zeros += len(piece)
-                continue
-            for begin in range(0, zeros, FRAME_SIZE):
-                yield bytes(min(FRAME_SIZE, zeros - begin))
-            yield content
-            zeros = len(piece) - len(content)
+def _make_as_after_crash(disk: Disk, copy: Path, made: Backup) -> None:
+    """Let a copy open as a store that was killed: it finds its end and builds its views.
 
-
-# -- how far the log reaches -----------------------------------------------------------------------
-def checked_upto(generation: Generation) -> int:
-    """Return up to where the log of a generation must be sound records."""
-    return generation.upto if generation.flushed is None else generation.flushed
+    What was flushed is written down anew, so that a loss below it would be noticed.
+    """
+    store = StoreDirectory(disk, copy)
+    store.mark_running(disk.own_process_id())
+    own = store.own_directory
+    disk.make_directory(own)
+    try:
+        manifest = ManifestFile(disk, own).read()
+    except (ValueError, StoreTooNew):
+        manifest = None  # As it was in the store.
+    if manifest is not None and manifest.closed is not None:  # Its views are not in the copy.
+        content = json.dumps(asdict(replace(manifest, closed=None)), indent=2)
+        disk.write_file(own / MANIFEST_FILE, content.encode())
+    if any(file.path == f"{OWN_DIRECTORY}/{MARK_FILE}" for file in made.files):
+        return
+    disk.unlink(own / MARK_FILE)
+    path = copy / CHECKPOINT_FILE
+    checkpoint = decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
+    mark = FlushedMark(disk, own)
+    mark.open()
+    try:
+        mark.write(made.checked_upto, encode_checkpoint(checkpoint))
+        mark.sync()
+    finally:
+        mark.close()
 
 
 def first_damage(file: LogFile, upto: int) -> str:
@@ -315,16 +356,4 @@ def first_damage(file: LogFile, upto: int) -> str:
         for _ in reader.chunks(source, file.base, upto):
             pass
     stop = reader.stop
-    if stop.is_orderly:
-        return ""
-    return f"at {stop.physical_offset}: {stop.reason or 'no record'}"
-
-
-def _is_closed(file: LogFile, end: int) -> bool:
-    """Return whether a BLANK, or too little room for one, follows on the last record of a file."""
-    left = file.end - end
-    if not BLANK_SIZE <= left < file.size:
-        return 0 <= left < BLANK_SIZE
-    with Path(file.path).open("rb") as opened:
-        opened.seek(end - file.base)
-        return bool(SIZE_AND_MAGIC.unpack(opened.read(BLANK_SIZE)) == (left, MAGIC_BLANK))
+    return "" if stop.is_orderly else f"at {stop.physical_offset}: {stop.reason or 'no record'}"

@@ -1,23 +1,21 @@
 """Backups of small stores, said in a line.
 
 await stocked(tmp_path / "s", 0, 40)                  40 messages in queue 0 of T, and closed
-made = backed_up(tmp_path / "s", tmp_path / "b")      a generation
-restored(tmp_path / "b", tmp_path / "again")          the newest one, as a store
+made = backed_up(tmp_path / "s", tmp_path / "b")      what backup.json says of the copy
+restored(tmp_path / "b", tmp_path / "again")          the copy, as a store
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.format.index_layout import IndexGeometry
-from broker.tools.backup import BackupOptions, BackupResult, backup
-from broker.tools.backup_manifest import BackupTarget
+from broker.tools.backup import Backup, backup
 from broker.tools.restore import restore
 from broker.tools.store_access import Sizes
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, small_settings, store_at
 
-NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
+NOW_MS = 1_795_228_200_000
 SETTINGS = small_settings(Path())
 SIZES = Sizes(
     SETTINGS.commit_log_file_size_bytes,
@@ -42,18 +40,14 @@ async def stocked(directory: Path, begin: int, end: int) -> Path:
 
 
 def backed_up(
-    store: Path, target: Path, *, sizes: Sizes = SIZES, disk: Disk | None = None,
-    now: datetime = NOW, with_views: bool = False, check: bool = False,
-) -> BackupResult:  # fmt: skip
-    """Add a generation; its time is always the same, its name is not."""
-    disk = disk or QuickDisk()
-    options = BackupOptions(with_views=with_views, check=check)
-    return backup(disk, store, BackupTarget(disk, target), sizes, options, now=now)
+    store: Path, copy: Path, *, sizes: Sizes = SIZES, disk: Disk | None = None,
+    with_views: bool = False,
+) -> Backup:  # fmt: skip
+    """Copy a store, or bring its copy up to date."""
+    return backup(disk or QuickDisk(), store, copy, sizes, now_ms=NOW_MS, with_views=with_views)
 
 
-def restored(target: Path, directory: Path, number: int = -1) -> Path:
-    """Bring a generation back, the newest unless another is said; returns the directory."""
-    disk = QuickDisk()
-    place = BackupTarget(disk, target)
-    restore(disk, place, place.catalog().generations[number], directory)
+def restored(copy: Path, directory: Path) -> Path:
+    """Copy a backup as a store; returns the directory."""
+    restore(QuickDisk(), copy, directory)
     return directory

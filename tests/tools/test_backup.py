@@ -2,17 +2,26 @@
 
 import asyncio
 import json
-import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
 from broker.model.errors import NotAStore, StoreLocked
 from broker.rebuild.log_files import find_log_files
 from broker.tools import backup as module
-from broker.tools.backup import first_damage, is_running
-from broker.tools.backup_manifest import BackupTarget, Generation
+from broker.tools.backup import Backup, CopiedFile, first_damage, is_running, read_backup
+from broker.tools.copying import (
+    RUNNING,
+    STOPPED,
+    WITH_VIEWS,
+    Turn,
+    shown_left_out,
+    turn_of,
+    walk,
+)
 from tests.fakes.backed_up import backed_up, fill, restored, stocked
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import PowerCut, QuickDisk
@@ -28,12 +37,66 @@ def live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "is_live", lambda directory: True)
 
 
-def generations(target: Path) -> list[Generation]:
-    return BackupTarget(QuickDisk(), target).catalog().generations
+def paths(found: Backup) -> list[str]:
+    return [file.path for file in found.files]
 
 
-def paths(generation: Generation) -> list[str]:
-    return [file.path for file in generation.files]
+def log_files(found: Backup) -> list[CopiedFile]:
+    return [file for file in found.files if file.path.startswith("commitlog/")]
+
+
+def record_size(store: Path) -> int:
+    return int.from_bytes((store / FILE).read_bytes()[:4])
+
+
+# -- which files, when -----------------------------------------------------------------------------
+EARLY, LOG, LATE, OUT, NEVER = Turn.EARLY, Turn.LOG, Turn.LATE, Turn.OUT, Turn.NEVER
+TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
+    "lock": (NEVER, NEVER, NEVER),
+    "abort": (NEVER, NEVER, NEVER),
+    "backup.json": (NEVER, NEVER, NEVER),
+    "pocketmq/commitlog.draft": (NEVER, NEVER, NEVER),
+    "config/topics.json.draft": (NEVER, NEVER, NEVER),
+    "commitlog/00000000000000000000": (LOG, LOG, LOG),
+    "checkpoint": (EARLY, EARLY, EARLY),
+    "config/consumerOffset.json": (EARLY, EARLY, EARLY),
+    "config/consumerOffset.json.bak": (EARLY, EARLY, EARLY),
+    "config/topics.json": (LATE, LATE, LATE),
+    "config/topics.json.bak": (LATE, LATE, LATE),
+    "config/subscriptionGroup.json": (LATE, LATE, LATE),
+    "config/timercheck": (OUT, EARLY, EARLY),
+    "pocketmq/store.json": (LATE, LATE, LATE),
+    "pocketmq/watermark": (NEVER, LATE, LATE),
+    "pocketmq/queue_ends.json": (NEVER, NEVER, LATE),
+    "pocketmq/queue_ends.json.bak": (NEVER, NEVER, LATE),
+    "pocketmq/replaced/20261121/index/x": (OUT, OUT, OUT),
+    "consumequeue/T/0/0": (OUT, OUT, LATE),
+    "index/20261121023000000": (OUT, OUT, LATE),
+    "timerwheel": (OUT, LATE, LATE),
+    "timerlog/00000000000000000000": (OUT, LATE, LATE),
+    "consumequeue_ext/T/0/0": (OUT, LATE, LATE),
+    "abort.bak": (OUT, LATE, LATE),
+}
+"""Of a running store, of a stopped one, and of a stopped one with its views."""
+
+
+@pytest.mark.parametrize(("relative", "turns"), TURNS.items())
+def test_when_a_file_is_copied(relative: str, turns: tuple[Turn, Turn, Turn]) -> None:
+    assert tuple(turn_of(relative, column) for column in (RUNNING, STOPPED, WITH_VIEWS)) == turns
+
+
+def test_what_is_left_out_is_told_by_directory() -> None:
+    found = map(shown_left_out, ("index/1", "config/timercheck", "pocketmq/replaced/a/b", "abort"))
+    assert list(found) == ["index", "config/timercheck", "pocketmq/replaced", "abort"]
+
+
+def test_a_log_on_another_disk_is_found(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far/0").touch()
+    (tmp_path / "s/config").mkdir(parents=True)
+    (tmp_path / "s/config/topics.json").touch()
+    (tmp_path / "s/commitlog").symlink_to(tmp_path / "far")
+    assert list(walk(tmp_path / "s")) == ["commitlog/0", "config/topics.json"]
 
 
 # -- running stores --------------------------------------------------------------------------------
@@ -41,7 +104,7 @@ def paths(generation: Generation) -> list[str]:
 async def test_a_running_store_opens_again_with_all_that_was_flushed(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await fill(store, 0, 60)
-        found = backed_up(store.directory, tmp_path / "b").generation
+        found = backed_up(store.directory, tmp_path / "b")
         assert found.upto == found.flushed == store.store.flushed
         await fill(store, 60, 70)
     assert found.is_live
@@ -59,24 +122,36 @@ async def test_a_running_store_opens_again_with_all_that_was_flushed(tmp_path: P
 
 @pytest.mark.usefixtures("live")
 async def test_a_store_that_is_being_written(tmp_path: Path) -> None:
+    counts = []
     async with store_at(tmp_path / "s") as store:
         await fill(store, 0, 20)
         for number in range(3):
             sending = asyncio.create_task(fill(store, 20 + 40 * number, 60 + 40 * number))
-            await asyncio.to_thread(backed_up, store.directory, tmp_path / "b")
+            found = await asyncio.to_thread(backed_up, store.directory, tmp_path / "b")
             await sending
-    sent = [f"body {number}" for number in range(140)]
-    counts = []
-    for number, generation in enumerate(generations(tmp_path / "b")):
-        assert not generation.damaged
-        directory = restored(tmp_path / "b", tmp_path / f"again{number}", number)
-        async with store_at(directory) as again:
-            bodies = await again.pulled("T")
-            assert bodies == sent[: len(bodies)]
-            assert again.store.appended == generation.upto
-            counts.append(len(bodies))
+            assert not found.damaged
+            directory = restored(tmp_path / "b", tmp_path / f"again{number}")
+            async with store_at(directory) as again:
+                bodies = await again.pulled("T")
+                assert bodies == [f"body {number}" for number in range(len(bodies))]
+                assert again.store.appended == found.upto
+                counts.append(len(bodies))
     assert counts[0] >= 20
     assert counts == sorted(counts)
+
+
+@pytest.mark.usefixtures("live")
+async def test_the_copy_itself_opens_as_a_store(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await fill(store, 0, 60)
+        backed_up(store.directory, tmp_path / "b")
+        await fill(store, 60, 70)
+        async with store_at(tmp_path / "b") as copy:
+            assert await copy.pulled("T") == [f"body {number}" for number in range(60)]
+            await fill(copy, 60, 65)
+        backed_up(store.directory, tmp_path / "b")
+    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
+        assert await again.pulled("T") == [f"body {number}" for number in range(70)]
 
 
 @pytest.mark.usefixtures("live")
@@ -84,11 +159,12 @@ async def test_what_is_behind_the_mark_is_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stocked(tmp_path / "s", 0, 30)
-    size = int.from_bytes((tmp_path / "s" / FILE).read_bytes()[:4])
+    size = record_size(tmp_path / "s")
     monkeypatch.setattr(module, "flushed_upto", lambda disk, directory: 3 * size)
-    found = backed_up(tmp_path / "s", tmp_path / "b").generation
+    found = backed_up(tmp_path / "s", tmp_path / "b")
     assert (found.begin, found.upto) == (0, 3 * size)
-    assert [(f.path, f.taken, f.is_sealed) for f in found.log_files] == [(FILE, 3 * size, False)]
+    assert [(file.path, file.is_complete) for file in log_files(found)] == [(FILE, False)]
+    assert not (tmp_path / "b" / FILE).read_bytes()[3 * size :].strip(b"\0")
     async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
         assert len(await again.pulled("T")) == 3
 
@@ -161,15 +237,15 @@ async def test_files_that_retention_takes_meanwhile(
         return ""
 
     monkeypatch.setattr(module, "first_damage", while_the_first_is_copied)
-    found = backed_up(tmp_path / "s", tmp_path / "b").generation
+    found = backed_up(tmp_path / "s", tmp_path / "b")
     assert found.begin == files[2].base
-    assert [file.base for file in found.log_files][:1] == [files[2].base]
+    assert log_files(found)[0].path == f"commitlog/{files[2].base:020d}"
 
 
 # -- stopped stores --------------------------------------------------------------------------------
 async def test_a_stopped_store_with_its_views_comes_back_byte_for_byte(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 30)
-    found = backed_up(store, tmp_path / "b", with_views=True).generation
+    found = backed_up(store, tmp_path / "b", with_views=True)
     assert found.is_whole
     assert found.left_out == []
     again = restored(tmp_path / "b", tmp_path / "again")
@@ -183,7 +259,7 @@ async def test_a_stopped_store_with_its_views_comes_back_byte_for_byte(tmp_path:
 
 async def test_a_stopped_store_without_its_views_builds_them_again(tmp_path: Path) -> None:
     await stocked(tmp_path / "s", 0, 30)
-    found = backed_up(tmp_path / "s", tmp_path / "b").generation
+    found = backed_up(tmp_path / "s", tmp_path / "b")
     assert (found.is_live, found.is_whole, found.left_out) == (
         False, False, ["consumequeue", "index"],
     )  # fmt: skip
@@ -201,7 +277,7 @@ async def test_a_store_that_was_killed_keeps_its_torn_tail(tmp_path: Path) -> No
     end = len(content.rstrip(b"\0")) + 8
     content[end : end + 8] = b"torn off"
     last.write_bytes(content)
-    found = backed_up(image, tmp_path / "b", with_views=True).generation
+    found = backed_up(image, tmp_path / "b", with_views=True)
     assert not found.is_whole
     assert found.damaged == []
     again = restored(tmp_path / "b", tmp_path / "again")
@@ -219,13 +295,13 @@ async def test_a_store_that_is_started_meanwhile(
     monkeypatch.setattr(module, "is_live", lambda directory: next(answers))
     with pytest.raises(StoreLocked):
         backed_up(store, tmp_path / "b", with_views=True)
-    assert generations(tmp_path / "b") == []
+    assert read_backup(QuickDisk(), tmp_path / "b") is None
 
 
 def test_an_empty_store(tmp_path: Path) -> None:
     (tmp_path / "s/commitlog").mkdir(parents=True)
-    found = backed_up(tmp_path / "s", tmp_path / "b").generation
-    assert (found.begin, found.upto, found.files) == (0, 0, [])
+    found = backed_up(tmp_path / "s", tmp_path / "b")
+    assert (found.begin, found.upto, log_files(found)) == (0, 0, [])
     assert restored(tmp_path / "b", tmp_path / "again").is_dir()
 
 
@@ -242,82 +318,49 @@ def test_whether_a_store_runs_where_its_lock_may_not_be_asked(
     assert is_running(disk, tmp_path)
 
 
-# -- generations after the first -------------------------------------------------------------------
-async def test_full_files_of_the_log_are_read_once(tmp_path: Path) -> None:
+# -- once more -------------------------------------------------------------------------------------
+async def test_full_files_of_the_log_are_copied_once(tmp_path: Path) -> None:
     await stocked(tmp_path / "s", 0, 80)
     first = backed_up(tmp_path / "s", tmp_path / "b")
-    objects = set((tmp_path / "b/objects").iterdir())
+    inodes = {path.name: path.stat().st_ino for path in (tmp_path / "b/commitlog").iterdir()}
     await stocked(tmp_path / "s", 80, 85)
     second = backed_up(tmp_path / "s", tmp_path / "b")
-    assert first.files_known == 0
-    assert second.files_known == sum(file.is_sealed for file in first.generation.files) > 1
-    assert second.bytes_read < first.bytes_read - 2 * FILE_SIZE + 1000
-    assert set((tmp_path / "b/objects").iterdir()) > objects
-    assert len(list((tmp_path / "b/objects").iterdir())) == len(objects) + second.objects_new
-    assert first.generation.name < second.generation.name
-    for number, count in enumerate((80, 85)):
-        directory = restored(tmp_path / "b", tmp_path / f"again{number}", number)
-        async with store_at(directory) as again:
-            assert len(await again.pulled("T")) == count
+    full = [f"{base:020d}" for base in range(0, first.upto - FILE_SIZE, FILE_SIZE)]
+    assert second.files_known >= len(full) > 1
+    assert second.bytes_copied <= first.bytes_copied - len(full) * FILE_SIZE + 1000
+    for name in full:
+        assert (tmp_path / "b/commitlog" / name).stat().st_ino == inodes[name]
+    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
+        assert len(await again.pulled("T")) == 85
 
 
-async def test_a_full_file_that_was_touched_or_whose_object_is_gone_is_read_again(
-    tmp_path: Path,
-) -> None:
-    store = await stocked(tmp_path / "s", 0, 80)
-    known = sum(file.is_sealed for file in backed_up(store, tmp_path / "b").generation.files)
-    (store / FILE).touch()
-    assert backed_up(store, tmp_path / "b").files_known == known - 1
-    file = next(f for f in generations(tmp_path / "b")[-1].files if f.path == FILE)
-    (tmp_path / "b/objects" / f"{file.object}.zst").unlink()
-    again = backed_up(store, tmp_path / "b")
-    assert (again.files_known, again.objects_new) == (known - 1, 1)
-    restored(tmp_path / "b", tmp_path / "again")
-
-
-async def test_a_file_closed_by_a_blank_is_sealed_without_a_later_one(tmp_path: Path) -> None:
-    store = await stocked(tmp_path / "s", 0, 80)
-    files = sorted((store / "commitlog").iterdir())
-    for path in files[2:]:
-        path.unlink()
-    found = backed_up(store, tmp_path / "b").generation
-    assert [file.is_sealed for file in found.log_files] == [True, True]
-    restored(tmp_path / "b", tmp_path / "again")
-    assert (tmp_path / "again/commitlog" / files[1].name).read_bytes() == files[1].read_bytes()
-
-
-async def test_a_check_reads_everything_and_mends_a_bad_object(tmp_path: Path) -> None:
-    store = await stocked(tmp_path / "s", 0, 80)
-    found = backed_up(store, tmp_path / "b")
-    known = sum(file.is_sealed for file in found.generation.files)
-    assert backed_up(store, tmp_path / "b", check=True).files_known == known
-    file = next(f for f in found.generation.files if f.path == FILE)
-    path = tmp_path / "b/objects" / f"{file.object}.zst"
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + b"?")
-    assert backed_up(store, tmp_path / "b").files_known == known
-    again = backed_up(store, tmp_path / "b", check=True)
-    assert (again.files_known, again.changed) == (known - 1, [])
-    assert path.read_bytes() == content
-
-
-async def test_a_check_finds_a_file_that_changed_in_silence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["store", "copy", "gone"])
+async def test_a_full_file_that_was_touched_is_copied_again(tmp_path: Path, which: str) -> None:
     store = await stocked(tmp_path / "s", 0, 80)
     backed_up(store, tmp_path / "b")
-    times = (store / FILE).stat()
-    content = bytearray((store / FILE).read_bytes())
-    content[100] ^= 1
-    with (store / FILE).open("r+b") as opened:
-        opened.write(content)
-    os.utime(store / FILE, ns=(times.st_atime_ns, times.st_mtime_ns))
-    before = backed_up(store, tmp_path / "b").generation
-    assert before.damaged == []
-    found = backed_up(store, tmp_path / "b", check=True)
-    assert found.changed == [FILE]
-    (damaged,) = found.generation.damaged
-    assert damaged.damage == f"its content is not what it was in {before.name}"
+    known = backed_up(store, tmp_path / "b").files_known
+    copied = tmp_path / "b" / FILE
+    content = copied.read_bytes()
+    if which == "store":
+        (store / FILE).touch()
+    elif which == "copy":
+        copied.write_bytes(b"?")
+    else:
+        copied.unlink()
+    assert backed_up(store, tmp_path / "b").files_known == known - 1
+    assert copied.read_bytes() == content
     restored(tmp_path / "b", tmp_path / "again")
-    assert (tmp_path / "again" / FILE).read_bytes() == content
+
+
+async def test_what_the_store_no_longer_holds_is_no_part_of_the_copy(tmp_path: Path) -> None:
+    store = await stocked(tmp_path / "s", 0, 80)
+    backed_up(store, tmp_path / "b", with_views=True)
+    assert (tmp_path / "b/consumequeue/T/0").is_dir()
+    (store / FILE).unlink()
+    found = backed_up(store, tmp_path / "b")
+    assert not (tmp_path / "b" / FILE).exists()
+    assert not (tmp_path / "b/consumequeue").exists()
+    assert found.begin == FILE_SIZE
 
 
 # -- damage, accidents -----------------------------------------------------------------------------
@@ -326,12 +369,10 @@ async def test_a_damaged_store_is_copied_as_it_is_and_said_to_be(tmp_path: Path)
     content = bytearray((store / FILE).read_bytes())
     content[90] ^= 0xFF
     (store / FILE).write_bytes(content)
-    found = backed_up(store, tmp_path / "b").generation
+    found = backed_up(store, tmp_path / "b")
     assert [file.path for file in found.damaged] == [FILE]
     assert found.damaged[0].damage.startswith("at ")
-    again = backed_up(store, tmp_path / "b")
-    assert again.files_known > 0
-    assert again.generation.damaged == found.damaged
+    assert backed_up(store, tmp_path / "b").damaged == found.damaged
     restored(tmp_path / "b", tmp_path / "again")
     assert (tmp_path / "again" / FILE).read_bytes() == content
 
@@ -343,7 +384,7 @@ async def test_records_that_are_missing_below_the_mark(tmp_path: Path) -> None:
     last = [path for path in files if path.read_bytes().strip(b"\0")][-1]
     content = last.read_bytes().rstrip(b"\0")
     last.write_bytes(content[:-30].ljust(FILE_SIZE, b"\0"))
-    found = backed_up(store, tmp_path / "b").generation
+    found = backed_up(store, tmp_path / "b")
     assert found.flushed is not None
     assert found.upto < found.flushed
     assert [file.path for file in found.damaged] == [f"commitlog/{last.name}"]
@@ -360,53 +401,91 @@ def test_where_the_first_damage_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["sync", "rename", "sync_directory", "write_file"])
-async def test_a_backup_that_is_killed_leaves_the_others(tmp_path: Path, call: str) -> None:
+async def test_a_backup_that_is_killed_is_noticed_and_gone_on_with(
+    tmp_path: Path, call: str
+) -> None:
     store = await stocked(tmp_path / "s", 0, 40)
     backed_up(store, tmp_path / "b")
     await stocked(tmp_path / "s", 40, 70)
-    disk, skip = QuickDisk(), 0
+    disk, skip, unfinished = QuickDisk(), 0, 0
     while True:
         disk.fail(call, PowerCut(), skip=skip)
         try:
             backed_up(store, tmp_path / "b", disk=disk)
         except PowerCut:
-            (tmp_path / "b/objects/1.draft").write_bytes(b"left behind")
             skip += 1
         else:
             break
-        known = generations(tmp_path / "b")
-        assert len(known) <= 2
-        for number in range(len(known)):
-            restored(tmp_path / "b", tmp_path / f"{skip}-{number}", number)
-    assert skip > 0
+        if read_backup(disk, tmp_path / "b") is not None:
+            restored(tmp_path / "b", tmp_path / f"{skip}")
+            continue
+        unfinished += 1
+        with pytest.raises(NotAStore, match="no backup was finished"):
+            restored(tmp_path / "b", tmp_path / "none")
+    assert unfinished > 0
+    assert sorted(path.name for path in (tmp_path / "b").glob("backup*")) == ["backup.json"]
     async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
         assert len(await again.pulled("T")) == 70
 
 
-# -- the target ------------------------------------------------------------------------------------
-async def test_a_target_is_of_one_store_wherever_it_lies(tmp_path: Path) -> None:
+async def test_a_first_backup_that_is_killed_is_gone_on_with(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 40)
-    other = await stocked(tmp_path / "t", 0, 2)
+    disk = QuickDisk()
+    disk.fail("rename", PowerCut(), skip=3)
+    with pytest.raises(PowerCut):
+        backed_up(store, tmp_path / "b", disk=disk)
     backed_up(store, tmp_path / "b")
-    with pytest.raises(NotAStore, match="it holds backups of"):
+    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
+        assert len(await again.pulled("T")) == 40
+
+
+# -- the place -------------------------------------------------------------------------------------
+async def test_a_copy_is_of_one_store(tmp_path: Path) -> None:
+    store, other = await stocked(tmp_path / "s", 0, 4), await stocked(tmp_path / "t", 0, 2)
+    backed_up(store, tmp_path / "b")
+    with pytest.raises(NotAStore, match="it is a copy of"):
         backed_up(other, tmp_path / "b")
-    moved = store.rename(tmp_path / "moved")
-    await stocked(moved, 40, 60)
-    assert backed_up(moved, tmp_path / "b").generation.store == str(moved)
+    assert read_backup(QuickDisk(), tmp_path / "b") is not None
 
 
-async def test_a_target_inside_the_store(tmp_path: Path) -> None:
+async def test_a_copy_in_the_store_around_it_or_among_other_things(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 2)
-    for target in (store, store / "backups"):
-        with pytest.raises(NotAStore, match="lies in the store"):
-            backed_up(store, target)
+    for copy in (store, store / "backups", tmp_path):
+        with pytest.raises(NotAStore, match="it lies in the store, or around it"):
+            backed_up(store, copy)
     assert not (store / "backups").exists()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/letters").touch()
+    with pytest.raises(NotAStore, match="letters"):
+        backed_up(store, tmp_path / "b")
 
 
-async def test_a_manifest_that_cannot_be_read_hinders_nobody(tmp_path: Path) -> None:
+async def test_a_copy_that_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await stocked(tmp_path / "s", 0, 2)
+    backed_up(store, tmp_path / "b")
+
+    def is_taken(lock: DirectoryLock) -> None:
+        raise StoreLocked(path=str(lock.path.parent))
+
+    monkeypatch.setattr(DirectoryLock, "acquire", is_taken)
+    with pytest.raises(StoreLocked):
+        backed_up(store, tmp_path / "b")
+    assert read_backup(QuickDisk(), tmp_path / "b") is not None
+
+
+async def test_without_what_was_said_of_the_copy_everything_is_copied_again(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 60)
     backed_up(store, tmp_path / "b")
-    (tmp_path / "b/manifests/20991231T000000.000000Z.json").write_text("{")
-    assert backed_up(store, tmp_path / "b").files_known > 0
-    manifest = json.loads(sorted((tmp_path / "b/manifests").iterdir())[0].read_bytes())
-    assert manifest["format_version"] == 1
+    (tmp_path / "b/backup.json").write_text("{")
+    assert backed_up(store, tmp_path / "b").files_known == 0
+    restored(tmp_path / "b", tmp_path / "again")
+
+
+async def test_the_sums_are_those_any_tool_computes(tmp_path: Path) -> None:
+    backed_up(await stocked(tmp_path / "s", 0, 30), tmp_path / "b")
+    document = json.loads((tmp_path / "b/backup.json").read_bytes())
+    for file in document["files"]:
+        content = (tmp_path / "b" / file["path"]).read_bytes()
+        assert (len(content), sha256(content).hexdigest()) == (file["size"], file["sha256"])
+    listed = {file["path"] for file in document["files"]} | {"backup.json", "lock"}
+    assert set(walk(tmp_path / "b")) == listed
