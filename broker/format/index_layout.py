@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.format.layout import Layout
-from broker.model.message import KEY_SEPARATOR, TRANSACTION_ROLLBACK, DispatchEntry
+from broker.model.message import KEY_SEPARATOR, TRANSACTION_ROLLBACK
 
 INDEX_HEADER: Final = Layout(
     ("begin_timestamp", "q", "store time of the first entry"),
@@ -85,7 +85,9 @@ class IndexHeaderValues(NamedTuple):
 
 
 def key_hash(java_hash: int) -> int:
-    """Return the absolute value of a signed hash; -2**31, which has none, becomes 0."""
+    """Return the absolute value of a hash, signed or not; -2**31, which has none, becomes 0."""
+    if java_hash >= 2**31:
+        java_hash -= 2**32
     return 0 if java_hash == -(2**31) else abs(java_hash)
 
 
@@ -109,9 +111,9 @@ def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
     return texts
 
 
-def is_indexed(entry: DispatchEntry) -> bool:
-    """Return whether a record is indexed at all: rollback markers are not."""
-    return entry[10] != TRANSACTION_ROLLBACK
+def is_indexed(transaction: int) -> bool:
+    """Return whether records of this transaction type are indexed: rollback markers are not."""
+    return transaction != TRANSACTION_ROLLBACK
 
 
 def second_difference(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:

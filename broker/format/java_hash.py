@@ -18,21 +18,26 @@ def java_hash(text: str) -> int:
     Cost     about 40 ns a character; `java_hashes` does many at once
     Source   java.lang.String.hashCode
     """
+    value = java_hash_behind(0, text)
+    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+
+
+def java_hash_behind(prefix: int, text: str) -> int:
+    """Return the hash of a text, unsigned; `prefix` is the unsigned hash of what stands before."""
     units: bytes | memoryview
     if text.isascii():
         units = text.encode()
     else:
         units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
-    if len(units) <= PIECE_MAX:
-        value: int = sum(map(mul, units, powers_down(len(units)))) & WRAP
-    else:
-        value = _hash_long(units)
-    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+    if len(units) > PIECE_MAX:
+        return _hash_long(prefix, units)
+    powers = powers_down(len(units) + 1)
+    value: int = (prefix * powers[0] + sum(map(mul, units, powers[1:]))) & WRAP
+    return value
 
 
-def _hash_long(units: bytes | memoryview) -> int:
+def _hash_long(value: int, units: bytes | memoryview) -> int:
     """Hash piece by piece: tables as long as what a client sends would be a way to fill memory."""
-    value = 0
     for begin in range(0, len(units), PIECE_MAX):
         piece = units[begin : begin + PIECE_MAX]
         powers = powers_down(len(piece))
@@ -40,7 +45,7 @@ def _hash_long(units: bytes | memoryview) -> int:
     return value
 
 
-@lru_cache(maxsize=PIECE_MAX + 1)
+@lru_cache(maxsize=PIECE_MAX + 2)
 def powers_down(count: int) -> tuple[int, ...]:
     """Return 31 ** (count - 1) down to 31 ** 0, modulo 2**32."""
     return tuple(pow(31, exponent, WRAP + 1) for exponent in range(count - 1, -1, -1))

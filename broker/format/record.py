@@ -25,6 +25,7 @@ See `record_scan.py` for walking many records. Source: CommitLog, MessageExtEnco
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from broker.format.buffers import Buffer
@@ -33,12 +34,11 @@ from broker.format.compression import plain_body
 from broker.format.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from broker.format.layout import Layout
 from broker.format.properties import decode_properties
+from broker.model.batch import Batch, Destination
 from broker.model.message import (
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
     PROPERTY_CRC,
-    PutAddress,
-    PutRow,
     StoredMessage,
     has_queue_offset,
 )
@@ -121,90 +121,82 @@ def host_flags(born_host: bytes, store_host: bytes) -> int:
     return flags | (FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0)
 
 
-def record_sizes(address: PutAddress, rows: list[PutRow], *, crc_size: int = 0) -> list[int]:
-    """Return the bytes each row will take; crc_size is PROPERTY_CRC_SIZE with property CRC on."""
-    fixed = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE + len(address.store_host)
-    fixed += len(topic_field(address.topic)) + 2 + crc_size
-    if not crc_size:
-        return [fixed + len(row[4]) + len(row[0]) + len(row[1]) for row in rows]
-    return [fixed + len(row[4]) + len(row[0]) + len(_separated(row[1])) for row in rows]
+def record_sizes(
+    destination: Destination, batch: Batch, *, property_crc: bool = False
+) -> list[int]:
+    """Return the bytes each message will take in the log."""
+    fixed = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE + len(destination.store_host)
+    fixed += len(topic_field(destination.topic)) + 2
+    hosts, bodies, blocks = batch.born_hosts, batch.bodies, batch.property_blocks
+    if property_crc:
+        fixed += PROPERTY_CRC_SIZE
+        blocks = [_separated(block) for block in blocks]
+    return [
+        fixed + len(host) + len(body) + len(block)
+        for host, body, block in zip(hosts, bodies, blocks, strict=True)
+    ]
 
 
 def encode_records(
-    address: PutAddress,
-    rows: list[PutRow],
+    destination: Destination,
+    batch: Batch,
     sizes: list[int],
     *,
     queue_offset: int,
     physical_offset: int,
     store_timestamp_ms: int,
+    property_crc: bool = False,
 ) -> bytes:
-    """Hot: return the rows as records, one behind the other.
+    """Hot: return messages as records, one behind the other.
 
-    Shape    sizes as `record_sizes` gave them; queue_offset is of the first row
-    Cost     about 1 µs a record and the CRC of its body
+    Shape    sizes as `record_sizes` gave them; queue_offset is of the first message
+    Cost     about 0.7 µs a record and the CRC of its body
     Source   MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend
     """
-    topic, queue_id, store_host, system_flag, reconsume_times, prepared_offset = address
+    assert len(sizes) == len(batch)
+    topic, queue_id, store_host, system_flag, prepared_offset = destination
     topic_part = topic_field(topic)
     magic = MAGIC_V2 if len(topic) > TOPIC_LENGTH_MAX_V1 else MAGIC_V1
     step = 1 if has_queue_offset(system_flag) else 0
     system_flag &= ~HOSTS_V6_MASK
-    pack_length = _I16.pack
+    blocks, spare = batch.property_blocks, 0
+    if property_crc:
+        blocks, spare = [_separated(block) for block in blocks], PROPERTY_CRC_SIZE
     parts: list[bytes] = []
     flags, head, last_host = 0, RECORD_HEAD.struct.pack, b""
-    for row, size in zip(rows, sizes, strict=True):
-        body, block, flag, born_timestamp_ms, born_host, _, _, _ = row
+    for size, body, block, flag, born_ms, born_host, reconsume_times in zip(
+        sizes, batch.bodies, blocks, batch.flags, batch.born_ms, batch.born_hosts,
+        batch.reconsume_times, strict=True,
+    ):  # fmt: skip
         if born_host is not last_host:
             last_host = born_host
-            flags = host_flags(born_host, store_host)
-            head = HEADS[flags].pack
+            flags = system_flag | host_flags(born_host, store_host)
+            head = HEADS[flags & HOSTS_V6_MASK].pack
         parts += (
             head(
                 size, magic, crc32(body) & CRC_MASK, queue_id, flag, queue_offset,
-                physical_offset, system_flag | flags, born_timestamp_ms, born_host,
-                store_timestamp_ms, store_host, reconsume_times, prepared_offset, len(body),
+                physical_offset, flags, born_ms, born_host, store_timestamp_ms, store_host,
+                reconsume_times, prepared_offset, len(body),
             ),
             body,
             topic_part,
-            pack_length(len(block)),
+            _I16.pack(len(block) + spare),
             block,
         )  # fmt: skip
         physical_offset += size
         queue_offset += step
-    return b"".join(parts)
+    return b"".join(_with_property_crc(parts) if property_crc else parts)
 
 
-def encode_records_with_crc(
-    address: PutAddress,
-    rows: list[PutRow],
-    sizes: list[int],
-    *,
-    queue_offset: int,
-    physical_offset: int,
-    store_timestamp_ms: int,
-) -> bytes:
-    """Return the rows as records that end with the property CRC.
+def _with_property_crc(parts: list[bytes]) -> Iterator[bytes]:
+    """Yield records, five parts each, and behind each the field that closes it.
 
-    Shape    sizes as `record_sizes` gave them with crc_size
     Source   MessageExtEncoder with enabledAppendPropCRC
     """
-    parts: list[bytes] = []
-    step = 1 if has_queue_offset(address.system_flag) else 0
-    for row, size in zip(rows, sizes, strict=True):
-        block = _separated(row[1]) + bytes(PROPERTY_CRC_SIZE)
-        record = encode_records(
-            address,
-            [(row[0], block, *row[2:])],
-            [size],
-            queue_offset=queue_offset,
-            physical_offset=physical_offset,
-            store_timestamp_ms=store_timestamp_ms,
-        )[:-PROPERTY_CRC_SIZE]
-        parts += (record, property_crc_field(record))
-        physical_offset += size
-        queue_offset += step
-    return b"".join(parts)
+    for begin in range(0, len(parts), 5):
+        record = b"".join(parts[begin : begin + 5])
+        yield record
+        yield property_crc_field(record)
 
 
 def property_crc_field(record_before: Buffer) -> bytes:

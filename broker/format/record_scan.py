@@ -22,15 +22,9 @@ from broker.format.record import (
     check_record,
     split_record,
 )
+from broker.model.batch import Batch, Destination, Written
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import (
-    DELAY,
-    FLAG_TRANSACTION_MASK,
-    KEYS,
-    TAGS,
-    UNIQUE_KEY,
-    DispatchEntry,
-)
+from broker.model.message import DELAY, KEYS, TAGS, UNIQUE_KEY
 from broker.model.results import ScanEnd
 from broker.model.system_topics import SCHEDULE_TOPIC
 
@@ -105,11 +99,11 @@ class RecordScan:
                 self.end = ScanEnd.TORN
 
 
-def dispatch_entry(buffer: Buffer, position: int, levels: DelayLevels) -> DispatchEntry:
-    """Return what the views need of the record at a position.
+def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
+    """Return the record at a position as a run of one, as views take it.
 
     Errors   BadRecord
-    Cost     about 3 µs
+    Cost     about 4 µs
     Source   CommitLog.checkMessageAndReturnSize, DispatchRequest
     """
     head, _, topic_begin, topic_end, block_begin, block_end = split_record(buffer, position)
@@ -119,22 +113,31 @@ def dispatch_entry(buffer: Buffer, position: int, levels: DelayLevels) -> Dispat
     code = tags_code(tag)
     if topic == SCHEDULE_TOPIC and DELAY in properties:
         code = scheduled_code(properties[DELAY], code, head[10], levels)
-    return (
-        head[6], head[0], code, head[10], topic, head[3], head[5],
-        properties.get(UNIQUE_KEY, ""), properties.get(KEYS, ""), tag,
-        head[7] & FLAG_TRANSACTION_MASK,
-    )  # fmt: skip
+    return Written(
+        Destination(topic, head[3], head[11], head[7], head[13]),
+        head[5],
+        physical_offsets=[head[6]],
+        sizes=[head[0]],
+        tags_codes=[code],
+        store_time_ms=head[10],
+        unique_keys=[properties.get(UNIQUE_KEY, "")],
+        keys=[properties.get(KEYS, "")],
+        tags=[tag],
+    )
 
 
-def tags_code_of(
-    topic: str, tag: str, block: bytes, store_timestamp_ms: int, levels: DelayLevels
-) -> int:
-    """Return the tags code of a record that is about to be stored with this property block."""
-    code = tags_code(tag)
-    if topic != SCHEDULE_TOPIC:
-        return code
-    level_text = decode_properties(block).get(DELAY)
-    return scheduled_code(level_text, code, store_timestamp_ms, levels) if level_text else code
+def tags_codes_of(
+    destination: Destination, batch: Batch, store_time_ms: int, levels: DelayLevels
+) -> list[int]:
+    """Return the tags codes of messages that are about to be stored."""
+    codes = [tags_code(tag) for tag in batch.tags]
+    if destination.topic != SCHEDULE_TOPIC:
+        return codes
+    for number, block in enumerate(batch.property_blocks):
+        level_text = decode_properties(block).get(DELAY)
+        if level_text:
+            codes[number] = scheduled_code(level_text, codes[number], store_time_ms, levels)
+    return codes
 
 
 def scheduled_code(level_text: str, code: int, store_timestamp_ms: int, levels: DelayLevels) -> int:

@@ -14,20 +14,9 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from broker.format.hosts import IPV4_HOST_SIZE
-from broker.format.record import (
-    BLANK_SIZE,
-    PROPERTY_CRC_SIZE,
-    encode_blank,
-    encode_records,
-    encode_records_with_crc,
-    record_sizes,
-)
-from broker.model.message import (
-    FLAG_TRANSACTION_MASK,
-    TRANSACTION_ROLLBACK,
-    PutAddress,
-    PutRow,
-)
+from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
+from broker.model.batch import Batch, Destination, batch_of
+from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from broker.model.system_topics import QUARANTINE_TOPIC
 
 SIZE_MAX: Final = 4 * 1024 * 1024
@@ -88,21 +77,23 @@ def is_stand_in(topic: str, system_flag: int) -> bool:
 def _record(physical_offset: int, size: int, style: Style) -> bytes:
     spare = size - _encoded_size("", style)
     topic = QUARANTINE_TOPIC[:spare]
-    row: PutRow = (bytes(spare - len(topic)), b"", 0, style.time_ms, _NO_HOST, "", "", "")
-    encode = encode_records_with_crc if style.property_crc else encode_records
-    record = encode(
-        _address(topic), [row], [size], queue_offset=0, physical_offset=physical_offset,
-        store_timestamp_ms=style.time_ms,
+    record = encode_records(
+        _destination(topic), _batch(bytes(spare - len(topic)), style), [size], queue_offset=0,
+        physical_offset=physical_offset, store_timestamp_ms=style.time_ms,
+        property_crc=style.property_crc,
     )  # fmt: skip
     assert len(record) == size
     return record
 
 
 def _encoded_size(topic: str, style: Style) -> int:
-    row: PutRow = (b"", b"", 0, style.time_ms, _NO_HOST, "", "", "")
-    crc_size = PROPERTY_CRC_SIZE if style.property_crc else 0
-    return record_sizes(_address(topic), [row], crc_size=crc_size)[0]
+    batch = _batch(b"", style)
+    return record_sizes(_destination(topic), batch, property_crc=style.property_crc)[0]
 
 
-def _address(topic: str) -> PutAddress:
-    return PutAddress(topic, 0, _NO_HOST, TRANSACTION_ROLLBACK)
+def _batch(body: bytes, style: Style) -> Batch:
+    return batch_of(body, born_ms=style.time_ms, born_host=_NO_HOST)
+
+
+def _destination(topic: str) -> Destination:
+    return Destination(topic, 0, _NO_HOST, TRANSACTION_ROLLBACK)

@@ -29,8 +29,8 @@ from broker.format.record import RECORD_SIZE_MIN
 from broker.log.queue_bounds import QueueBounds
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import FILL_UNITS, Units
+from broker.model.batch import Written
 from broker.model.errors import DiskFull
-from broker.model.message import DispatchEntry
 
 Gaps = Iterable[tuple[int, int]]
 """Where records were taken out of the log, as [begin, end); iterated more than once."""
@@ -67,28 +67,39 @@ class ConsumeQueue(QueueBounds):
         self.queue_id = queue_id
 
     # -- writing -------------------------------------------------------------------------------
-    def put_all(self, entries: Sequence[DispatchEntry], gaps: Gaps = ()) -> None:
+    def put_all(self, runs: Sequence[Written], gaps: Gaps = ()) -> None:
         """Take records of this queue in log order; for `gaps` see `put`.
 
         Effects  records whose end is not beyond `max_physical_offset` change nothing
         Errors   DiskFull, AllocationFailed; putting the same records again goes on
-        Cost     about 0.4 µs a record when they follow on each other
+        Cost     about 0.2 µs a record when they follow on each other
         """
-        count, first = len(entries), entries[0]
-        expected = self.max_offset
-        follows = first[6] == expected and first[0] >= self.max_physical_offset
-        if follows and expected and (count == 1 or _is_row(entries, expected)):
-            if self.writes_extension:
-                codes = [self._extended(e[2], e[3]) for e in entries]
-                units = [UNIT.pack(e[0], e[1], c) for e, c in zip(entries, codes, strict=True)]
-                self._append(b"".join(units))
-            else:
-                self._append(b"".join([UNIT.pack(e[0], e[1], e[2]) for e in entries]))
-            last = entries[-1]
-            self.max_physical_offset = last[0] + last[1]
+        assert runs
+        if self._follow(runs):
+            units: list[bytes] = []
+            for run in runs:
+                codes = run.tags_codes
+                if self.writes_extension:
+                    codes = [self._extended(code, run.store_time_ms) for code in codes]
+                units += map(UNIT.pack, run.physical_offsets, run.sizes, codes)
+            self._append(b"".join(units))
+            self.max_physical_offset = runs[-1].end
             return
-        for entry in entries:
-            self.put(entry[0], entry[1], entry[2], entry[6], gaps=gaps, store_timestamp_ms=entry[3])
+        for run in runs:
+            columns = zip(run.physical_offsets, run.sizes, run.tags_codes, strict=True)
+            for queue_offset, unit in enumerate(columns, run.queue_offset):
+                self.put(*unit, queue_offset, gaps, store_timestamp_ms=run.store_time_ms)
+
+    def _follow(self, runs: Sequence[Written]) -> bool:
+        """Return whether runs follow on each other and on the last unit, of which there is one."""
+        expected, end = self.max_offset, self.max_physical_offset
+        if not expected:
+            return False
+        for run in runs:
+            if run.queue_offset != expected or run.begin < end:
+                return False
+            expected, end = expected + len(run), run.end
+        return True
 
     def put_row(self, queue_offset: int, units: Units) -> bool:
         """Take units of messages that follow on each other and on the last one.
@@ -243,8 +254,3 @@ class ConsumeQueue(QueueBounds):
             gone += self.extension.files.files
             self.extension.files.files = []
         return gone
-
-
-def _is_row(entries: Sequence[DispatchEntry], queue_offset: int) -> bool:
-    """Return whether queue offsets follow on each other from one on."""
-    return [e[6] for e in entries] == list(range(queue_offset, queue_offset + len(entries)))

@@ -25,8 +25,9 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_ends import QueueEnd
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import Units
+from broker.model.batch import Written
 from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
-from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE, DispatchEntry
+from broker.model.message import has_queue_offset
 from broker.model.offsets import QueueKey
 from broker.model.stats import Gauge
 from broker.model.system_topics import QUARANTINE_TOPIC
@@ -86,7 +87,7 @@ class ConsumeQueueTable:
         """Queue offsets below which messages of removed topics stay out."""
         self.extension_failures = 0
         """Messages whose extension could not be written, since the start."""
-        self._held: list[DispatchEntry] = []
+        self._held: list[Written] = []
         self._gaps: dict[int, int] = {}
         """Begin and end of the quarantine records that were applied."""
         self.stats: list[Gauge] = [
@@ -195,30 +196,30 @@ class ConsumeQueueTable:
         """Return a queue something was stored in."""
         return self.queues.get((topic, queue_id))
 
-    def apply(self, entries: Sequence[DispatchEntry]) -> None:
+    def apply(self, written: Sequence[Written]) -> None:
         """Give each record to its queue.
 
         Errors   DiskFull, AllocationFailed: what was not taken is held for the next call
         """
         if self._held:
-            entries = [*self._held, *entries]
-        self._held = list(entries)
-        groups: dict[QueueKey, list[DispatchEntry]] = {}
-        for entry in entries:
-            if entry[10] not in (TRANSACTION_NONE, TRANSACTION_COMMIT):
-                if entry[4] == QUARANTINE_TOPIC:
-                    self._gaps[entry[0]] = entry[0] + entry[1]
+            written = [*self._held, *written]
+        self._held = list(written)
+        groups: dict[QueueKey, list[Written]] = {}
+        for run in written:
+            key = run.destination.queue
+            if not has_queue_offset(run.destination.system_flag):
+                if key[0] == QUARANTINE_TOPIC:
+                    self.note_gaps((begin, begin + size) for begin, size in run.places())
                 continue
-            key = (entry[4], entry[5])
-            if self.removed and entry[6] < self.removed.get(key, 0):
+            lost = self.removed.get(key, 0) - run.queue_offset if self.removed else 0
+            if lost >= len(run):
                 continue
             group = groups.get(key)
             if group is None:
                 if key not in self.queues and not _may_have_queue(key):
                     continue
-                groups[key] = [entry]
-            else:
-                group.append(entry)
+                group = groups[key] = []
+            group.append(run.behind(lost) if lost > 0 else run)
         for key, group in groups.items():
             queue = self.queues.get(key) or self._open_new(*key)
             self.dirty.add(key)

@@ -7,33 +7,23 @@ file is followed by a new one; one record's entries may lie in two files.
 Source: IndexService, CommitLogDispatcherBuildIndex.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from broker.files.closing import close_all
 from broker.files.disk import Disk
-from broker.format.columns.heads import Numbers
-from broker.format.index_layout import (
-    IndexGeometry,
-    entry_keys,
-    index_key,
-    key_hash,
-)
-from broker.format.java_hash import WRAP, java_hash
-from broker.format.java_hash_batch import java_hashes
+from broker.format.index_keys import IndexEntries, index_entries
+from broker.format.index_layout import IndexGeometry, index_key, is_indexed, key_hash
+from broker.format.java_hash import java_hash
 from broker.format.names import is_index_file_name, next_index_file_name
 from broker.log.index_file import IndexFile
+from broker.model.batch import Written
 from broker.model.errors import WrongFileSize
-from broker.model.message import TRANSACTION_ROLLBACK, DispatchEntry
 from broker.model.stats import Counter, Gauge
 
-FEW_RECORDS: Final = 16
-"""Up to here plain Python is quicker than numpy."""
 TIME_MARGIN_MS: Final = 1_000
 """Entries keep whole seconds, so a search by time looks one second further each way."""
 KNOWN: Final = "known"
@@ -73,7 +63,7 @@ class HashIndex:
         self.zone = zone
         self.name = "index"
         self.files: list[IndexFile] = []
-        self._held: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._held: list[IndexEntries] = []
         self.is_damaged = False
         """Whether `load` removed a file that was cut short: the index lacks entries."""
         self.sealed_time = 0
@@ -137,45 +127,42 @@ class HashIndex:
             self.files.append(file)
 
     # -- writing -------------------------------------------------------------------------------
-    def apply(self, entries: Sequence[DispatchEntry]) -> None:
+    def apply(self, written: Sequence[Written]) -> None:
         """Add the keys of records; those before the last indexed one are skipped.
 
         Source   IndexService.buildIndex
         """
         guard = self.files[-1].header.end_physical_offset if self.files else 0
-        wanted = [e for e in entries if e[0] >= guard and e[10] != TRANSACTION_ROLLBACK]
-        if len(wanted) < len(entries):
-            rolled_back = sum(e[10] == TRANSACTION_ROLLBACK for e in entries)
-            self.skipped.add((ROLLED_BACK,), rolled_back)
-            self.skipped.add((KNOWN,), len(entries) - len(wanted) - rolled_back)
-        if wanted:
-            columns = _columns(wanted, self.style)
-            if len(columns[0]):
-                self._held.append(columns)
-        self._put_held()
+        wanted = []
+        for run in written:
+            if not is_indexed(run.destination.transaction):
+                self.skipped.add((ROLLED_BACK,), len(run))
+            elif run.begin >= guard:
+                wanted.append(run)
+            else:
+                known = bisect_left(run.physical_offsets, guard)
+                self.skipped.add((KNOWN,), known)
+                wanted += [run.behind(known)] if known < len(run) else []
+        self.put(index_entries(wanted, self.style))
 
-    def put_columns(self, hashes: Numbers, physical_offsets: Numbers, times_ms: Numbers) -> None:
-        """Add entries in log order, whose keys were hashed already; see `apply`.
+    def put(self, entries: IndexEntries) -> None:
+        """Add entries in log order, of which none lies before the last one indexed.
 
-        Shape    three arrays of one length; no record lies before the last one indexed
-        Errors   DiskFull, AllocationFailed
+        Errors   DiskFull, AllocationFailed: what is left is held for the next call
         """
-        self._held.append((hashes, physical_offsets, times_ms))
-        self._put_held()
-
-    def _put_held(self) -> None:
-        """Put what is held; on an error the rest stays held for the next call."""
+        if len(entries.hashes):
+            self._held.append(entries)
         while self._held:
-            hashes, places, times = self._held[0]
+            entries = self._held[0]
             file = self.files[-1] if self.files else None
             if file is None or file.is_full:
-                file = self._roll(int(times[0]))
-            count = file.put_all(hashes, places, times)
+                file = self._roll(int(entries.times_ms[0]))
+            count = file.put_all(entries)
             self.entries_put.value += count
-            if count == len(hashes):
+            if count == len(entries.hashes):
                 self._held.pop(0)
             else:
-                self._held[0] = (hashes[count:], places[count:], times[count:])
+                self._held[0] = entries.behind(count)
 
     def _roll(self, time_ms: int) -> IndexFile:
         full = self.files[-1] if self.files else None
@@ -293,49 +280,3 @@ class HashIndex:
     def close(self) -> None:
         """Unmap all files."""
         close_all(file.close for file in self.files)
-
-
-def _columns(entries: list[DispatchEntry], style: str) -> tuple[Numbers, Numbers, Numbers]:
-    """Return key hashes, physical offsets and store times of every entry of some records.
-
-    Cost     about 1 µs a record from some hundred keys on
-    """
-    if len(entries) <= FEW_RECORDS:
-        return _few_columns(entries, style)
-    texts: list[str] = []
-    counts: list[int] = []
-    for entry in entries:
-        keys = entry_keys(entry[7], entry[8], entry[9], style)
-        counts.append(len(keys))
-        texts += keys
-    topics = [entry[4] for entry in entries]
-    places = np.repeat(np.array([entry[0] for entry in entries], dtype=np.int64), counts)
-    times = np.repeat(np.array([entry[3] for entry in entries], dtype=np.int64), counts)
-    if not texts:
-        return places, places, times
-    prefixes = _topic_hash(topics[0])
-    if topics.count(topics[0]) == len(topics):
-        unsigned = java_hashes(texts, prefixes)
-    else:
-        each = np.array([_topic_hash(topic) for topic in topics], dtype=np.uint32)
-        unsigned = java_hashes(texts, np.repeat(each, counts))
-    hashes = np.abs(unsigned.view(np.int32).astype(np.int64))
-    hashes[hashes == 2**31] = 0
-    return hashes, places, times
-
-
-def _few_columns(entries: list[DispatchEntry], style: str) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the same one by one."""
-    rows = [
-        (key_hash(java_hash(index_key(entry[4], key))), entry[0], entry[3])
-        for entry in entries
-        for key in entry_keys(entry[7], entry[8], entry[9], style)
-    ]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    return columns[0], columns[1], columns[2]
-
-
-@lru_cache(maxsize=4096)
-def _topic_hash(topic: str) -> int:
-    """Return the unsigned hash of what stands before every key of a topic."""
-    return java_hash(index_key(topic, "")) & WRAP

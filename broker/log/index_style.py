@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.index_chain import ENTRY_TYPE
+from broker.format.index_keys import index_entries
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
@@ -32,12 +33,8 @@ from broker.format.index_layout import (
     STYLE_5_5,
     IndexGeometry,
     IndexHeaderValues,
-    entry_keys,
-    index_key,
     is_indexed,
-    key_hash,
 )
-from broker.format.java_hash import java_hash
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     INDEX_DIRECTORY,
@@ -45,9 +42,9 @@ from broker.format.names import (
     offset_from_file_name,
 )
 from broker.format.record import SIZE_AND_MAGIC, BadRecord, check_record
-from broker.format.record_scan import RecordScan, dispatch_entry
+from broker.format.record_scan import RecordScan, written_at
+from broker.model.batch import Written
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
-from broker.model.message import DispatchEntry
 
 FILES_MAX: Final = 8
 """Index files that are looked into; where these show no tag, hardly any record has one."""
@@ -170,11 +167,11 @@ def _style_shown(log: "_Log", entries: NDArray[Any], is_cut: bool) -> str:
             likely = STYLE_5_3
         if likely or style == STYLE_5_5:
             return likely or style
-        sound_end, likely = place + record[1], style
+        sound_end, likely = record.end, style
     return "" if is_cut else likely
 
 
-def _style_told(record: DispatchEntry, hashes: list[int]) -> str | None:
+def _style_told(record: Written, hashes: list[int]) -> str | None:
     """Return the style of a record's entries, "" when they are the same in both, None of others."""
     with_tag, without = (_key_hashes(record, style) for style in (STYLE_5_5, STYLE_5_3))
     if hashes == with_tag:
@@ -182,14 +179,18 @@ def _style_told(record: DispatchEntry, hashes: list[int]) -> str | None:
     return STYLE_5_3 if hashes == without else None
 
 
-def _key_hashes(record: DispatchEntry, style: str) -> list[int]:
-    keys = entry_keys(record[7], record[8], record[9], style)
-    return [key_hash(java_hash(index_key(record[4], key))) for key in keys]
+def _key_hashes(record: Written, style: str) -> list[int]:
+    found: list[int] = index_entries([record], style).hashes.tolist()
+    return found
 
 
-def _is_tag_left_out(records: Iterator[DispatchEntry]) -> bool:
+def _is_tag_left_out(records: Iterator[Written]) -> bool:
     """Return whether records without entries have none because of the style, and not by damage."""
-    keyless = [record for record in islice(records, BETWEEN_MAX) if is_indexed(record)]
+    keyless = [
+        record
+        for record in islice(records, BETWEEN_MAX)
+        if is_indexed(record.destination.transaction)
+    ]
     if any(_key_hashes(record, STYLE_5_3) for record in keyless):
         return False
     return any(_key_hashes(record, STYLE_5_5) for record in keyless)
@@ -214,7 +215,7 @@ class _Log:
         self._file: MappedFile | None = None
         self.min_offset = self._bases[0] if self._bases else 0
 
-    def record_at(self, physical_offset: int) -> DispatchEntry | None:
+    def record_at(self, physical_offset: int) -> Written | None:
         """Return what stands at an offset, None unless a sound record starts there."""
         file = self._file_at(physical_offset)
         if file is None or physical_offset + SIZE_AND_MAGIC.size > file.base + file.size:
@@ -222,11 +223,11 @@ class _Log:
         position = physical_offset - file.base
         try:
             is_record = check_record(file.view, position, physical_offset, crc=False)
-            return dispatch_entry(file.view, position, _LEVELS) if is_record else None
+            return written_at(file.view, position, _LEVELS) if is_record else None
         except BadRecord:
             return None
 
-    def records_between(self, begin: int, end: int) -> Iterator[DispatchEntry]:
+    def records_between(self, begin: int, end: int) -> Iterator[Written]:
         """Yield the records from one's start up to an offset, or up to the first damage."""
         while begin < end:
             file = self._file_at(begin)
@@ -236,7 +237,7 @@ class _Log:
             for position, _ in scan:
                 if file.base + position >= end:
                     return
-                yield dispatch_entry(file.view, position, _LEVELS)
+                yield written_at(file.view, position, _LEVELS)
             if not scan.blank and scan.position + SIZE_AND_MAGIC.size <= file.size:
                 return
             begin = file.base + file.size

@@ -7,7 +7,7 @@ over views, recovery is a loop over views, a rebuild is recovery from the log's 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.model.message import DispatchEntry
+from broker.model.batch import Written
 
 
 class View(Protocol):
@@ -20,10 +20,10 @@ class View(Protocol):
     def durable_offset(self) -> int:
         """Every record that starts before this physical offset has been applied."""
 
-    def apply(self, entries: Sequence[DispatchEntry]) -> None:
+    def apply(self, written: Sequence[Written]) -> None:
         """Take records in log order; records it holds already change nothing.
 
-        Errors   DiskFull, AllocationFailed: apply again, first with no entries, goes on where it
+        Errors   DiskFull, AllocationFailed: apply again, first with nothing, goes on where it
                  stopped
         """
 

@@ -7,6 +7,7 @@ A run is (Destination, Batch): messages of one queue, next to each other. A sing
 column of one.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.model.message import FLAG_TRANSACTION_MASK, has_queue_offset
@@ -91,6 +92,10 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.bodies)
+
+
+Run = tuple[Destination, Batch]
+"""Messages of one queue, and where they go."""
 
 
 def batch_of(
@@ -178,6 +183,10 @@ class Written:
     def end(self) -> int:
         """Physical offset behind the last record."""
         return self.physical_offsets[-1] + self.sizes[-1]
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Return (physical offset, size) of each record."""
+        return zip(self.physical_offsets, self.sizes, strict=True)
 
     def behind(self, count: int) -> "Written":
         """Return the same without its first `count` records, of which there are more."""

@@ -1,11 +1,7 @@
-"""A message on its way in, a message as stored, and what dispatch needs to know of it.
-
-`PutRow` and `DispatchEntry` are plain tuples: they are made once per message on the hot path,
-where a named tuple or an object costs ten times as much.
-"""
+"""A message as stored, and the names and bits of its format; see batch.py for many by column."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 # Property names (MessageConst).
 KEYS: Final = "KEYS"
@@ -48,30 +44,6 @@ FLAG_STORE_HOST_V6: Final = 0x20
 def has_queue_offset(system_flag: int) -> bool:
     """Return whether such a record takes a queue offset and a consume unit."""
     return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
-
-
-PutRow = tuple[bytes, bytes, int, int, bytes, str, str, str]
-"""One message to put: (body, property block, flag, born timestamp in ms, born host as packed
-address and port, unique key, keys joined by spaces, tag). Empty strings stand for absent ones;
-the last three repeat what the property block says, so that dispatch need not parse it."""
-
-DispatchEntry = tuple[int, int, int, int, str, int, int, str, str, str, int]
-"""One record for the views: (physical offset, size in bytes, tags code, store timestamp in ms,
-topic, queue id, queue offset, unique key, keys, tag, transaction bits of the system flag)."""
-
-
-class PutAddress(NamedTuple):
-    """Where rows of one put go, and what all of them share.
-
-    store_host is a packed address and port: 8 bytes (IPv4) or 20 (IPv6).
-    """
-
-    topic: str
-    queue_id: int
-    store_host: bytes
-    system_flag: int = 0
-    reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

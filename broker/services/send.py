@@ -8,7 +8,7 @@ CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from broker.format.java_hash import java_hash
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.format.record import PROPERTY_CRC_SIZE
+from broker.model.batch import Batch, Destination
 from broker.model.clock import Clock
 from broker.model.errors import (
     BodyEmpty,
@@ -33,8 +34,8 @@ from broker.model.errors import (
     TopicNotFound,
     TopicNotWritable,
 )
-from broker.model.message import KEY_SEPARATOR, PutAddress, PutRow
-from broker.model.results import PutStatus
+from broker.model.message import KEY_SEPARATOR, KEYS, TAGS
+from broker.model.results import PutResult
 from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
 from broker.model.system_topics import DEFAULT_TOPIC, is_group_topic, is_system_topic
 from broker.model.topic import (
@@ -54,32 +55,48 @@ from broker.model.topic_names import (
 )
 from broker.store.message_store import MessageStore
 
+ABSENT_QUEUE: Final = -1
 MESSAGES_MAX: Final = 1_024
 """Messages of one request: about 10 ms of the event loop."""
 REGION: Final = "DefaultRegion"
 PLAIN_ID_LENGTH: Final = 64
 """Letters and digits up to here are an id without a closer look."""
 
-Draft = tuple[str, bytes, str, Sequence[str], str, int, str, int, bytes, int, dict[str, str]]
-"""A message as asked for: (topic, body, tag, keys, message id, queue id or -1, message group, born
-timestamp in ms or 0, packed born host, flag, the user's properties); "" stands for absent."""
+
+class Drafts(NamedTuple):
+    """Messages as a client asks for them, by column; nothing of them is checked yet.
+
+    keys         a list for each message
+    message_ids  "" where the broker is to make one
+    queue_ids    ABSENT_QUEUE where the broker is to choose; groups: "" for none
+    born_ms      0 for now
+    born_hosts   packed
+    properties   the user's own
+    """
+
+    topics: list[str]
+    bodies: list[bytes]
+    tags: list[str]
+    keys: list[Sequence[str]]
+    message_ids: list[str]
+    queue_ids: list[int]
+    groups: list[str]
+    born_ms: list[int]
+    born_hosts: list[bytes]
+    flags: list[int]
+    properties: list[Mapping[str, str]]
 
 
 class Sent(NamedTuple):
     """Where the messages of a request lie: next to each other in one queue.
 
-    Message i has message_ids[i], physical_offsets[i] and queue offset queue_offset + i; store_host
-    is packed.
+    Message i has message_ids[i], result.physical_offsets[i] and queue offset result.queue_offset +
+    i.
     """
 
-    topic: str
-    queue_id: int
-    queue_offset: int
-    store_timestamp_ms: int
-    store_host: bytes
-    status: PutStatus
+    destination: Destination
     message_ids: list[str]
-    physical_offsets: list[int]
+    result: PutResult
 
 
 class SendRules(NamedTuple):
@@ -130,7 +147,7 @@ class Send:
         )
         self.stats: list[Stat] = [self.messages_in, self.throughput_in, self.message_size]
 
-    async def send(self, drafts: list[Draft], *, wait: bool) -> Sent:
+    async def send(self, drafts: Drafts, *, wait: bool) -> Sent:
         """Store the messages of one request next to each other in one queue.
 
         wait     answer when what the flush mode promises holds
@@ -138,35 +155,26 @@ class Send:
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         self._check_moment()
-        if not drafts:
+        count = len(drafts.bodies)
+        if not count:
             raise NoMessages()
-        if len(drafts) > MESSAGES_MAX:
-            raise TooManyMessages(count=len(drafts), limit=MESSAGES_MAX)
-        topic = drafts[0][0]
+        if count > MESSAGES_MAX:
+            raise TooManyMessages(count=count, limit=MESSAGES_MAX)
+        topic = drafts.topics[0]
         config = self._store.topics.find(topic)
         if config is None or config.is_internal:
             config = await self._make_topic(topic)
         if not config.is_writable:
             raise TopicNotWritable(topic=topic, permission=config.permission)
-        queue_id = self._choose_queue(config, drafts)
-        rows, _ = self._rows(topic, drafts, wait)
-        address = PutAddress(topic, queue_id, self._rules.store_host)
-        result = await self._store.put_batch(address, rows, wait=wait)
-        labels = (topic, "fifo" if drafts[0][6] else "normal", "false")
-        self.messages_in.add(labels, len(rows))
+        destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
+        batch = self._batch(topic, drafts, wait)
+        (result,) = await self._store.put(((destination, batch),), wait=wait)
+        labels = (topic, "fifo" if drafts.groups[0] else "normal", "false")
+        self.messages_in.add(labels, count)
         stored_bytes = result.end - result.physical_offsets[0]
         self.throughput_in.add(labels, stored_bytes)
-        self.message_size.at(labels).observe_many(stored_bytes / len(rows), len(rows))
-        return Sent(
-            topic,
-            queue_id,
-            result.queue_offset,
-            result.store_timestamp_ms,
-            address.store_host,
-            result.status,
-            [row[5] for row in rows],
-            result.physical_offsets,
-        )
+        self.message_size.at(labels).observe_many(stored_bytes / count, count)
+        return Sent(destination, batch.unique_keys, result)
 
     def _check_moment(self) -> None:
         rules = self._rules
@@ -197,18 +205,17 @@ class Send:
             topic, queue_count=queue_count, permission=permission
         )
 
-    def _choose_queue(self, config: TopicConfig, drafts: list[Draft]) -> int:
+    def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
         """Return the queue of a request: the one named, the group's, or a random one."""
         count = config.write_queue_count
-        queue_id, group = drafts[0][5], drafts[0][6]
-        if len(drafts) > 1:
-            if any(draft[5] != queue_id for draft in drafts):
-                raise MixedQueues(why="queue ids")
-            if any(draft[6] != group for draft in drafts):
-                raise MixedQueues(why="message groups")
+        queue_id, group = drafts.queue_ids[0], drafts.groups[0]
+        if drafts.queue_ids.count(queue_id) != len(drafts.queue_ids):
+            raise MixedQueues(why="queue ids")
+        if drafts.groups.count(group) != len(drafts.groups):
+            raise MixedQueues(why="message groups")
         if group:
             check_message_group(group)
-        if queue_id == -1:
+        if queue_id == ABSENT_QUEUE:
             if group:
                 return (java_hash(group) & 0x7FFFFFFF) % count
             return int(self._random.random() * count)
@@ -216,59 +223,95 @@ class Send:
             raise QueueOutOfRange(topic=config.name, queue_id=queue_id, count=count)
         return queue_id
 
-    def _rows(self, topic: str, drafts: list[Draft], wait: bool) -> tuple[list[PutRow], int]:
-        """Return checked messages as the store takes them, and the sum of their bodies."""
-        head, tail, now_ms = self._heads[wait], self._tail, self._clock.wall_ms()
-        properties_max, make_key = self._properties_max, self._key_maker.make
-        size_sum = 0
-        rows: list[PutRow] = []
-        for draft in drafts:
-            other, body, tag, keys, key, _, group, born_ms, born_host, flag, properties = draft
-            if other != topic:
-                raise MixedTopics(topic=topic, other=other)
-            if not body:
-                raise BodyEmpty(position=len(rows))
-            size_sum += len(body)
-            if not key:
-                key = make_key(now_ms)
-            elif not key.isalnum() or len(key) > PLAIN_ID_LENGTH:
-                check_message_id(key)
-            joined, middle = _own_properties(tag, keys, group, properties)
-            block = f"UNIQ_KEY\x01{key}{head}{middle}{tail}".encode()
-            if len(block) > properties_max:
-                raise PropertiesTooLarge(size_bytes=len(block), limit_bytes=properties_max)
-            rows.append((body, block, flag, born_ms or now_ms, born_host, key, joined, tag))
-        limit = self._rules.max_message_size_bytes
+    def _batch(self, topic: str, drafts: Drafts, wait: bool) -> Batch:
+        """Return checked messages as the store takes them.
+
+        Plain messages pass together; where anything is unusual each is looked at closely.
+        """
+        now_ms, ids, born_ms = self._clock.wall_ms(), drafts.message_ids, drafts.born_ms
+        if "" in ids:
+            make_key = self._key_maker.make
+            ids = [message_id or make_key(now_ms) for message_id in ids]
+        if 0 in born_ms:
+            born_ms = [moment or now_ms for moment in born_ms]
+        keys = [names[0] if len(names) == 1 else KEY_SEPARATOR.join(names) for names in drafts.keys]
+        blocks = self._blocks(ids, keys, drafts, wait)
+        if not _are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
+            self._check_each(topic, drafts, blocks)
+        size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
         if size_sum > limit:
             raise BodyTooLarge(size_bytes=size_sum, limit_bytes=limit)
-        return rows, size_sum
+        return Batch(
+            bodies=drafts.bodies,
+            property_blocks=blocks,
+            unique_keys=ids,
+            keys=keys,
+            tags=drafts.tags,
+            born_ms=born_ms,
+            born_hosts=drafts.born_hosts,
+            flags=drafts.flags,
+            reconsume_times=[0] * len(ids),
+        )
 
+    def _blocks(self, ids: list[str], keys: list[str], drafts: Drafts, wait: bool) -> list[bytes]:
+        """Return the property block of each message."""
+        head, tail, tags = self._heads[wait], self._tail, drafts.tags
+        group = f"__SHARDINGKEY\x01{drafts.groups[0]}\x02" if drafts.groups[0] else ""
+        if "" in keys or "" in tags or group or any(drafts.properties):
+            return [
+                (
+                    f"UNIQ_KEY\x01{message_id}{head}"
+                    f"{_text({KEYS: names}) if names else ''}"
+                    f"{_text({TAGS: tag}) if tag else ''}"
+                    f"{group}{_text(properties)}{tail}"
+                ).encode()
+                for message_id, names, tag, properties in zip(
+                    ids, keys, tags, drafts.properties, strict=True
+                )
+            ]
+        return [
+            f"UNIQ_KEY\x01{message_id}{head}KEYS\x01{names}\x02TAGS\x01{tag}\x02{tail}".encode()
+            for message_id, names, tag in zip(ids, keys, tags, strict=True)
+        ]
 
-def _own_properties(
-    tag: str, keys: Sequence[str], group: str, properties: dict[str, str]
-) -> tuple[str, str]:
-    """Return (keys joined, property text) of what the user gave.
-
-    Plain printable text passes at once; anything else goes through the full check.
-    """
-    text = joined = ""
-    if keys:
-        joined = keys[0] if len(keys) == 1 else KEY_SEPARATOR.join(keys)
-        is_plain = joined.isprintable() and joined.count(KEY_SEPARATOR) == len(keys) - 1
-        if not is_plain or "" in keys:
-            for key in keys:
+    def _check_each(self, topic: str, drafts: Drafts, blocks: list[bytes]) -> None:
+        """Raise what is wrong with the first message of which anything is."""
+        for number, block in enumerate(blocks):
+            if drafts.topics[number] != topic:
+                raise MixedTopics(topic=topic, other=drafts.topics[number])
+            if not drafts.bodies[number]:
+                raise BodyEmpty(position=number)
+            if drafts.message_ids[number]:
+                check_message_id(drafts.message_ids[number])
+            for key in drafts.keys[number]:
                 check_key(key)
-        text = f"KEYS\x01{joined}\x02"
-    if tag:
-        if not tag.isalnum():
-            check_tag(tag)
-        text = f"{text}TAGS\x01{tag}\x02"
-    if group:
-        text = f"{text}__SHARDINGKEY\x01{group}\x02"
-    if properties:
-        if len(properties) > PROPERTY_COUNT_MAX:
-            raise TooManyProperties(count=len(properties), limit=PROPERTY_COUNT_MAX)
-        for name, value in properties.items():
-            check_property(name, value)
-        text += "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
-    return joined, text
+            if drafts.tags[number]:
+                check_tag(drafts.tags[number])
+            properties = drafts.properties[number]
+            if len(properties) > PROPERTY_COUNT_MAX:
+                raise TooManyProperties(count=len(properties), limit=PROPERTY_COUNT_MAX)
+            for name, value in properties.items():
+                check_property(name, value)
+            if len(block) > self._properties_max:
+                raise PropertiesTooLarge(size_bytes=len(block), limit_bytes=self._properties_max)
+
+
+def _are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
+    """Return whether nothing in these messages needs a closer look: letters and digits mostly."""
+    ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
+    return (
+        drafts.topics.count(topic) == len(drafts.topics)
+        and all(drafts.bodies)
+        and not any(drafts.properties)
+        and (not ids or ids.isalnum())
+        and max(map(len, drafts.message_ids)) <= PLAIN_ID_LENGTH
+        and (not tags or tags.isalnum())
+        and (not text or text.isprintable())
+        and text.count(KEY_SEPARATOR) == sum(len(names) - 1 for names in drafts.keys if names)
+        and all(map(all, drafts.keys))
+    )
+
+
+def _text(properties: Mapping[str, str]) -> str:
+    """Return a user's own properties as they stand in a block."""
+    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())

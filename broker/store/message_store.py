@@ -11,12 +11,13 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from broker.files.disk import Disk
 from broker.format.names import OWN_DIRECTORY
+from broker.model.batch import Run
 from broker.model.clock import Clock
 from broker.model.errors import (
     BrokerError,
@@ -27,7 +28,6 @@ from broker.model.errors import (
     StoreFailed,
     TransientPoolEmpty,
 )
-from broker.model.message import PutAddress, PutRow
 from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Stat
 from broker.store.commit import Commit
@@ -277,22 +277,16 @@ class MessageStore(Running):
             pool.shutdown()
 
     # -- writing -------------------------------------------------------------------------------
-    async def put(self, address: PutAddress, row: PutRow, *, wait: bool = True) -> PutResult:
-        """Store one message; see `put_batch`."""
-        return await self.put_batch(address, [row], wait=wait)
-
-    async def put_batch(
-        self, address: PutAddress, rows: list[PutRow], *, wait: bool = True
-    ) -> PutResult:
-        """Store messages of one queue, next to each other.
+    async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
+        """Store runs next to each other: all of their messages, or none.
 
         wait     answer when what the flush mode promises holds; else when they lie in the log
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
                  FsyncFailed: the process ends, whether they survive is unknown
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
-        sizes = self._writer.sizes(address, rows)
-        size_sum = sum(sizes)
+        sizes = self._writer.sizes(runs)
+        size_sum = sum(map(sum, sizes))
         log = self.structures.log
         if size_sum > log.record_size_max:
             raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
@@ -302,15 +296,17 @@ class MessageStore(Running):
                 raise TransientPoolEmpty(count=self.settings.transient_pool_file_count)
             await self._allocation.room()
             self._check_writable()
-        result = self._writer.append(address, rows, sizes)
+        results = self._writer.append(runs, sizes)
+        end = results[-1].end
         if log.pool is None:
-            self.marks.commit(result.end, result.store_timestamp_ms)
+            self.marks.commit(end, results[-1].store_timestamp_ms)
         if log.spare_base is not None:
             self._allocation.request()
         if wait and self.settings.flush == FLUSH_SYNC:
-            if not await self._durability.reached(result.end):
-                return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
-        return result
+            if not await self._durability.reached(end):
+                late = PutStatus.FLUSH_DISK_TIMEOUT
+                return [result._replace(status=late) for result in results]
+        return results
 
     def _check_writable(self) -> None:
         if self._state != "running":

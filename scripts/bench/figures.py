@@ -232,7 +232,7 @@ def hot_functions(extent: Extent) -> list[Figure]:
     measures = {
         "encode_records": inside.encode_records_us,
         "java_hashes": inside.java_hashes_us,
-        "draft_from_message": inside.draft_from_message_us,
+        "drafts_of": inside.drafts_of_us,
         "encode_sent": inside.encode_sent_us,
         "encode_plain": inside.encode_plain_us,
         "pull_joined": inside.pull_joined_us,

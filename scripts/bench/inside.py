@@ -15,15 +15,15 @@ from broker.format.index_chain import link_entries
 from broker.format.java_hash_batch import java_hashes
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.record import encode_records, record_sizes
+from broker.model.batch import Batch, Destination
 from broker.model.clock import SystemClock
-from broker.model.message import PutAddress, PutRow
 from broker.model.read_range import ReadRange
-from broker.model.results import PutStatus
+from broker.model.results import PutResult, PutStatus
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.convert import draft_from_message
 from broker.rpc.v1.send_reply import encode_sent
+from broker.rpc.v1.send_request import drafts_of
 from broker.rpc.v1.stored_reply import encode_plain
-from broker.services.send import Draft, Send, SendRules, Sent
+from broker.services.send import Send, SendRules, Sent
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
 
@@ -48,16 +48,14 @@ async def _lag(seconds: float) -> float:
         rules = SendRules(HOST, "DefaultCluster")
         send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
         body = random.Random(2).randbytes(1024)
-        drafts: list[Draft] = [
-            ("bench", body, "TagA", [f"key-{n}"], "", -1, "", 0, HOST, 0, {}) for n in range(BATCH)
-        ]
+        drafts = drafts_of(_request(body), HOST)
         waiting: list[tuple[int, float]] = []
         lags: list[float] = []
         end = perf_counter() + seconds
         while perf_counter() < end:
             sent = await send.send(drafts, wait=False)
             now = perf_counter()
-            waiting.append((sent.physical_offsets[-1], now))
+            waiting.append((sent.result.physical_offsets[-1], now))
             await asyncio.sleep(TURN_SECONDS)
             now = perf_counter()
             while waiting and waiting[0][0] < store.dispatched:
@@ -67,32 +65,54 @@ async def _lag(seconds: float) -> float:
     return 1000 * lags[len(lags) * 99 // 100]
 
 
+def _request(body: bytes) -> pb.SendMessageRequest:
+    messages = [
+        pb.Message(topic="bench", body=body, tag="TagA", keys=[f"key-{n}"]) for n in range(BATCH)
+    ]
+    return pb.SendMessageRequest(messages=messages)
+
+
 def encode_records_us() -> float:
     """Return the microseconds encode_records takes for one record of 1 KiB in a batch of 100."""
-    row: PutRow = (random.Random(3).randbytes(1024), b"x" * 150, 0, 0, HOST, "id", "key", "TagA")
-    rows, address = [row] * BATCH, PutAddress("bench", 0, HOST)
-    sizes = record_sizes(address, rows)
+    body, block = random.Random(3).randbytes(1024), b"x" * 150
+    batch, destination = _same(BATCH, body, block), Destination("bench", 0, HOST)
+    sizes = record_sizes(destination, batch)
     begun = perf_counter()
     for _ in range(200):
         encode_records(
-            address, rows, sizes, queue_offset=0, physical_offset=0, store_timestamp_ms=0
+            destination, batch, sizes, queue_offset=0, physical_offset=0, store_timestamp_ms=0
         )
     return (perf_counter() - begun) / 200 / BATCH * 1e6
 
 
-def draft_from_message_us() -> float:
-    """Return the microseconds draft_from_message takes for a message with a tag and a key."""
-    message = pb.Message(topic="bench", body=bytes(1024), tag="TagA", keys=["key-1"])
+def _same(count: int, body: bytes, block: bytes) -> Batch:
+    return Batch(
+        bodies=[body] * count,
+        property_blocks=[block] * count,
+        unique_keys=["id"] * count,
+        keys=["key"] * count,
+        tags=["TagA"] * count,
+        born_ms=[1_790_000_000_000] * count,
+        born_hosts=[HOST] * count,
+        flags=[0] * count,
+        reconsume_times=[0] * count,
+    )
+
+
+def drafts_of_us() -> float:
+    """Return the microseconds drafts_of takes for a message with a tag and a key out of 100."""
+    request = _request(bytes(1024))
     begun = perf_counter()
-    for _ in range(20_000):
-        draft_from_message(message, HOST)
-    return (perf_counter() - begun) / 20_000 * 1e6
+    for _ in range(200):
+        drafts_of(request, HOST)
+    return (perf_counter() - begun) / 200 / BATCH * 1e6
 
 
 def encode_sent_us() -> float:
     """Return the microseconds encode_sent takes for one result out of 100."""
     ids, places = [f"{number:032X}" for number in range(BATCH)], list(range(0, BATCH * 1300, 1300))
-    sent = Sent("bench", 3, 1_000, 1_790_000_000_000, HOST, PutStatus.OK, ids, places)
+    result = PutResult(PutStatus.OK, places, 1_000, 1_790_000_000_000, BATCH * 1300)
+    sent = Sent(Destination("bench", 3, HOST), ids, result)
     begun = perf_counter()
     for _ in range(200):
         encode_sent(sent)
@@ -109,11 +129,11 @@ def encode_plain_us() -> float:
             (b"CLUSTER", b"DefaultCluster"), (b"MSG_REGION", b"DefaultRegion"),
         )
     )  # fmt: skip
-    address = PutAddress("bench", 3, HOST)
-    row: PutRow = (random.Random(3).randbytes(1024), block, 0, 1_790_000_000_000, HOST, "", "", "")
+    destination = Destination("bench", 3, HOST)
+    batch = _same(1, random.Random(3).randbytes(1024), block)
     record = encode_records(
-        address, [row], record_sizes(address, [row]), queue_offset=1_000, physical_offset=10**9,
-        store_timestamp_ms=1_790_000_000_000,
+        destination, batch, record_sizes(destination, batch), queue_offset=1_000,
+        physical_offset=10**9, store_timestamp_ms=1_790_000_000_000,
     )  # fmt: skip
     begun = perf_counter()
     for _ in range(20_000):
@@ -132,8 +152,8 @@ async def _pull_joined() -> float:
             StoreSettings(directory=Path(directory) / "store", flush="async"), SystemClock(), Disk()
         )
         await store.open()
-        row: PutRow = (random.Random(3).randbytes(1024), b"", 0, 0, HOST, "id", "key", "TagA")
-        await store.put_batch(PutAddress("bench", 0, HOST), [row] * 32)
+        batch = _same(32, random.Random(3).randbytes(1024), b"")
+        await store.put([(Destination("bench", 0, HOST), batch)])
         await store.reading.arrivals("bench", 0).reached(32)
         begun = perf_counter()
         for _ in range(1_000):

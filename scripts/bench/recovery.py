@@ -32,8 +32,9 @@ from broker.format import checksum
 from broker.format.checkpoint_layout import decode_checkpoint
 from broker.format.hosts import host_from_text
 from broker.format.properties import encode_properties
+from broker.model.batch import Batch, Destination
 from broker.model.clock import SystemClock
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow
+from broker.model.message import KEYS, TAGS, UNIQUE_KEY
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
 
@@ -58,14 +59,26 @@ _HOST = host_from_text("127.0.0.1:8081")
 # --- making the store ---------------------------------------------------------------------------
 
 
-def batch(number: int, body: bytes) -> list[PutRow]:
+def batch(number: int, body: bytes) -> Batch:
     """Return messages of 1 KiB with a key of their own, another key and a tag."""
-    rows: list[PutRow] = []
-    for at in range(BATCH_SIZE):
-        unique_key, key = f"{number * BATCH_SIZE + at:032X}", f"key-{at}"
-        block = encode_properties({UNIQUE_KEY: unique_key, KEYS: key, TAGS: "TagA"})
-        rows.append((body, block, 0, 0, _HOST, unique_key, key, "TagA"))
-    return rows
+    numbers = range(BATCH_SIZE)
+    unique_keys = [f"{number * BATCH_SIZE + at:032X}" for at in numbers]
+    keys = [f"key-{at}" for at in numbers]
+    pairs = zip(unique_keys, keys, strict=True)
+    return Batch(
+        bodies=[body] * BATCH_SIZE,
+        property_blocks=[
+            encode_properties({UNIQUE_KEY: unique_key, KEYS: key, TAGS: "TagA"})
+            for unique_key, key in pairs
+        ],
+        unique_keys=unique_keys,
+        keys=keys,
+        tags=["TagA"] * BATCH_SIZE,
+        born_ms=[0] * BATCH_SIZE,
+        born_hosts=[_HOST] * BATCH_SIZE,
+        flags=[0] * BATCH_SIZE,
+        reconsume_times=[0] * BATCH_SIZE,
+    )
 
 
 async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
@@ -75,8 +88,8 @@ async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
     queues, body = shuffled_queues(topics_of(queue_count)), random.Random(2).randbytes(1024)
     number = 0
     while store.appended < log_bytes:
-        address = PutAddress(*queues[number % queue_count], _HOST)
-        await store.put_batch(address, batch(number, body), wait=False)
+        destination = Destination(*queues[number % queue_count], _HOST)
+        await store.put([(destination, batch(number, body))], wait=False)
         number += 1
         if number % 8 == 0:
             await asyncio.sleep(0)  # Dispatch and flush have their turn.

@@ -14,7 +14,7 @@ from broker.format.hosts import host_from_text
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
 from broker.format.properties import encode_properties
 from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
-from broker.model.message import PutAddress
+from broker.model.batch import Destination, batch_of
 
 TOPIC_COUNT = 50
 QUEUE_COUNT = 8
@@ -69,7 +69,7 @@ def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: s
     files = LogFiles(directory / COMMIT_LOG_DIRECTORY, file_size)
     ends = [[0] * QUEUE_COUNT for _ in range(TOPIC_COUNT)]
     addresses = [
-        [PutAddress(f"bench-topic-{topic:02d}", queue, HOST) for queue in range(QUEUE_COUNT)]
+        [Destination(f"bench-topic-{topic:02d}", queue, HOST) for queue in range(QUEUE_COUNT)]
         for topic in range(TOPIC_COUNT)
     ]
     for number in range(count):
@@ -82,12 +82,14 @@ def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: s
             "CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
         }  # fmt: skip
         block, born_ms = encode_properties(properties), TIME_MS + number // 20
-        row = (pool[begin : begin + size], block, 0, born_ms, BORN_HOST, unique, key, tag)
-        sizes = record_sizes(addresses[topic][queue], [row])
+        made = batch_of(
+            pool[begin : begin + size], property_block=block, born_ms=born_ms, born_host=BORN_HOST
+        )
+        sizes = record_sizes(addresses[topic][queue], made)
         files.make_room(sizes[0])
         files.add(
             encode_records(
-                addresses[topic][queue], [row], sizes, queue_offset=ends[topic][queue],
+                addresses[topic][queue], made, sizes, queue_offset=ends[topic][queue],
                 physical_offset=files.end, store_timestamp_ms=born_ms + 1,
             )
         )  # fmt: skip

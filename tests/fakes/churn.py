@@ -16,8 +16,8 @@ from random import Random
 from typing import Final
 
 from broker.filter.tag import EVERYTHING
+from broker.model.batch import Destination
 from broker.model.errors import TopicNotFound
-from broker.model.message import PutAddress
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import Pull, PullRequest
@@ -25,6 +25,7 @@ from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop
+from tests.fakes.rows import batch
 from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 
@@ -104,8 +105,8 @@ class Churn:
                 self.sending[topic] += 1
                 self.number += 1
                 row = put_row(f"{self.number}.".ljust(self.random.choice((10, 300, 900)), "x"))
-                address = PutAddress(topic, self.random.randrange(2), STORE_HOST, 0)
-                await self.store.put(address, row)
+                destination = Destination(topic, self.random.randrange(2), STORE_HOST)
+                await self.store.put([(destination, batch(row))])
                 self.sending[topic] -= 1
             await self.loop.pause(self.random.random() * 0.01)
 

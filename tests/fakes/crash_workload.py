@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.model.message import PutAddress
+from broker.model.batch import Destination
 from broker.model.results import PutStatus
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
@@ -23,6 +23,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import TORN, File, Folder, Image
 from tests.fakes.loop import SeededLoop
+from tests.fakes.rows import batch
 from tests.fakes.seeded_store import in_order, stop_short, tell_seeded
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 
@@ -250,7 +251,8 @@ class Life:
             body = f"{self.seed}.{self.number}." + "x" * rng.choice((0, 5, 60, 300, 700))
             key = rng.choice(("", "k1", "k1 k2", f"k{self.number}"))
             rows.append(put_row(body, key=key, tag=rng.choice(("", "t"))))
-        result = await store.put_batch(PutAddress(topic, queue_id, STORE_HOST, 0), rows)
+        run = (Destination(topic, queue_id, STORE_HOST), batch(*rows))
+        (result,) = await store.put([run])
         if self.is_sync and result.status is PutStatus.OK:
             self.acknowledged = max(self.acknowledged, result.end)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.format.names import COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
+from broker.model.batch import Written
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import DispatchEntry
 from tests.golden_stores import GoldenStores
 
 
@@ -21,12 +21,10 @@ def open_log(golden: GoldenStores, name: str) -> CommitLog:
 
 
 @lru_cache(maxsize=8)
-def golden_entries(golden: GoldenStores, name: str) -> tuple[DispatchEntry, ...]:
+def golden_entries(golden: GoldenStores, name: str) -> tuple[Written, ...]:
     """Every record of a golden store as the views are told of it."""
     log, levels = open_log(golden, name), DelayLevels()
-    entries = tuple(
-        dispatch_entry(file.view, position, levels) for _, file, position, _ in log.scan(0)
-    )
+    entries = tuple(written_at(file.view, position, levels) for _, file, position, _ in log.scan(0))
     log.close()
     assert len(entries) == golden.manifest(name)["recordCount"]
     return entries

@@ -21,12 +21,13 @@ from broker.format.names import (
     zone_from_name,
 )
 from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
+from broker.model.batch import Destination, Written, batch_of
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import TRANSACTION_ROLLBACK, DispatchEntry, PutAddress, PutRow
+from broker.model.message import TRANSACTION_ROLLBACK
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
 from tests.fakes.golden_log import files_below
@@ -50,7 +51,7 @@ class LogBytes:
         self.files: list[bytearray] = [bytearray()]
         self.base = base
         self.places: list[int] = []
-        self.entries: list[DispatchEntry] = []
+        self.entries: list[Written] = []
 
     @property
     def end(self) -> int:
@@ -72,20 +73,20 @@ class LogBytes:
     ) -> int:
         """Append a record; returns where it lies."""
         block += f"KEYS\x01{keys}\x02".encode() if keys else b""
-        row: PutRow = (body, block, 0, time_ms, born, "", "", "")
-        address = PutAddress(topic, queue_id, host, flags)
-        sizes = record_sizes(address, [row])
+        batch = batch_of(body, property_block=block, born_ms=time_ms, born_host=born)
+        destination = Destination(topic, queue_id, host, flags)
+        sizes = record_sizes(destination, batch)
         left = self.file_size - len(self.files[-1])
         if sizes[0] + BLANK_SIZE > left:
             self.roll()
         place = self.end
         record = encode_records(
-            address, [row], sizes, queue_offset=queue_offset, physical_offset=place,
+            destination, batch, sizes, queue_offset=queue_offset, physical_offset=place,
             store_timestamp_ms=time_ms,
         )  # fmt: skip
         self.files[-1] += record
         self.places.append(place)
-        self.entries.append(dispatch_entry(record, 0, DelayLevels()))
+        self.entries.append(written_at(record, 0, DelayLevels()))
         return place
 
     def roll(self) -> None:
@@ -96,9 +97,9 @@ class LogBytes:
 
     def end_of(self, number: int) -> int:
         """Physical offset behind a record, by its number."""
-        return self.places[number] + self.entries[number][1]
+        return self.entries[number].end
 
-    def without(self, lost: Collection[int]) -> list[DispatchEntry]:
+    def without(self, lost: Collection[int]) -> list[Written]:
         """The records as views are told of them, stand-ins of a repair in the place of some."""
         return [
             _stand_in(entry) if number in lost else entry
@@ -124,9 +125,18 @@ class LogBytes:
         return find_log_files(self.store, self.file_size)
 
 
-def _stand_in(entry: DispatchEntry) -> DispatchEntry:
-    nothing = ("", "", "", TRANSACTION_ROLLBACK)
-    return (*entry[:2], 0, entry[3], QUARANTINE_TOPIC, 0, 0, *nothing)
+def _stand_in(entry: Written) -> Written:
+    return Written(
+        Destination(QUARANTINE_TOPIC, 0, system_flag=TRANSACTION_ROLLBACK),
+        0,
+        physical_offsets=entry.physical_offsets,
+        sizes=entry.sizes,
+        tags_codes=[0],
+        store_time_ms=entry.store_time_ms,
+        unique_keys=[""],
+        keys=[""],
+        tags=[""],
+    )
 
 
 def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> ViewSettings:
@@ -163,16 +173,13 @@ def dispatched(store: Path, settings: ViewSettings, file_size: int, out: Path) -
     log = CommitLog(QuickDisk(), store / COMMIT_LOG_DIRECTORY, file_size)
     log.load(read_only=True)
     entries = [
-        dispatch_entry(file.view, position, levels)
-        for _, file, position, _ in log.scan(log.min_offset)
+        written_at(file.view, position, levels) for _, file, position, _ in log.scan(log.min_offset)
     ]
     log.close()
     return applied(entries, settings, out)
 
 
-def applied(
-    entries: Iterable[DispatchEntry], settings: ViewSettings, out: Path
-) -> dict[str, bytes]:
+def applied(entries: Iterable[Written], settings: ViewSettings, out: Path) -> dict[str, bytes]:
     """The views of these records as the broker builds them one by one."""
     disk = QuickDisk()
     queues = ConsumeQueueTable(

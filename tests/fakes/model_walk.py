@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from broker.format.record import decode_record
-from broker.model.message import PutAddress
+from broker.model.batch import Destination
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound
 from broker.store.message_store import MessageStore
@@ -20,6 +20,7 @@ from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.loop import SeededLoop
+from tests.fakes.rows import batch
 from tests.fakes.seeded_store import in_order, stop_short, tell_seeded
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 from tests.fakes.store_model import Queue, StoreModel
@@ -81,7 +82,8 @@ class Walk:
             body = f"{self.number}.".ljust(self.random.choice((0, 40, 300, 900)), "x")
             rows.append((body, self.random.choice(KEYS), f"U{self.number}"))
         puts = [put_row(body, key=key, unique_key=unique) for body, key, unique in rows]
-        result = await self.store.put_batch(PutAddress(*queue, STORE_HOST, 0), puts)
+        run = (Destination(*queue, STORE_HOST), batch(*puts))
+        (result,) = await self.store.put([run])
         first = self.model.put(queue, rows, result.physical_offsets, result.store_timestamp_ms)
         assert result.queue_offset == first
 

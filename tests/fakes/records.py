@@ -1,4 +1,4 @@
-"""Records and dispatch entries made to measure.
+"""Records, and what views are told of them, made to measure.
 
     record(0, size=200)                       200 bytes that are a sound record at offset 0
     entry(0, queue_offset=3, keys="a b")      what the views are told of such a record
@@ -7,11 +7,13 @@
 Times and places of `Records` are made so that one tells the other: see `store_time`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from broker.format.hosts import host_from_text
-from broker.format.record import encode_records, record_sizes
-from broker.model.message import TRANSACTION_NONE, DispatchEntry, PutAddress, PutRow
+from broker.format.record import record_sizes
+from broker.model.batch import Destination, Written
+from broker.model.message import TRANSACTION_NONE, has_queue_offset
+from tests.fakes.rows import Row, batch, encoded
 
 TIME_MS = 1_795_000_000_000
 """A store time, on a full second."""
@@ -31,22 +33,21 @@ def record(
     system_flag: int = 0,
 ) -> bytes:
     """Encode one record; `size`, when given, is reached by a body of x."""
-    address = PutAddress(topic, 0, HOST, system_flag)
-    row: PutRow = (body, properties, 7, time_ms - 5, BORN_HOST, "", "", "")
-    (found,) = record_sizes(address, [row])
+    destination = Destination(topic, 0, HOST, system_flag)
+    row = Row(body, properties, 7, time_ms - 5, BORN_HOST)
+    (found,) = record_sizes(destination, batch(row))
     if size:
-        row = (body + b"x" * (size - found), *row[1:])
+        row = row._replace(body=body + b"x" * (size - found))
         found = size
-    encoded = encode_records(
-        address,
-        [row],
-        [found],
+    made = encoded(
+        destination,
+        row,
         queue_offset=queue_offset,
         physical_offset=physical_offset,
         store_timestamp_ms=time_ms,
     )
-    assert len(encoded) == found
-    return encoded
+    assert len(made) == found
+    return made
 
 
 def entry(
@@ -62,11 +63,30 @@ def entry(
     keys: str = "",
     tag: str = "",
     transaction: int = TRANSACTION_NONE,
-) -> DispatchEntry:
-    """Describe the record at a place of the log to the views."""
+    count: int = 1,
+) -> Written:
+    """Describe the record at a place of the log to the views, or several behind each other."""
+    return Written(
+        Destination(topic, queue_id, HOST, transaction),
+        queue_offset,
+        physical_offsets=[place + size * number for number in range(count)],
+        sizes=[size] * count,
+        tags_codes=[tags_code] * count,
+        store_time_ms=time_ms,
+        unique_keys=[unique_key] * count,
+        keys=[keys] * count,
+        tags=[tag] * count,
+    )
+
+
+def columns_of(written: Written) -> tuple[int, int, int, int, str, int, int, str, str, str, int]:
+    """What views are told of one record: place, size, tags code, store time, topic, queue id,
+    queue offset, unique key, keys, tag, transaction type."""
+    (place,), (size,), (code,) = written.physical_offsets, written.sizes, written.tags_codes
+    (unique_key,), (keys,), (tag,) = written.unique_keys, written.keys, written.tags
     return (
-        *(place, size, tags_code, time_ms, topic, queue_id, queue_offset),
-        *(unique_key, keys, tag, transaction),
+        *(place, size, code, written.store_time_ms, *written.destination.queue),
+        *(written.queue_offset, unique_key, keys, tag, written.destination.transaction),
     )
 
 
@@ -82,7 +102,7 @@ class Records:
         self.queue_offset = queue_offset
         self.count = 0
 
-    def take(self, count: int) -> list[DispatchEntry]:
+    def take(self, count: int) -> list[Written]:
         """Describe the next records."""
         entries = [
             entry(
@@ -105,6 +125,35 @@ def store_time(physical_offset: int) -> int:
     return TIME_MS + physical_offset * 10
 
 
-def batches(entries: list[DispatchEntry], size: int) -> Iterable[list[DispatchEntry]]:
+def batches(entries: list[Written], size: int) -> Iterable[list[Written]]:
     """Cut entries into batches of a size; the last one may be shorter."""
     return [entries[begin : begin + size] for begin in range(0, len(entries), size)]
+
+
+def joined(records: Sequence[Written]) -> list[Written]:
+    """Join records that one put may have written to runs: of one queue and time, side by side."""
+    runs: list[Written] = []
+    for record in records:
+        last = runs[-1] if runs else record
+        step = has_queue_offset(record.destination.system_flag) * len(last)
+        if (
+            not runs
+            or last.destination != record.destination
+            or last.store_time_ms != record.store_time_ms
+            or last.queue_offset + step != record.queue_offset
+            or last.end > record.begin
+        ):
+            runs.append(record)
+            continue
+        runs[-1] = Written(
+            last.destination,
+            last.queue_offset,
+            physical_offsets=last.physical_offsets + record.physical_offsets,
+            sizes=last.sizes + record.sizes,
+            tags_codes=last.tags_codes + record.tags_codes,
+            store_time_ms=last.store_time_ms,
+            unique_keys=last.unique_keys + record.unique_keys,
+            keys=last.keys + record.keys,
+            tags=last.tags + record.tags,
+        )
+    return runs

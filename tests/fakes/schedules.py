@@ -33,9 +33,10 @@ from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk
+from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.loop import SeededLoop
 from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, small_settings
+from tests.fakes.store_language import STORE_HOST, small_settings
 
 STORE: Final = Path("/store")
 CLIENTS: Final = 16
@@ -233,14 +234,13 @@ class Play:
             size = self.random.choice((0, 50, 300, 900))
             put.bodies.append(f"{len(self.puts)}.{number}.".ljust(size, "x"))
         self.puts.append(put)
-        drafts: list[Any] = [
-            (topic, body.encode(), "", ("k",), "", queue_id, "", BORN_MS, BORN_HOST, 0, {})
-            for body in put.bodies
-        ]
+        drafts = drafts_of(
+            *(draft(topic, body.encode(), keys=("k",), queue_id=queue_id) for body in put.bodies)
+        )
         self.sending += topic == DOOMED
         try:
             sent = await self.send.send(drafts, wait=self.random.random() < 0.8)
-            put.queue_offset, put.place = sent.queue_offset, sent.physical_offsets[0]
+            put.queue_offset, put.place = sent.result.queue_offset, sent.result.physical_offsets[0]
         except TransientPoolEmpty:
             put.bodies = []
         finally:

@@ -23,8 +23,9 @@ from google.protobuf.message import Message
 
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.properties import encode_properties
+from broker.model.batch import Destination
 from broker.model.errors import BrokerError
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow, StoredMessage
+from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from broker.model.read_range import ReadRange
 from broker.model.results import PutResult
 from broker.rpc.grpcio.server import GrpcioServer
@@ -39,6 +40,7 @@ from broker.store.reading.patience import value_of
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
+from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, at_once, store_at, until
 
 CALL = FakeCall(time_left_ms=0)
@@ -90,11 +92,9 @@ class StoreBroker:
         block = encode_properties(properties)
         unique_key, keys, tags = (properties.get(name, "") for name in (UNIQUE_KEY, KEYS, TAGS))
         born_ms = self.clock.wall - 5
-        rows: list[PutRow] = [
-            (body, block, 7, born_ms, BORN_HOST, unique_key, keys, tags) for body in bodies
-        ]
-        address = PutAddress(topic, queue_id, store_host, system_flag)
-        result = await self.store.put_batch(address, rows)
+        rows = [Row(body, block, 7, born_ms, BORN_HOST, unique_key, keys, tags) for body in bodies]
+        destination = Destination(topic, queue_id, store_host, system_flag)
+        (result,) = await self.store.put([(destination, batch(*rows))])
         await self.talking.settled()
         return result
 

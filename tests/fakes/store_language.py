@@ -21,7 +21,8 @@ from broker.format.hosts import host_from_text
 from broker.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.format.properties import encode_properties
 from broker.format.record import decode_record
-from broker.model.message import KEYS, TAGS, UNIQUE_KEY, PutAddress, PutRow
+from broker.model.batch import Destination
+from broker.model.message import KEYS, TAGS, UNIQUE_KEY
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus, PutResult
 from broker.model.step import Now
@@ -31,6 +32,7 @@ from broker.store.reading.patience import NowOrLater
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
+from tests.fakes.rows import Row, batch
 from tests.fakes.store_disk import DRAFTS, StoreDisk
 
 STORE_HOST = host_from_text("127.0.0.1:10911")
@@ -65,12 +67,12 @@ def small_settings(directory: Path, **changes: Any) -> StoreSettings:
     return StoreSettings(**(fields | changes))
 
 
-def put_row(body: str | bytes, *, key: str = "", tag: str = "", unique_key: str = "") -> PutRow:
+def put_row(body: str | bytes, *, key: str = "", tag: str = "", unique_key: str = "") -> Row:
     """A message to put; several keys are joined by spaces."""
     pairs = {UNIQUE_KEY: unique_key, KEYS: key, TAGS: tag}
     block = encode_properties({name: value for name, value in pairs.items() if value})
     content = body if isinstance(body, bytes) else body.encode()
-    return (content, block, 0, BORN_MS, BORN_HOST, unique_key, key, tag)
+    return Row(content, block, 0, BORN_MS, BORN_HOST, unique_key, key, tag)
 
 
 def at_once(found: NowOrLater[PullResult]) -> PullResult:
@@ -103,8 +105,9 @@ class TalkingStore:
     ) -> PutResult:
         """Put one message, or several as a batch; words are those of `put_row`."""
         rows = [put_row(body, **words) for body in bodies]
-        address = PutAddress(topic, queue_id, STORE_HOST, system_flag)
-        return await self.store.put_batch(address, rows, wait=wait)
+        destination = Destination(topic, queue_id, STORE_HOST, system_flag)
+        (result,) = await self.store.put([(destination, batch(*rows))], wait=wait)
+        return result
 
     async def settled(self) -> None:
         """Return when everything visible is in the views."""

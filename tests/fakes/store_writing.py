@@ -4,19 +4,20 @@ log = WritingLog(directory, remembered.append)
 log.put("orders", "a", "b", key="k")        one batch of two records
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 from broker.log.commit_log import CommitLog
+from broker.model.batch import Destination, Run, Written
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import DispatchEntry, PutAddress, PutRow
 from broker.model.results import PutResult
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
+from tests.fakes.rows import Row, batch
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import STORE_HOST, put_row
 
@@ -29,7 +30,7 @@ class WritingLog:
     def __init__(
         self,
         directory: Path,
-        remember: Callable[[list[DispatchEntry]], None],
+        remember: Callable[[Sequence[Written]], None],
         *,
         property_crc: bool = False,
     ) -> None:
@@ -57,18 +58,23 @@ class WritingLog:
         **words: str,
     ) -> PutResult:
         """Put one message, or several as a batch; words are those of `put_row`."""
-        address = PutAddress(topic, queue_id, STORE_HOST, system_flag)
-        return self.put_rows(address, [put_row(body, **words) for body in bodies])
+        destination = Destination(topic, queue_id, STORE_HOST, system_flag)
+        return self.put_rows(destination, [put_row(body, **words) for body in bodies])
 
-    def put_rows(self, address: PutAddress, rows: list[PutRow]) -> PutResult:
-        """Put rows; the next file is made when there is no room."""
-        sizes = self.writer.sizes(address, rows)
-        base = self.log.spare_base
-        if not self.log.has_room(sum(sizes)) and base is not None:
-            self.log.offer_spare(self.log.make_spare(self.own, base))
-        result = self.writer.append(address, rows, sizes)
-        self.marks.commit(result.end, result.store_timestamp_ms)
+    def put_rows(self, destination: Destination, rows: list[Row]) -> PutResult:
+        """Put rows of one queue."""
+        (result,) = self.put_runs((destination, batch(*rows)))
         return result
+
+    def put_runs(self, *runs: Run) -> list[PutResult]:
+        """Put runs at once; the next file is made when there is no room."""
+        sizes = self.writer.sizes(runs)
+        base = self.log.spare_base
+        if not self.log.has_room(sum(map(sum, sizes))) and base is not None:
+            self.log.offer_spare(self.log.make_spare(self.own, base))
+        results = self.writer.append(runs, sizes)
+        self.marks.commit(results[-1].end, results[-1].store_timestamp_ms)
+        return results
 
     def close(self) -> None:
         """Unmap all files."""

@@ -26,8 +26,8 @@ from broker.config import broker_conf
 from broker.format.names import queue_directory, queue_id_from_name
 from broker.format.table_json import decode_table, encode_table
 from broker.model.errors import BrokerError, IllegalTopic
-from broker.model.message import DispatchEntry
 from broker.rpc.pb import broker_pb2 as pb
+from tests.fakes.records import entry
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import store_at
 
@@ -195,10 +195,6 @@ def test_a_path_is_made_of_checked_names_only(topic: str) -> None:
         assert topic.isprintable()
 
 
-def entry(topic: str, queue_id: int, number: int) -> DispatchEntry:
-    return (number * 100, 100, 0, 1, topic, queue_id, 0, "", "", "", 0)
-
-
 async def test_names_are_checked_where_directories_are_made(place: Path) -> None:
     """As if the edge let everything pass: the names come to the queues in records of the log."""
     before = outside(place.parents[2], place / "s")
@@ -207,7 +203,8 @@ async def test_names_are_checked_where_directories_are_made(place: Path) -> None
         await talking.settled()
         queues = talking.store.structures.queues
         keys = [(name, 0) for name in CORPUS] + [("orders", -1), ("orders", 2**31)]
-        queues.apply([entry(topic, queue_id, 9 + n) for n, (topic, queue_id) in enumerate(keys)])
+        for number, (topic, queue_id) in enumerate(keys, 9):
+            queues.apply([entry(number * 100, topic=topic, queue_id=queue_id)])
     assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
 

@@ -31,7 +31,7 @@ CANCELS_MIN: Final = 100
 
 CANCELLED_IN: Final[tuple[Any, ...]] = (
     Send.send,
-    MessageStore.put_batch,
+    MessageStore.put,
     MessageStore.flush,
     MessageStore.remove_topic,
     Allocation.room,
@@ -46,7 +46,7 @@ CANCELLED_IN: Final[tuple[Any, ...]] = (
     Reading.pull_cold,
     cold_pull._read,
 )
-SELDOM: Final = {"put_batch", "drain", "wait", "_arrival", "remove_topic", "send"}
+SELDOM: Final = {"put", "drain", "wait", "_arrival", "remove_topic", "send"}
 """Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
 that is reached already. Another await of theirs is cancelled often enough."""
 CANCELS_MIN_OF: Final = {

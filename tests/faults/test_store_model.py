@@ -9,12 +9,13 @@ from typing import Final
 
 import pytest
 
+from broker.model.batch import Destination
 from broker.model.errors import DiskFull, RecordTooLarge
-from broker.model.message import PutAddress
 from broker.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.model_walk import shortest, walk
+from tests.fakes.rows import batch
 from tests.fakes.store_language import STORE_HOST, put_row, small_settings
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "3000000"))
@@ -51,15 +52,20 @@ def test_a_put_that_fails_takes_no_queue_offset() -> None:
     async def story(loop: SeededLoop) -> None:
         store = MessageStore(small_settings(Path("/store")), loop.clock, SimDisk())
         await store.open()
-        address = PutAddress("orders", 0, STORE_HOST, 0)
-        assert (await store.put(address, put_row("a"))).queue_offset == 0
+
+        async def put(body: str) -> int:
+            run = (Destination("orders", 0, STORE_HOST), batch(put_row(body)))
+            (result,) = await store.put([run])
+            return result.queue_offset
+
+        assert await put("a") == 0
         store.refuse(DiskFull(path="/store"))
         with pytest.raises(DiskFull):
-            await store.put(address, put_row("b"))
+            await put("b")
         store.refuse(None)
         with pytest.raises(RecordTooLarge):
-            await store.put(address, put_row("c" * 5_000))
-        assert (await store.put(address, put_row("d"))).queue_offset == 1
+            await put("c" * 5_000)
+        assert await put("d") == 1
         await store.close()
 
     run_seeded(1, story)

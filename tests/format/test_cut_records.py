@@ -4,7 +4,7 @@ import pytest
 
 from broker.format.properties import encode_properties
 from broker.format.record import BadRecord, decode_record, split_record
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.model.delay_levels import DelayLevels
 from tests.fakes.records import record
 
@@ -22,10 +22,10 @@ def test_a_cut_record_is_refused_by_every_reader(length: int, before: bytes) -> 
     with pytest.raises(BadRecord):
         decode_record(memoryview(cut), len(before))
     with pytest.raises(BadRecord):
-        dispatch_entry(bytearray(cut), len(before), LEVELS)
+        written_at(bytearray(cut), len(before), LEVELS)
 
 
 def test_a_whole_record_may_end_with_its_buffer() -> None:
     assert split_record(b"???" + WHOLE, 3)[-1] == len(WHOLE) + 3
     assert decode_record(WHOLE).tag == "TagA"
-    assert dispatch_entry(WHOLE, 0, LEVELS)[8] == "k1 k2"
+    assert written_at(WHOLE, 0, LEVELS).keys == ["k1 k2"]

@@ -21,15 +21,15 @@ from broker.format.record import (
     body_crc,
     decode_record,
     encode_blank,
-    encode_records,
-    encode_records_with_crc,
-    record_sizes,
     split_record,
 )
-from broker.format.record_scan import RecordScan, dispatch_entry
+from broker.format.record_scan import RecordScan, written_at
+from broker.model.batch import Destination
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import PROPERTY_CRC, PutAddress, PutRow, StoredMessage
+from broker.model.message import PROPERTY_CRC, StoredMessage
 from broker.model.results import ScanEnd
+from tests.fakes.records import columns_of
+from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
 
 STORES = ["basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533"]
@@ -103,13 +103,14 @@ def has_repeated_name(block: bytes) -> bool:
     return len(set(names)) < len(names)
 
 
-def row_of(place: Place, message: StoredMessage) -> tuple[PutRow, bool]:
+def row_of(place: Place, message: StoredMessage) -> tuple[Row, bool]:
     """Return what a record was put from, and whether a property CRC was added to it."""
     *_, block_begin, block_end = split_record(place.content, place.position)
     block, has_crc = separate_crc(place.content[block_begin:block_end])
     body = decode_record(place.content, place.position, unfold=False).body
     born = (message.born_timestamp_ms, message.born_host)
-    return (body, block, message.flag, *born, "", "", ""), has_crc
+    row = Row(body, block, message.flag, *born, reconsume_times=message.reconsume_times)
+    return row, has_crc
 
 
 def batches(log: Log) -> Iterator[list[tuple[Place, StoredMessage]]]:
@@ -119,8 +120,8 @@ def batches(log: Log) -> Iterator[list[tuple[Place, StoredMessage]]]:
         place, message = pair
         return (
             *(id(place.content), message.topic, message.queue_id, message.store_host),
-            *(message.system_flag & ~HOSTS_V6_MASK, message.reconsume_times),
-            *(message.prepared_transaction_offset, message.store_timestamp_ms),
+            *(message.system_flag & ~HOSTS_V6_MASK, message.prepared_transaction_offset),
+            message.store_timestamp_ms,
         )
 
     for _, run in groupby(zip(log.places, log.messages, strict=True), shared):
@@ -137,15 +138,14 @@ def encoded_again(pairs: list[tuple[Place, StoredMessage]]) -> bytes:
     first = pairs[0][1]
     made = [row_of(place, message) for place, message in pairs]
     rows, (has_crc,) = [row for row, _ in made], {has_crc for _, has_crc in made}
-    address = PutAddress(
+    destination = Destination(
         *(first.topic, first.queue_id, first.store_host, first.system_flag),
-        *(first.reconsume_times, first.prepared_transaction_offset),
+        first.prepared_transaction_offset,
     )
-    encode = encode_records_with_crc if has_crc else encode_records
-    return encode(
-        address,
-        rows,
-        record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if has_crc else 0),
+    return encoded(
+        destination,
+        *rows,
+        crc=has_crc,
         queue_offset=first.queue_offset,
         physical_offset=first.physical_offset,
         store_timestamp_ms=first.store_timestamp_ms,
@@ -221,8 +221,8 @@ def test_bodies_are_what_was_stored_and_unfold_to_what_was_sent(log: Log) -> Non
 def test_the_views_are_told_what_rocketmq_tells_them(log: Log) -> None:
     levels = DelayLevels()
     for place, row in zip(log.places, log.rows, strict=True):
-        found = dispatch_entry(place.content, place.position, levels)
-        assert found == (
+        found = written_at(place.content, place.position, levels)
+        assert columns_of(found) == (
             *(row["phy"], row["size"], row["tagsCode"], row["storeTimestamp"]),
             *(row["topic"], row["queueId"], row["queueOffset"]),
             *(row["uniqKey"] or "", row["keys"] or "", row["tags"] or ""),

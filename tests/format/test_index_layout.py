@@ -27,7 +27,6 @@ from broker.model.message import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from tests.fakes.records import entry
 from tests.golden_stores import GoldenStores
 
 GEOMETRY = IndexGeometry(slot_count=10, entry_count_max=8)
@@ -149,7 +148,7 @@ def test_a_record_is_found_under_its_keys_and_its_tag(
     ],
 )
 def test_all_but_rollbacks_are_indexed(transaction: int, indexed: bool) -> None:
-    assert is_indexed(entry(0, transaction=transaction)) is indexed
+    assert is_indexed(transaction) is indexed
 
 
 @pytest.mark.parametrize(

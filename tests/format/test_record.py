@@ -22,8 +22,6 @@ from broker.format.record import (
     check_record,
     decode_record,
     encode_blank,
-    encode_records,
-    encode_records_with_crc,
     host_flags,
     property_crc_field,
     record_head,
@@ -31,7 +29,8 @@ from broker.format.record import (
     split_record,
     topic_field,
 )
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
+from broker.model.batch import Destination
 from broker.model.delay_levels import DelayLevels
 from broker.model.message import (
     FLAG_BORN_HOST_V6,
@@ -40,10 +39,9 @@ from broker.model.message import (
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    PutAddress,
-    PutRow,
     has_queue_offset,
 )
+from tests.fakes.rows import Row, batch, encoded
 
 STORE_HOST = host_from_text("192.168.1.10:10911")
 BORN_HOST = host_from_text("127.0.0.1:54321")
@@ -56,8 +54,8 @@ class Vector(NamedTuple):
     """A record of the specification: its bytes, what it was made of, and its consume unit."""
 
     content: bytes
-    address: PutAddress
-    row: PutRow
+    destination: Destination
+    row: Row
     queue_offset: int
     physical_offset: int
     store_timestamp_ms: int
@@ -71,8 +69,8 @@ def row(
     *,
     flag: int = 0,
     born_host: bytes = BORN_HOST,
-) -> PutRow:
-    return (body, encode_properties(properties), flag, BORN_MS, born_host, "", "", "")
+) -> Row:
+    return Row(body, encode_properties(properties), flag, BORN_MS, born_host)
 
 
 VECTORS = {
@@ -101,7 +99,7 @@ VECTORS = {
             "3746303030303031303030313030303030303030303030303030304130303031 02"
             "54414753 01 54616741 02"  # . TAGS = TagA
         ),
-        PutAddress("TopicA", 0, STORE_HOST),
+        Destination("TopicA", 0, STORE_HOST),
         row(
             b"Hello RocketMQ",
             {"KEYS": "k1 k2", "UNIQ_KEY": "7F0000010001000000000000000A0001", "TAGS": "TagA"},
@@ -133,7 +131,7 @@ VECTORS = {
             "06 546f70696341"  # ......... topic  TopicA
             "0000"  # .................... property length  0
         ),
-        PutAddress("TopicA", 1, STORE_HOST),
+        Destination("TopicA", 1, STORE_HOST),
         row(b"v6", {}, flag=7, born_host=host_from_text("[fe80::1]:54321")),
         queue_offset=5,
         physical_offset=174,
@@ -166,7 +164,7 @@ VECTORS = {
             + "0007"  # .................. property length  7
             "54414753 01 54 02"  # ....... TAGS = T
         ),
-        PutAddress(LONG_TOPIC, 0, STORE_HOST),
+        Destination(LONG_TOPIC, 0, STORE_HOST),
         row(b"b", {"TAGS": "T"}),
         queue_offset=0,
         physical_offset=285,
@@ -198,7 +196,7 @@ VECTORS = {
             "5f5f435243333223 01"  # ..... __CRC32# =
             "35343735393837343731 02"  # . 5475987471, the least digit first
         ),
-        PutAddress("TopicA", 0, STORE_HOST),
+        Destination("TopicA", 0, STORE_HOST),
         row(b"crc", {"TAGS": "TagA"}),
         queue_offset=1,
         physical_offset=522,
@@ -231,7 +229,7 @@ VECTORS = {
             "5245414c5f514944 01 30 02"  # REAL_QID = 0
             "54414753 01 54616741 02"  # . TAGS = TagA
         ),
-        PutAddress("SCHEDULE_TOPIC_XXXX", 2, STORE_HOST),
+        Destination("SCHEDULE_TOPIC_XXXX", 2, STORE_HOST),
         row(b"d", {"DELAY": "3", "REAL_TOPIC": "TopicA", "REAL_QID": "0", "TAGS": "TagA"}),
         queue_offset=0,
         physical_offset=700,
@@ -245,30 +243,29 @@ WITH_CRC = VECTORS["D, V1 with the property CRC"]
 
 
 def encode(
-    address: PutAddress,
-    rows: list[PutRow],
+    destination: Destination,
+    rows: list[Row],
     *,
     queue_offset: int = 0,
     physical_offset: int = 0,
     store_timestamp_ms: int = BORN_MS + 1,
     crc: bool = False,
 ) -> bytes:
-    """Encode rows with either encoder."""
-    encoder = encode_records_with_crc if crc else encode_records
-    return encoder(
-        address,
-        rows,
-        record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if crc else 0),
+    """Encode rows, stored a moment after they were born."""
+    return encoded(
+        destination,
+        *rows,
         queue_offset=queue_offset,
         physical_offset=physical_offset,
         store_timestamp_ms=store_timestamp_ms,
+        crc=crc,
     )
 
 
 def plain(*, crc: bool = False) -> bytes:
     """Encode a record with a body and properties, at physical offset 1000."""
     made = row(b"some body", {"TAGS": "TagA", "KEYS": "k1"})
-    return encode(PutAddress("TopicA", 0, STORE_HOST), [made], physical_offset=1_000, crc=crc)
+    return encode(Destination("TopicA", 0, STORE_HOST), [made], physical_offset=1_000, crc=crc)
 
 
 def is_sound(record: bytes, physical_offset: int = 1_000) -> bool:
@@ -300,15 +297,15 @@ def unseen_flips(record: bytes, positions: list[int]) -> list[tuple[int, int]]:
 
 @every_vector
 def test_a_vector_is_encoded_byte_for_byte(vector: Vector) -> None:
-    encoded = encode(
-        vector.address,
+    made = encode(
+        vector.destination,
         [vector.row],
         queue_offset=vector.queue_offset,
         physical_offset=vector.physical_offset,
         store_timestamp_ms=vector.store_timestamp_ms,
         crc=vector is WITH_CRC,
     )
-    assert encoded.hex() == vector.content.hex()
+    assert made.hex() == vector.content.hex()
 
 
 @every_vector
@@ -317,7 +314,7 @@ def test_a_vector_decodes_to_what_it_was_made_of(vector: Vector) -> None:
     body, block, flag, born_ms, born_host, *_ = vector.row
     properties = dict(found.properties)
     properties.pop("__CRC32#", None)
-    assert (found.topic, found.queue_id) == vector.address[:2]
+    assert (found.topic, found.queue_id) == vector.destination[:2]
     assert (found.queue_offset, found.physical_offset) == vector[3:5]
     assert (found.body, found.flag, properties) == (body, flag, decode_properties(block))
     assert (found.born_timestamp_ms, found.born_host) == (born_ms, born_host)
@@ -333,8 +330,9 @@ def test_a_vector_is_sound(vector: Vector) -> None:
 
 @every_vector
 def test_a_vector_has_the_consume_unit_of_the_specification(vector: Vector) -> None:
-    entry = dispatch_entry(vector.content, 0, DelayLevels())
-    assert UNIT.pack(*entry[:3]) == bytes.fromhex(vector.unit)
+    found = written_at(vector.content, 0, DelayLevels())
+    unit = (found.begin, found.sizes[0], found.tags_codes[0])
+    assert UNIT.pack(*unit) == bytes.fromhex(vector.unit)
 
 
 @every_vector
@@ -374,8 +372,8 @@ def test_heads_grow_with_the_hosts(born: int, store: int, flags: int, size: int)
 
 
 def test_the_smallest_record() -> None:
-    address = PutAddress("", 0, STORE_HOST)
-    record = encode(address, [row(b"", {})])
+    destination = Destination("", 0, STORE_HOST)
+    record = encode(destination, [row(b"", {})])
     assert len(record) == RECORD_SIZE_MIN == 91
     assert check_record(record, 0, 0) == 91
     assert decode_record(record).body_crc == 0
@@ -393,7 +391,7 @@ def test_the_smallest_record() -> None:
     ids=["1", "127", "128", "255", "0"],
 )
 def test_a_topic_above_127_characters_has_a_longer_length(topic: str, field: bytes) -> None:
-    record = encode(PutAddress(topic, 0, STORE_HOST), [row(b"", {})])
+    record = encode(Destination(topic, 0, STORE_HOST), [row(b"", {})])
     assert topic_field(topic) == field
     assert record.endswith(field + b"\0\0")
     assert RECORD_HEAD.decode(record)["magic"] == (MAGIC_V2 if len(topic) > 127 else MAGIC_V1)
@@ -409,10 +407,11 @@ def test_a_topic_above_127_characters_has_a_longer_length(topic: str, field: byt
     ],
 )
 def test_rows_follow_on_each_other(system_flag: int, offsets: list[int]) -> None:
-    address = PutAddress("T", 3, STORE_HOST, system_flag, 2, 99)
+    destination = Destination("T", 3, STORE_HOST, system_flag, 99)
     rows = [row(b"a", {}), row(b"bb", {"k": "v"}), row(b"", {"x": "y"})]
-    sizes = record_sizes(address, rows)
-    content = encode(address, rows, queue_offset=7, physical_offset=500)
+    rows = [made._replace(reconsume_times=2) for made in rows]
+    sizes = record_sizes(destination, batch(*rows))
+    content = encode(destination, rows, queue_offset=7, physical_offset=500)
     starts = [sum(sizes[:number]) for number in range(3)]
     found = [decode_record(content, start, unfold=False) for start in starts]
     assert [m.queue_offset for m in found] == offsets
@@ -428,9 +427,9 @@ def test_each_row_may_come_from_a_host_of_another_family(crc: bool) -> None:
     v6 = host_from_text("[::1]:1")
     rows = [row(b"", {}, born_host=host) for host in (BORN_HOST, v6, v6, BORN_HOST)]
     for store_host, bit in ((STORE_HOST, 0), (v6, FLAG_STORE_HOST_V6)):
-        address = PutAddress("T", 0, store_host)
-        sizes = record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if crc else 0)
-        content = encode(address, rows, crc=crc)
+        destination = Destination("T", 0, store_host)
+        sizes = record_sizes(destination, batch(*rows), property_crc=crc)
+        content = encode(destination, rows, crc=crc)
         found = [decode_record(content, sum(sizes[:number])) for number in range(4)]
         assert [m.born_host for m in found] == [BORN_HOST, v6, v6, BORN_HOST]
         assert [m.system_flag for m in found] == [bit, bit | 0x10, bit | 0x10, bit]
@@ -438,20 +437,20 @@ def test_each_row_may_come_from_a_host_of_another_family(crc: bool) -> None:
 
 
 def test_host_bits_of_an_earlier_life_are_dropped() -> None:
-    address = PutAddress("T", 0, STORE_HOST, FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6 | 0x01)
-    assert decode_record(encode(address, [row(b"x", {})]), unfold=False).system_flag == 0x01
+    destination = Destination("T", 0, STORE_HOST, FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6 | 0x01)
+    assert decode_record(encode(destination, [row(b"x", {})]), unfold=False).system_flag == 0x01
 
 
 def test_a_crc_behind_properties_without_a_last_separator_gets_one() -> None:
-    address = PutAddress("T", 0, STORE_HOST)
-    torn: PutRow = (b"", b"a\x01b", 0, 0, BORN_HOST, "", "", "")
-    record = encode(address, [torn], crc=True)
+    destination = Destination("T", 0, STORE_HOST)
+    torn = Row(b"", b"a\x01b", 0, 0, BORN_HOST)
+    record = encode(destination, [torn], crc=True)
     assert record[-24:-20] == b"a\x01b\x02"
-    assert record == encode(address, [(b"", b"a\x01b\x02", *torn[2:])], crc=True)
+    assert record == encode(destination, [torn._replace(block=b"a\x01b\x02")], crc=True)
 
 
 def test_a_crc_without_other_properties_stands_alone() -> None:
-    record = encode(PutAddress("T", 0, STORE_HOST), [row(b"", {})], crc=True)
+    record = encode(Destination("T", 0, STORE_HOST), [row(b"", {})], crc=True)
     assert record[-22:-20] == (20).to_bytes(2, "big")
     assert list(decode_record(record).properties) == ["__CRC32#"]
     assert is_sound(record, 0)
@@ -465,35 +464,43 @@ TOPIC = st.text("abcXYZ019%|_-", min_size=1, max_size=12) | st.integers(100, 255
 WORD = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
 I32 = st.integers(-(2**31), 2**31 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
-ADDRESS = st.builds(PutAddress, TOPIC, I32, HOST, st.integers(0, 0x7FF), I32, I64)
-ROW: st.SearchStrategy[PutRow] = st.tuples(
+DESTINATION = st.builds(Destination, TOPIC, I32, HOST, st.integers(0, 0x7FF), I64)
+ROW = st.builds(
+    Row,
     st.binary(max_size=300),
     st.dictionaries(WORD, WORD, max_size=4).map(encode_properties),
-    *(I32, I64, HOST, st.just(""), st.just(""), st.just("")),
+    *(I32, I64, HOST),
+    reconsume_times=I32,
 )
 
 
-@given(ADDRESS, st.lists(ROW, max_size=4), st.integers(0, 2**62), st.integers(0, 2**62), I64)
+@given(
+    DESTINATION,
+    st.lists(ROW, min_size=1, max_size=4),
+    st.integers(0, 2**62),
+    st.integers(0, 2**62),
+    I64,
+)
 @settings(derandomize=True, deadline=None)
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 def test_every_record_comes_back(
     crc: bool,
-    address: PutAddress,
-    rows: list[PutRow],
+    destination: Destination,
+    rows: list[Row],
     queue_offset: int,
     physical_offset: int,
     store_ms: int,
 ) -> None:
-    sizes = record_sizes(address, rows, crc_size=PROPERTY_CRC_SIZE if crc else 0)
+    sizes = record_sizes(destination, batch(*rows), property_crc=crc)
     content = b"???" + encode(
-        address,
+        destination,
         rows,
         queue_offset=queue_offset,
         physical_offset=physical_offset,
         store_timestamp_ms=store_ms,
         crc=crc,
     )
-    position, step = 3, int(has_queue_offset(address.system_flag))
+    position, step = 3, int(has_queue_offset(destination.system_flag))
     for number, (given_row, size) in enumerate(zip(rows, sizes, strict=True)):
         place = physical_offset + position - 3
         assert check_record(memoryview(content), position, place) == size
@@ -507,8 +514,13 @@ def test_every_record_comes_back(
             found.store_size,
         ) == (
             *(given_row[0], decode_properties(given_row[1]), *given_row[2:5]),
-            *(address.topic, address.queue_id, address.store_host, address.system_flag & ~0x30),
-            *(address.reconsume_times, address.prepared_transaction_offset),
+            *(
+                destination.topic,
+                destination.queue_id,
+                destination.store_host,
+                destination.system_flag & ~0x30,
+            ),
+            *(given_row.reconsume_times, destination.prepared_offset),
             *(body_crc(given_row[0]), queue_offset + number * step, place, store_ms, size),
         )
         position += size
@@ -517,16 +529,16 @@ def test_every_record_comes_back(
 
 def test_a_body_is_unfolded_unless_it_is_asked_for_as_stored() -> None:
     folded = zlib.compress(b"Hello RocketMQ")
-    record = encode(PutAddress("T", 0, STORE_HOST, 0x301), [row(folded, {})])
+    record = encode(Destination("T", 0, STORE_HOST, 0x301), [row(folded, {})])
     assert decode_record(record).body == b"Hello RocketMQ"
     assert decode_record(record, unfold=False).body == folded
     assert decode_record(record).body_crc == body_crc(folded)
 
 
 def test_text_that_is_not_utf8_is_read_with_replacements() -> None:
-    address = PutAddress("abc", 0, STORE_HOST)
-    odd: PutRow = (b"", b"k\x01\xff\x02", 0, 0, BORN_HOST, "", "", "")
-    record = encode(address, [odd]).replace(b"\x03abc", b"\x03a\xffc")
+    destination = Destination("abc", 0, STORE_HOST)
+    odd = Row(b"", b"k\x01\xff\x02", 0, 0, BORN_HOST)
+    record = encode(destination, [odd]).replace(b"\x03abc", b"\x03a\xffc")
     assert decode_record(record).topic == "a\ufffdc"
     assert decode_record(record).properties == {"k": "\ufffd"}
 
@@ -632,7 +644,7 @@ def test_a_wrong_property_crc_says_so() -> None:
 
 
 def test_a_v2_record_with_a_negative_topic_length_is_bad() -> None:
-    record = bytearray(encode(PutAddress(LONG_TOPIC, 0, STORE_HOST), [row(b"", {})]))
+    record = bytearray(encode(Destination(LONG_TOPIC, 0, STORE_HOST), [row(b"", {})]))
     record[88:90] = b"\xff\xff"
     with pytest.raises(BadRecord):
         decode_record(record)
@@ -640,7 +652,7 @@ def test_a_v2_record_with_a_negative_topic_length_is_bad() -> None:
 
 def test_a_property_block_that_ends_in_another_property_needs_no_crc() -> None:
     made = row(b"", {"a_rather_long_name": "a rather long value"})
-    record = encode(PutAddress("T", 0, STORE_HOST), [made])
+    record = encode(Destination("T", 0, STORE_HOST), [made])
     assert check_record(record, 0, 0) == len(record)
 
 

@@ -8,28 +8,26 @@ from broker.format.properties import encode_properties
 from broker.format.record import (
     BadRecord,
     encode_blank,
-    encode_records,
-    encode_records_with_crc,
-    record_sizes,
 )
 from broker.format.record_scan import (
     PAGE_SIZE,
     RecordScan,
-    dispatch_entry,
     scheduled_code,
-    tags_code_of,
+    tags_codes_of,
+    written_at,
 )
+from broker.model.batch import Destination
 from broker.model.delay_levels import DelayLevels
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    PutAddress,
 )
 from broker.model.results import ScanEnd
 from broker.model.system_topics import SCHEDULE_TOPIC
-from tests.fakes.records import HOST, TIME_MS, record
+from tests.fakes.records import HOST, TIME_MS, columns_of, record
+from tests.fakes.rows import Row, batch, encoded
 
 BASE = 131_072
 """Physical offset of the first byte of the file."""
@@ -183,14 +181,12 @@ def test_a_flip_in_a_body_is_found_only_where_one_looks_for_it() -> None:
 
 
 def test_a_wrong_property_crc_is_found_too() -> None:
-    address, row = PutAddress("T", 0, HOST), (b"body", b"a\x01b\x02", 0, 0, HOST, "", "", "")
-    content = encode_records_with_crc(
-        address,
-        [row],
-        record_sizes(address, [row], crc_size=20),
-        queue_offset=0,
+    content = encoded(
+        Destination("T", 0, HOST),
+        Row(b"body", b"a\x01b\x02", born_host=HOST),
         physical_offset=BASE,
         store_timestamp_ms=TIME_MS,
+        crc=True,
     )
     assert scan(content, crc=True).end is ScanEnd.END_OF_DATA
     assert (
@@ -256,31 +252,35 @@ def stored(
     properties: dict[str, str], topic: str = "T", *, system_flag: int = 0, queue_id: int = 0
 ) -> bytes:
     """Encode one record that lies at BASE, stored at TIME_MS with queue offset 7."""
-    address = PutAddress(topic, queue_id, HOST, system_flag)
-    row = (b"body", encode_properties(properties), 0, 0, HOST, "", "", "")
-    return encode_records(
-        address,
-        [row],
-        record_sizes(address, [row]),
+    return encoded(
+        Destination(topic, queue_id, HOST, system_flag),
+        Row(b"body", encode_properties(properties), born_host=HOST),
         queue_offset=7,
         physical_offset=BASE,
         store_timestamp_ms=TIME_MS,
     )
 
 
+def code_of(topic: str, tag: str, block: bytes) -> int:
+    """The tags code of a message that is about to be stored at TIME_MS."""
+    made = batch(Row(block=block, tag=tag))
+    (code,) = tags_codes_of(Destination(topic, 0), made, TIME_MS, LEVELS)
+    return code
+
+
 def test_an_entry_holds_what_the_views_need() -> None:
     content = stored({"KEYS": "k1 k2", "TAGS": "TagA", "UNIQ_KEY": "U"}, queue_id=3)
-    entry = dispatch_entry(b"??" + content, 2, LEVELS)
-    assert entry == (
+    found = written_at(b"??" + content, 2, LEVELS)
+    assert columns_of(found) == (
         *(BASE, len(content), TAG_A, TIME_MS, "T", 3, 7),
         *("U", "k1 k2", "TagA", TRANSACTION_NONE),
     )
 
 
 def test_an_entry_of_a_record_without_properties() -> None:
-    entry = dispatch_entry(stored({}), 0, LEVELS)
-    assert entry[2] == 0
-    assert entry[7:] == ("", "", "", TRANSACTION_NONE)
+    found = columns_of(written_at(stored({}), 0, LEVELS))
+    assert found[2] == 0
+    assert found[7:] == ("", "", "", TRANSACTION_NONE)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,8 @@ def test_an_entry_of_a_record_without_properties() -> None:
     ],
 )
 def test_an_entry_tells_the_transaction_bits_only(system_flag: int, transaction: int) -> None:
-    assert dispatch_entry(stored({}, system_flag=system_flag), 0, LEVELS)[10] == transaction
+    found = written_at(stored({}, system_flag=system_flag), 0, LEVELS)
+    assert found.destination.transaction == transaction
 
 
 @pytest.mark.parametrize(
@@ -315,14 +316,14 @@ def test_the_code_of_a_scheduled_record_is_when_it_is_due(
     topic: str, delay: str | None, code: int
 ) -> None:
     properties = {"TAGS": "TagA"} | ({"DELAY": delay} if delay else {})
-    assert dispatch_entry(stored(properties, topic), 0, LEVELS)[2] == code
-    assert tags_code_of(topic, "TagA", encode_properties(properties), TIME_MS, LEVELS) == code
+    assert written_at(stored(properties, topic), 0, LEVELS).tags_codes == [code]
+    assert code_of(topic, "TagA", encode_properties(properties)) == code
 
 
 def test_a_scheduled_record_without_a_tag_has_a_due_time_too() -> None:
-    assert tags_code_of(SCHEDULE_TOPIC, "", b"DELAY\x012\x02", TIME_MS, LEVELS) == TIME_MS + 5_000
-    assert tags_code_of(SCHEDULE_TOPIC, "", b"", TIME_MS, LEVELS) == 0
-    assert tags_code_of("T", "", b"", TIME_MS, LEVELS) == 0
+    assert code_of(SCHEDULE_TOPIC, "", b"DELAY\x012\x02") == TIME_MS + 5_000
+    assert code_of(SCHEDULE_TOPIC, "", b"") == 0
+    assert code_of("T", "", b"") == 0
 
 
 def test_a_level_counts_by_the_table_in_use() -> None:
@@ -333,4 +334,4 @@ def test_a_level_counts_by_the_table_in_use() -> None:
 
 def test_an_entry_of_torn_bytes_is_refused() -> None:
     with pytest.raises(BadRecord):
-        dispatch_entry(stored({})[:60], 0, LEVELS)
+        written_at(stored({})[:60], 0, LEVELS)

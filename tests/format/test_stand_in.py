@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker.format import stand_in as module
 from broker.format.record import BLANK_SIZE, check_record, decode_record
-from broker.format.record_scan import RecordScan, dispatch_entry
+from broker.format.record_scan import RecordScan, written_at
 from broker.format.stand_in import (
     Style,
     is_stand_in,
@@ -37,7 +37,7 @@ def test_one_record_fills_the_place(style: Style, spare: int, begin: int) -> Non
     assert (message.store_timestamp_ms, message.body.strip(b"\0")) == (style.time_ms, b"")
     assert QUARANTINE_TOPIC.startswith(message.topic)
     assert (message.topic == QUARANTINE_TOPIC) == (spare >= len(QUARANTINE_TOPIC) - 1)
-    assert dispatch_entry(record, 0, DelayLevels())[10] == TRANSACTION_ROLLBACK
+    assert written_at(record, 0, DelayLevels()).destination.transaction == TRANSACTION_ROLLBACK
     assert is_stand_in(message.topic, message.system_flag)
     check_topic(message.topic)
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE, UNIT_TYPE
 from broker.log.consume_queue import ConsumeQueue
+from broker.model.batch import Written
 from broker.model.errors import DiskFull, NotAStore, StoreGap
-from broker.model.message import DispatchEntry
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import Records, entry
+from tests.fakes.records import Records, entry, joined
 
 UNITS = 5
 SIZE = UNITS * UNIT_SIZE
@@ -180,13 +180,13 @@ class Model:
         self.max_physical_offset = place + size
 
 
-def history(first: int, steps: bytes, cuts: bytes) -> list[list[DispatchEntry]]:
+def history(first: int, steps: bytes, cuts: bytes) -> list[list[Written]]:
     """Batches as dispatch may bring them: in log order, with gaps, offsets of 0 and repeats.
 
     A byte of `steps` makes one record: bit 0 room before it, bits 1-3 its size, the rest what
     happens to queue offsets. A byte of `cuts` ends a batch and says how many come again.
     """
-    entries: list[DispatchEntry] = []
+    entries: list[Written] = []
     place, queue_offset = 0, first
     for step in steps:
         size, kind = 91 + step // 2 % 8, step // 16
@@ -219,15 +219,15 @@ def written(directory: Path, put: Callable[[ConsumeQueue], None]) -> tuple[dict[
     return files_below(directory), queue.max_physical_offset
 
 
-def put_batches(queue: ConsumeQueue, batches: Sequence[Sequence[DispatchEntry]]) -> None:
+def put_batches(queue: ConsumeQueue, batches: Sequence[Sequence[Written]]) -> None:
     for batch in batches:
-        queue.put_all(batch)
+        queue.put_all(joined(batch))
 
 
-def put_singly(queue: ConsumeQueue, batches: Sequence[Sequence[DispatchEntry]]) -> None:
+def put_singly(queue: ConsumeQueue, batches: Sequence[Sequence[Written]]) -> None:
     for batch in batches:
         for found in batch:
-            queue.put(found[0], found[1], found[2], found[6])
+            queue.put(found.begin, found.sizes[0], found.tags_codes[0], found.queue_offset)
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -235,7 +235,7 @@ def put_singly(queue: ConsumeQueue, batches: Sequence[Sequence[DispatchEntry]]) 
 @example([Records().take(3), Records().take(17)])
 @example([Records(queue_offset=13).take(1), Records(queue_offset=13).take(12)])
 def test_many_records_at_once_make_the_same_bytes_as_one_by_one(
-    batches: list[list[DispatchEntry]],
+    batches: list[list[Written]],
 ) -> None:
     with TemporaryDirectory() as directory:
         many = written(Path(directory) / "many", lambda queue: put_batches(queue, batches))
@@ -245,10 +245,10 @@ def test_many_records_at_once_make_the_same_bytes_as_one_by_one(
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(HISTORIES)
-def test_the_files_hold_what_the_rules_say(batches: list[list[DispatchEntry]]) -> None:
+def test_the_files_hold_what_the_rules_say(batches: list[list[Written]]) -> None:
     model = Model()
     for found in (found for batch in batches for found in batch):
-        model.put(found[0], found[1], found[2], found[6])
+        model.put(found.begin, found.sizes[0], found.tags_codes[0], found.queue_offset)
     with TemporaryDirectory() as directory:
         files, upper = written(Path(directory), lambda queue: put_batches(queue, batches))
     joined = b"".join(content for _, content in sorted(files.items()))

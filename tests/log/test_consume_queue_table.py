@@ -14,18 +14,18 @@ from hypothesis import strategies as some
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
 from broker.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable, Extension
+from broker.model.batch import Written
 from broker.model.errors import DiskFull, WrongFileSize
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    DispatchEntry,
 )
 from broker.model.offsets import QueueKey
 from broker.model.system_topics import QUARANTINE_TOPIC
 from tests.fakes.golden_log import files_below, golden_entries
 from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import Records, batches, entry, store_time
+from tests.fakes.records import Records, batches, columns_of, entry, store_time
 from tests.golden_stores import GoldenStores
 
 SIZE = 5 * UNIT_SIZE
@@ -42,7 +42,7 @@ class Queues:
         self.disk = QuickDisk()
         self.table = ConsumeQueueTable(self.disk, directory, SIZE)
 
-    def apply(self, *entries: DispatchEntry) -> None:
+    def apply(self, *entries: Written) -> None:
         self.table.apply(entries)
 
     def reopen(self, *, read_only: bool = False) -> dict[QueueKey, list[int]]:
@@ -68,7 +68,7 @@ def queues(tmp_path: Path) -> Iterator[Queues]:
     made.table.close()
 
 
-def two_topics(count: int) -> list[DispatchEntry]:
+def two_topics(count: int) -> list[Written]:
     """Records of three queues in turn."""
     keys = [("T", 0), ("T", 1), ("U", 0)]
     return [
@@ -85,7 +85,7 @@ def two_topics(count: int) -> list[DispatchEntry]:
 def places_of(count: int) -> dict[QueueKey, list[int]]:
     places: dict[QueueKey, list[int]] = {}
     for found in two_topics(count):
-        places.setdefault((found[4], found[5]), []).append(found[0])
+        places.setdefault(found.destination.queue, []).append(found.begin)
     return places
 
 
@@ -313,7 +313,7 @@ def test_the_number_of_files_is_told(queues: Queues) -> None:
 # -- what a real broker wrote ----------------------------------------------------------------------
 
 
-def built(directory: Path, unit_count: int, parts: Iterable[list[DispatchEntry]]) -> Path:
+def built(directory: Path, unit_count: int, parts: Iterable[list[Written]]) -> Path:
     table = ConsumeQueueTable(QuickDisk(), directory, unit_count * UNIT_SIZE)
     for part in parts:
         table.apply(part)
@@ -364,13 +364,13 @@ def test_a_file_size_that_is_no_whole_number_of_units_is_rounded_up(tmp_path: Pa
 KEYS = [("T", 0), ("U", 0), ("T", 1)]
 
 
-def apply_units(queues: Queues, entries: list[DispatchEntry]) -> None:
+def apply_units(queues: Queues, entries: list[Written]) -> None:
     """Give the table the units of entries as a start does that has read them by column."""
-    units = b"".join(UNIT.pack(*found[:3]) for found in entries)
+    units = b"".join(UNIT.pack(*columns_of(found)[:3]) for found in entries)
     queues.table.apply_units(
         KEYS,
-        np.array([KEYS.index((found[4], found[5])) for found in entries], dtype=np.int64),
-        np.array([found[6] for found in entries], dtype=np.int64),
+        np.array([KEYS.index(found.destination.queue) for found in entries], dtype=np.int64),
+        np.array([found.queue_offset for found in entries], dtype=np.int64),
         np.frombuffer(units, dtype=UNIT_TYPE),
     )
 
@@ -418,7 +418,7 @@ def test_by_column_or_one_by_one_is_the_same(
 # -- syncing many ----------------------------------------------------------------------------------
 
 
-def many(count: int, per_queue: int = 2) -> list[DispatchEntry]:
+def many(count: int, per_queue: int = 2) -> list[Written]:
     return [
         entry(100 * number, queue_id=number % count, queue_offset=number // count)
         for number in range(count * per_queue)

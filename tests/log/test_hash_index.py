@@ -4,27 +4,25 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, timedelta, timezone
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from broker.files.disk import Disk
+from broker.format.index_keys import index_entries
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
     STYLE_5_3,
     STYLE_5_5,
     IndexGeometry,
-    index_key,
-    key_hash,
 )
 from broker.format.java_hash import java_hash
 from broker.log.hash_index import HashIndex
+from broker.model.batch import Written
 from broker.model.errors import DiskFull, WrongFileSize
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    DispatchEntry,
 )
 from broker.model.stats import Counter
 from tests.fakes.golden_log import files_below, golden_entries, index_contents
@@ -55,7 +53,7 @@ class Index:
     def anew(self) -> HashIndex:
         return HashIndex(self.disk, self.directory, self.geometry, style=self.style, zone=UTC)
 
-    def apply(self, *entries: DispatchEntry) -> None:
+    def apply(self, *entries: Written) -> None:
         self.index.apply(entries)
 
     def find(
@@ -103,7 +101,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
     made.index.close()
 
 
-def contents_of(directory: Path, entries: list[DispatchEntry]) -> list[bytes]:
+def contents_of(directory: Path, entries: list[Written]) -> list[bytes]:
     """The files of an index to which these records were applied in one go."""
     made = Index(directory)
     made.apply(*entries)
@@ -111,7 +109,7 @@ def contents_of(directory: Path, entries: list[DispatchEntry]) -> list[bytes]:
     return made.contents
 
 
-def many_keys(count: int) -> list[DispatchEntry]:
+def many_keys(count: int) -> list[Written]:
     """Records of 100 bytes with 1, 2, 3, 4, 1, 2, … keys, a second apart."""
     return [
         entry(
@@ -237,7 +235,7 @@ def test_a_full_disk_loses_nothing_when_applying_goes_on(
     index.apply()
     index.index.close()
     assert index.contents == contents_of(tmp_path / "whole", entries)
-    assert index.index.entries_put.value == sum(len(found[8].split()) for found in entries)
+    assert index.index.entries_put.value == sum(len(found.keys[0].split()) for found in entries)
 
 
 def test_what_a_full_disk_held_back_goes_before_what_comes_next(tmp_path: Path) -> None:
@@ -350,7 +348,7 @@ def test_a_damaged_file_goes_with_all_behind_it_and_the_last_record_before(
     index.index.drop_doubtful(store_time, None)
     mark = index.index.durable_offset
     assert len(index.names) <= number
-    index.apply(*[found for found in entries if found[0] >= mark])
+    index.apply(*[found for found in entries if found.begin >= mark])
     index.index.close()
     assert index.contents == contents_of(tmp_path / "whole", entries)
 
@@ -362,7 +360,7 @@ def test_a_doubtful_file_behind_one_that_holds_a_single_record(tmp_path: Path) -
     index.overwrite(2, 0, bytes(HEADER_SIZE))
     index.index.drop_doubtful(store_time, None)
     mark = index.index.durable_offset
-    index.apply(*[found for found in entries if found[0] >= mark])
+    index.apply(*[found for found in entries if found.begin >= mark])
     index.index.close()
     assert index.contents == contents_of(tmp_path / "whole", entries)
 
@@ -376,7 +374,7 @@ def test_after_another_brokers_crash_files_that_end_later_go(tmp_path: Path, sea
     assert len(index.names) <= sealed
     assert all(file.header.end_timestamp <= sealed_time for file in index.index.files)
     mark = index.index.durable_offset
-    index.apply(*[found for found in entries if found[0] >= mark])
+    index.apply(*[found for found in entries if found.begin >= mark])
     index.index.close()
     assert index.contents == contents_of(tmp_path / "whole", entries)
 
@@ -436,7 +434,7 @@ def test_records_that_are_not_indexed_are_counted(index: Index) -> None:
     records = Records().take(3)
     index.apply(*records)
     index.apply(records[0])
-    index.apply((*entry(10_000, keys="k")[:10], TRANSACTION_ROLLBACK))
+    index.apply(entry(10_000, keys="k", transaction=TRANSACTION_ROLLBACK))
     assert index.index.skipped.values == {("known",): 1, ("rolled_back",): 1}
 
 
@@ -522,7 +520,7 @@ def golden_geometry(golden: GoldenStores, name: str) -> IndexGeometry:
 
 
 def built(
-    golden: GoldenStores, directory: Path, name: str, parts: Iterable[list[DispatchEntry]]
+    golden: GoldenStores, directory: Path, name: str, parts: Iterable[list[Written]]
 ) -> Index:
     index = Index(directory, golden_geometry(golden, name), style=STYLES[name])
     for part in parts:
@@ -546,10 +544,10 @@ def test_a_real_index_cut_anywhere_is_the_one_of_that_time(
     golden: GoldenStores, tmp_path: Path, name: str
 ) -> None:
     entries = list(golden_entries(golden, name))
-    times = {found[0]: found[3] for found in entries}
+    times = {found.begin: found.store_time_ms for found in entries}
     whole = built(golden, tmp_path / "whole", name, [entries])
     for number in range(len(entries) - 1, 0, -len(entries) // 12):
-        whole.index.truncate(entries[number][0], times.__getitem__)
+        whole.index.truncate(entries[number].begin, times.__getitem__)
         then = built(golden, tmp_path / str(number), name, [entries[:number]])
         then.index.close()
         assert whole.contents == then.contents
@@ -597,9 +595,7 @@ def test_entries_hashed_already_lie_as_records_put_them(tmp_path: Path) -> None:
     entries = Records().take(30)
     one, other = Index(tmp_path / "one"), Index(tmp_path / "other")
     one.index.apply(entries)
-    hashes = [key_hash(java_hash(index_key("T", found[8]))) for found in entries]
-    columns = [[found[column] for found in entries] for column in (0, 3)]
-    arrays = [np.array(column, dtype=np.int64) for column in (hashes, *columns)]
-    other.index.put_columns(*(column[:7] for column in arrays))
-    other.index.put_columns(*(column[7:] for column in arrays))
+    hashed = index_entries(entries, one.index.style)
+    other.index.put(hashed.first(7))
+    other.index.put(hashed.behind(7))
     assert files_below(tmp_path / "one") == files_below(tmp_path / "other")

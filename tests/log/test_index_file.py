@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from broker.format.index_keys import IndexEntries
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
@@ -40,7 +41,7 @@ class Row(NamedTuple):
 
 def put(file: IndexFile, rows: Sequence[Row]) -> int:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return file.put_all(columns[:, 0], columns[:, 1], columns[:, 2])
+    return file.put_all(IndexEntries(*columns.T))
 
 
 def header_of(content: bytes) -> IndexHeaderValues:
@@ -250,8 +251,8 @@ def test_the_first_entry_counts_from_the_end_of_the_file_before(tmp_path: Path) 
 
 def test_one_entry_is_put_like_many(index: Index) -> None:
     for row in rows_of(7):
-        assert index.file.put(*row) == 1
-    assert index.file.put(*rows_of(1)[0]) == 0
+        assert put(index.file, [row]) == 1
+    assert put(index.file, rows_of(1)) == 0
     assert index.content == plain_content(GEOMETRY, None, rows_of(7))
     assert index.file.is_dirty
 

@@ -16,7 +16,7 @@ from broker.format.index_layout import (
 from broker.format.names import offset_file_name
 from broker.format.properties import encode_properties
 from broker.format.record import encode_blank
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log import index_style
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import writer_style
@@ -67,7 +67,7 @@ class SmallStore:
         content = record(self._place, properties=block)
         self._write(self._place, content)
         if self._is_indexing:
-            self.index.apply([dispatch_entry(content, 0, LEVELS)])
+            self.index.apply([written_at(content, 0, LEVELS)])
         self._place += size
 
     def _write(self, place: int, content: bytes) -> None:

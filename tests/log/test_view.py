@@ -10,8 +10,8 @@ from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
+from broker.model.batch import Written
 from broker.model.errors import DiskFull
-from broker.model.message import DispatchEntry
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import Records, batches, store_time
@@ -42,7 +42,7 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
         view.close()
 
 
-def built(make: Make, directory: Path, *parts: list[DispatchEntry]) -> dict[str, bytes]:
+def built(make: Make, directory: Path, *parts: list[Written]) -> dict[str, bytes]:
     view = make(QuickDisk(), directory)
     for part in parts:
         view.apply(part)
@@ -73,9 +73,9 @@ def test_the_mark_lies_behind_every_applied_record_and_not_behind_the_next(
 ) -> None:
     view = make(QuickDisk(), tmp_path)
     for found in Records().take(12):
-        assert view.durable_offset <= found[0]
+        assert view.durable_offset <= found.begin
         view.apply([found])
-        assert found[0] < view.durable_offset <= found[0] + found[1]
+        assert found.begin < view.durable_offset <= found.end
 
 
 def test_records_from_the_mark_on_complete_a_view_that_was_closed(
@@ -85,7 +85,7 @@ def test_records_from_the_mark_on_complete_a_view_that_was_closed(
     view = make(QuickDisk(), tmp_path / "halves")
     view.apply(entries[:13])
     mark = view.durable_offset
-    view.apply([found for found in entries if found[0] >= mark])
+    view.apply([found for found in entries if found.begin >= mark])
     assert files_below(tmp_path / "halves") == built(make, tmp_path / "whole", entries)
 
 

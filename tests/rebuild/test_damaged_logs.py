@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.consume_unit import PRE_BLANK
-from broker.format.record import encode_records, record_sizes
+from broker.format.record import record_sizes
+from broker.model.batch import Destination
 from broker.model.errors import Corruption
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    PutAddress,
-    PutRow,
     has_queue_offset,
 )
 from broker.model.system_topics import QUARANTINE_TOPIC
@@ -39,6 +38,7 @@ from tests.fakes.log_bytes import (
     rebuilt_files,
 )
 from tests.fakes.records import record
+from tests.fakes.rows import Row, batch, encoded
 from tests.golden_stores import GoldenStores
 
 CRC = replace(SMALL, check_crc=True)
@@ -267,13 +267,15 @@ def test_stand_ins_of_a_repair_are_gone_over_like_holes(tmp_path: Path) -> None:
     rebuild(log.found(), CRC, tmp_path / "a", upto=EVERYTHING, accept_holes=True)
     for number in damaged:
         size = log.end_of(number) - log.places[number]
-        address = PutAddress(QUARANTINE_TOPIC, 0, IPV4, TRANSACTION_ROLLBACK)
-        row: PutRow = (b"", b"", 0, TIME_MS, IPV4, "", "", "")
-        row = (b"x" * (size - record_sizes(address, [row])[0]), *row[1:])
-        content = encode_records(
-            address, [row], [size], queue_offset=0, physical_offset=log.places[number],
+        destination = Destination(QUARANTINE_TOPIC, 0, IPV4, TRANSACTION_ROLLBACK)
+        row = Row(born_ms=TIME_MS, born_host=IPV4)
+        row = row._replace(body=b"x" * (size - record_sizes(destination, batch(row))[0]))
+        content = encoded(
+            destination,
+            row,
+            physical_offset=log.places[number],
             store_timestamp_ms=TIME_MS + number,
-        )  # fmt: skip
+        )
         with Path(log.found()[0].path).open("r+b") as file:
             file.seek(log.places[number])
             file.write(content)

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from broker.format.columns.records import ENTRY_TYPE
+from broker.format.index_keys import IndexEntries
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import index_file_name, zone_from_name
 from broker.log.hash_index import HashIndex
@@ -43,9 +44,7 @@ def plain(
     """What the broker's index makes of entries."""
     index = HashIndex(QuickDisk(), directory, geometry, style="5.5", zone=UTC)
     columns = [rows[name].astype(np.int64) for name in ("hash", "physical_offset", "time_ms")]
-    if len(rows):
-        index._held.append((columns[0], columns[1], columns[2]))
-    index._put_held()
+    index.put(IndexEntries(*columns))
     index.close()
     return files_below(directory)
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from broker.format.message_id import UniqueKeyMaker
 from broker.model import errors
 from broker.model.message import StoredMessage
-from broker.services.send import MESSAGES_MAX, Draft, Send, SendRules, Sent
+from broker.services.send import MESSAGES_MAX, Send, SendRules, Sent
 from tests.fakes.clock import START_MS
+from tests.fakes.drafts import Draft, draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
 
@@ -30,7 +31,7 @@ class Sender:
         )
 
     async def send(self, *drafts: Draft, wait: bool = True) -> Sent:
-        return await self.send_service.send(list(drafts), wait=wait)
+        return await self.send_service.send(drafts_of(*drafts), wait=wait)
 
     async def stored(self) -> list[StoredMessage]:
         return await self.broker.messages()
@@ -40,27 +41,6 @@ class Sender:
 async def sender(broker: StoreBroker) -> Sender:
     await broker.store.topics.update("orders", write_queue_count=4)
     return Sender(broker)
-
-
-def draft(
-    topic: str = "orders",
-    body: bytes = b"x",
-    *,
-    tag: str = "",
-    keys: tuple[str, ...] = (),
-    message_id: str = "",
-    queue_id: int = -1,
-    group: str = "",
-    born_ms: int = 0,
-    flag: int = 0,
-    properties: dict[str, str] | None = None,
-    **more: str,
-) -> Draft:
-    """Return a message as a client sends it; `more` are properties too."""
-    return (
-        topic, body, tag, keys, message_id, queue_id, group, born_ms, BORN_HOST, flag,
-        {**(properties or {}), **more},
-    )  # fmt: skip
 
 
 async def test_what_is_stored_stands_in_the_settled_order(sender: Sender) -> None:
@@ -92,9 +72,9 @@ async def test_times_hosts_and_flag_are_kept_or_made(sender: Sender) -> None:
 async def test_results_name_ids_and_places_in_order(sender: Sender) -> None:
     sent = await sender.send(draft(body=b"a", queue_id=2), draft(body=b"b", queue_id=2))
     first, second = await sender.stored()
-    assert (sent.topic, sent.queue_id, sent.queue_offset) == ("orders", 2, 0)
+    assert (*sent.destination.queue, sent.result.queue_offset) == ("orders", 2, 0)
     assert sent.message_ids == [first.unique_key, second.unique_key]
-    assert sent.physical_offsets == [first.physical_offset, second.physical_offset]
+    assert sent.result.physical_offsets == [first.physical_offset, second.physical_offset]
 
 
 async def test_an_id_is_kept_and_a_missing_one_is_made(sender: Sender) -> None:
@@ -105,12 +85,12 @@ async def test_an_id_is_kept_and_a_missing_one_is_made(sender: Sender) -> None:
 
 
 async def test_a_group_always_goes_to_the_same_queue(sender: Sender) -> None:
-    queues = {(await sender.send(draft(group="customer-1"))).queue_id for _ in range(5)}
+    queues = {(await sender.send(draft(group="customer-1"))).destination.queue_id for _ in range(5)}
     assert len(queues) == 1
 
 
 async def test_without_a_queue_all_queues_are_used(sender: Sender) -> None:
-    queues = {(await sender.send(draft())).queue_id for _ in range(60)}
+    queues = {(await sender.send(draft())).destination.queue_id for _ in range(60)}
     assert queues == {0, 1, 2, 3}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.format.record import decode_record
+from broker.model.batch import Destination
 from broker.model.errors import (
     AllocationFailed,
     DiskFull,
@@ -18,7 +19,7 @@ from broker.model.errors import (
     StoreFailed,
     StoreLocked,
 )
-from broker.model.message import TRANSACTION_PREPARED, PutAddress
+from broker.model.message import TRANSACTION_PREPARED
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullStatus, PutStatus
 from broker.store.message_store import MessageStore
@@ -26,6 +27,7 @@ from broker.store.reading.patience import value_of
 from broker.store.views import dispatcher as dispatcher_module
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
+from tests.fakes.rows import batch
 from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.fakes.store_language import (
@@ -65,15 +67,28 @@ async def test_a_message_is_pulled_queried_and_found_again_after_a_restart(tmp_p
         assert await store.pulled("T") == [*whole, "next"]
 
 
-async def test_one_message_is_a_batch_of_one(tmp_path: Path) -> None:
+async def test_runs_of_one_put_lie_next_to_each_other(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
-        address = PutAddress("T", 0, STORE_HOST)
-        first = await store.store.put(address, put_row("a"))
-        second = await store.store.put_batch(address, [put_row("b")])
-        assert second == first._replace(
-            physical_offsets=[first.end], queue_offset=1, end=2 * first.end
-        )
-        assert await store.pulled("T") == ["a", "b"]
+        runs = [
+            (Destination(topic, 0, STORE_HOST), batch(*map(put_row, bodies)))
+            for topic, bodies in (("T", "ab"), ("other", "c"), ("T", "d"))
+        ]
+        results = await store.store.put(runs)
+        places = [place for result in results for place in result.physical_offsets]
+        assert [result.end for result in results] == [*places[2:], store.store.appended]
+        assert [result.queue_offset for result in results] == [0, 0, 2]
+        assert {result.store_timestamp_ms for result in results} == {START_MS}
+        assert await store.pulled("T") == ["a", "b", "d"]
+        assert await store.pulled("other") == ["c"]
+
+
+async def test_runs_that_do_not_fit_together_are_not_stored_at_all(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        half = (Destination("T", 0, STORE_HOST), batch(put_row("x" * 2_000)))
+        with pytest.raises(RecordTooLarge):
+            await store.store.put([half, half])
+        assert store.store.appended == 0
+        assert (await store.send("T", "a")).queue_offset == 0
 
 
 async def test_numbers_of_a_store(tmp_path: Path) -> None:

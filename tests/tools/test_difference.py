@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from broker.format.names import offset_file_name
 from broker.format.properties import encode_properties
 from broker.format.record import (
-    PROPERTY_CRC_SIZE,
     RECORD_HEAD,
-    encode_records_with_crc,
-    record_sizes,
 )
 from broker.format.record_scan import RecordScan
-from broker.model.message import PutAddress, PutRow
+from broker.model.batch import Destination
 from broker.rebuild.log_files import find_log_files
 from broker.tools import difference as module
 from broker.tools.difference import Difference, MessageComparison, Side, excerpts
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
+from tests.fakes.rows import Row as PutRow
+from tests.fakes.rows import encoded
 from tests.fakes.store_golden import READ_WHOLE
 from tests.golden_stores import GoldenStores
 
@@ -231,12 +230,12 @@ def test_a_real_brokers_log_that_begins_elsewhere(golden: GoldenStores, tmp_path
 def test_a_crc_that_covers_the_place_is_part_of_the_place(tmp_path: Path) -> None:
     logs = [log_of(tmp_path / side, [], skip=skip) for side, skip in (("a", 0), ("b", 10))]
     for log in logs:
-        row: PutRow = (b"body", b"", 0, TIME_MS, IPV4, "", "", "")
-        address = PutAddress("T", 0, IPV4, 0)
-        sizes = record_sizes(address, [row], crc_size=PROPERTY_CRC_SIZE)
-        log.files[-1] += encode_records_with_crc(
-            address, [row], sizes, queue_offset=0, physical_offset=log.end,
+        log.files[-1] += encoded(
+            Destination("T", 0, IPV4),
+            PutRow(b"body", born_ms=TIME_MS, born_host=IPV4),
+            physical_offset=log.end,
             store_timestamp_ms=TIME_MS,
-        )  # fmt: skip
+            crc=True,
+        )
     found = compared(*logs)
     assert [row.where for row in found] == ["Other:0"]

@@ -1,4 +1,4 @@
-"""What the views need of many records: `dispatch_entry` and `entry_keys` by column.
+"""What the views need of many records: `written_at` and `entry_keys` by column.
 
 record 0   queue 3   tags code   entries: unique key, key, key, tag
 record 1   queue 0   tags code   entries: unique key

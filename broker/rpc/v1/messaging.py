@@ -6,7 +6,6 @@ Each method is the same sentence: check the request, ask a service, convert what
 from dataclasses import replace
 from typing import Final
 
-from broker.model.errors import TooManyMessages
 from broker.model.results import Bound
 from broker.model.topic_names import check_group, check_number
 from broker.rpc.admission import CallClass
@@ -18,15 +17,14 @@ from broker.rpc.topic_access import (
     check_client_reads,
     find_readable,
 )
-from broker.rpc.v1.convert import draft_from_message
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_reply import encode_sent
-from broker.rpc.v1.send_request import parse_send_request
+from broker.rpc.v1.send_request import drafts_of, parse_send_request
 from broker.rpc.v1.status import refuse
 from broker.services.pull import Pull
 from broker.services.query import Query
-from broker.services.send import MESSAGES_MAX, Send
+from broker.services.send import Send
 from broker.store.message_store import MessageStore
 
 DESCRIPTOR: Final = pb.DESCRIPTOR.services_by_name["Broker"]
@@ -74,14 +72,10 @@ class Messaging:
     async def send_message(self, request: pb.SendMessageRequest, call: Call) -> bytes:
         """Store every message of the request, or none; returns an encoded SendMessageResponse.
 
-        Errors   those of `convert.draft_from_message` and of `Send.send`
+        Errors   those of `send_request.drafts_of` and of `Send.send`
         """
         check_number("wait", request.wait, upper=pb.APPENDED)
-        messages = request.messages
-        if len(messages) > MESSAGES_MAX:  # before they are touched one by one
-            raise TooManyMessages(count=len(messages), limit=MESSAGES_MAX)
-        peer_host = call.peer_host
-        drafts = [draft_from_message(message, peer_host) for message in messages]
+        drafts = drafts_of(request, call.peer_host)
         return encode_sent(await self._send.send(drafts, wait=request.wait != pb.APPENDED))
 
     async def query_by_time(

@@ -5,6 +5,8 @@ the rest is written once. Offsets are written as varints of one width, which any
 that all results of equally long ids have one length.
 """
 
+from itertools import count
+from struct import pack
 from typing import Final
 
 from broker.format.message_id import offset_message_id
@@ -22,6 +24,8 @@ PAIR_BITS: Final = 14
 _PAIR_MASK: Final = (1 << PAIR_BITS) - 1
 _PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 << PAIR_BITS)]
 """The two bytes of 14 bits that more bytes follow."""
+PLACE_DIGITS: Final = 16
+"""Hexadecimal digits of a physical offset at the end of an offset message id."""
 _LAST: Final = [bytes((value,)) for value in range(0x80)]
 
 
@@ -51,28 +55,33 @@ def wider_varint(value: int) -> bytes:
 def encode_sent(sent: Sent) -> bytes:
     """Hot: return the SendMessageResponse of a request.
 
-    Cost     about half of what the generated classes take
+    Cost     about 1 µs a message
     """
-    topic, queue_id, queue_offset, time_ms, store_host, status, message_ids, places = sent
+    destination, message_ids, result = sent
+    places, queue_offset = result.physical_offsets, result.queue_offset
+    assert len(places) == len(message_ids)
     is_small = places[-1] < 1 << 35 and queue_offset + len(places) < 1 << 35
     number = wide_varint if is_small else varint
-    head = b"\x0a" + _text(topic)
-    tail = b"\x20" + varint(queue_id) + b"\x38" + varint(time_ms)
-    tail += b"\x40" + varint(SEND_STATUSES[status])
+    head = b"\x0a" + _text(destination.topic) + b"\x12"
+    tail = b"\x20" + varint(destination.queue_id) + b"\x38" + varint(result.store_timestamp_ms)
+    tail += b"\x40" + varint(SEND_STATUSES[result.status])
+    first = offset_message_id(destination.store_host, places[0]).encode()
+    host = b"\x1a" + varint(len(first)) + first[:-PLACE_DIGITS]
+    hexes = pack(f">{len(places)}q", *places).hex().upper().encode()
+    fixed_size = len(head) + len(host) + PLACE_DIGITS + len(tail)
     parts: list[bytes] = []
-    known_sizes, start, where_size = (-1, -1), b"", b""
-    for message_id, place in zip(message_ids, places, strict=True):
+    known_size, start = -1, b""
+    for message_id, at, place, ordinal in zip(
+        message_ids, range(0, len(hexes), PLACE_DIGITS), places, count(queue_offset)
+    ):
         identity = message_id.encode()
-        where = offset_message_id(store_host, place).encode()
-        offsets = b"\x28" + number(queue_offset) + b"\x30" + number(place)
-        sizes = (len(identity), len(offsets))
-        if sizes != known_sizes:
-            known_sizes = sizes
-            id_size, where_size = varint(len(identity)), varint(len(where))
-            size = sum(map(len, (head, id_size, identity, where_size, where, offsets, tail))) + 2
-            start = b"\x0a" + varint(size) + head + b"\x12" + id_size
-        parts += (start, identity, b"\x1a", where_size, where, offsets, tail)
-        queue_offset += 1
+        offsets = b"\x28" + number(ordinal) + b"\x30" + number(place)
+        size = len(identity) << 8 | len(offsets)
+        if size != known_size:
+            known_size, id_size = size, varint(len(identity))
+            whole = fixed_size + len(id_size) + len(identity) + len(offsets)
+            start = b"\x0a" + varint(whole) + head + id_size
+        parts += (start, identity, host, hexes[at : at + PLACE_DIGITS], offsets, tail)
     return b"".join(parts)
 
 

@@ -28,7 +28,7 @@ from broker.format.record import (
     BadRecord,
     split_record,
 )
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.delay_levels import DelayLevels
@@ -132,13 +132,13 @@ class UnitRepair:
 
     def _lead(self, queue: ConsumeQueue, damage: Damage, record: bytes) -> None:
         """Write the unit of a record that was found."""
-        entry = dispatch_entry(record, 0, self._levels)
+        written = written_at(record, 0, self._levels)
         self.repaired_count += 1
         logger.warning(
             "consume_queue.mended",
             extra={
                 "topic": queue.topic, "queue_id": queue.queue_id,
-                "queue_offset": damage.queue_offset, "physical_offset": entry[0],
+                "queue_offset": damage.queue_offset, "physical_offset": written.begin,
                 "reason": damage.why,
             },
         )  # fmt: skip
@@ -146,7 +146,8 @@ class UnitRepair:
         file = queue.files.file_at(position)
         if file is None or not self.is_writing:
             return
-        file.open().write(position - file.base, UNIT.pack(*entry[:3]))
+        unit = UNIT.pack(written.begin, written.sizes[0], written.tags_codes[0])
+        file.open().write(position - file.base, unit)
 
 
 class Search:

@@ -7,14 +7,14 @@ Not here: mending (store/starting/recovery.py builds what is missing).
 """
 
 from broker.format.index_layout import entry_keys, is_indexed
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import ClosedState
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import TRANSACTION_COMMIT, TRANSACTION_NONE
+from broker.model.message import has_queue_offset
 from broker.model.offsets import QueueKey
 
 
@@ -52,14 +52,14 @@ def missing_from_log(
     ranges: dict[QueueKey, tuple[int, int]] = {}
     seams = _IndexSeams(index)
     for physical_offset, file, position, _ in log.scan(0):
-        entry = dispatch_entry(file.view, position, levels)
-        key = (entry[4], entry[5])
-        is_removed = entry[6] < queues.removed.get(key, 0)
-        if entry[10] in (TRANSACTION_NONE, TRANSACTION_COMMIT) and not is_removed:
-            first = ranges[key][0] if key in ranges else entry[6]
-            ranges[key] = (first, entry[6])
-        if is_indexed(entry):
-            keys = entry_keys(entry[7], entry[8], entry[9], index.style)
+        record = written_at(file.view, position, levels)
+        key, queue_offset = record.destination.queue, record.queue_offset
+        is_removed = queue_offset < queues.removed.get(key, 0)
+        if has_queue_offset(record.destination.system_flag) and not is_removed:
+            first = ranges[key][0] if key in ranges else queue_offset
+            ranges[key] = (first, queue_offset)
+        if is_indexed(record.destination.transaction):
+            keys = entry_keys(record.unique_keys[0], record.keys[0], record.tags[0], index.style)
             if keys:
                 seams.look(physical_offset, len(keys))
     lacking = {key for key, (first, last) in ranges.items() if _lacks(queues, key, first, last)}

@@ -17,6 +17,7 @@ from broker.files.disk import Disk
 from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
+from broker.format.index_keys import IndexEntries
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
@@ -119,7 +120,7 @@ class QuickDispatch:
         hashes = entries.hash[chosen].astype(np.int64)
         times = heads.store_timestamp_ms[entries.record[chosen]]
         if len(hashes):
-            self._views.index.put_columns(hashes, places[chosen], times)
+            self._views.index.put(IndexEntries(hashes, places[chosen], times))
 
     def _put_units(self) -> None:
         if self._collected:

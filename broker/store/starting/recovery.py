@@ -31,14 +31,15 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
+from broker.model.batch import Destination, Written
 from broker.model.delay_levels import DelayLevels
 from broker.model.errors import StoreDamaged
-from broker.model.message import TRANSACTION_ROLLBACK, DispatchEntry
+from broker.model.message import TRANSACTION_ROLLBACK
 from broker.model.offsets import OFFSET_MAX
 from broker.model.results import ScanEnd
 from broker.model.system_topics import QUARANTINE_TOPIC
@@ -294,7 +295,8 @@ class Recovery:
         file = self._log.files.file_at(physical_offset)
         if file is None or self._log.record_size_at(physical_offset) is None:
             return 0
-        return dispatch_entry(file.view, physical_offset - file.base, self._levels)[3]
+        written = written_at(file.view, physical_offset - file.base, self._levels)
+        return written.store_time_ms
 
     def _dispatch(self, end: int, *, from_min: bool) -> Iterator[float]:
         """Give the views what they lack of the log below an offset."""
@@ -314,21 +316,21 @@ class Recovery:
             return
         for batch in self._batches(begin, lowest, end):
             for view, start in zip(views, starts, strict=True):
-                wanted = batch if batch[0][0] >= start else [e for e in batch if e[0] >= start]
+                wanted = [written for written in batch if written.begin >= start]
                 if wanted:
                     view.apply(wanted)
-            yield (batch[-1][0] - begin) / (end - begin)
+            yield (batch[-1].begin - begin) / (end - begin)
 
-    def _batches(self, begin: int, lowest: int, end: int) -> Iterator[list[DispatchEntry]]:
-        """Yield the entries of sound records from `lowest` on; a hole is one as well."""
+    def _batches(self, begin: int, lowest: int, end: int) -> Iterator[list[Written]]:
+        """Yield sound records from `lowest` on; a hole is one as well."""
         holes = [hole for hole in self.holes if hole.end > begin]
-        batch: list[DispatchEntry] = []
+        batch: list[Written] = []
         for lower, upper in stretches(holes, begin, end):
             batch += _gaps(holes, lower)
             for physical_offset, file, position, _ in self._log.scan(lower, upper):
                 if physical_offset < lowest:
                     continue
-                batch.append(dispatch_entry(file.view, position, self._levels))
+                batch.append(written_at(file.view, position, self._levels))
                 if len(batch) >= BATCH:
                     yield batch
                     batch = []
@@ -336,12 +338,22 @@ class Recovery:
             yield batch
 
 
-def _gaps(holes: Sequence[Hole], end: int) -> list[DispatchEntry]:
+def _gaps(holes: Sequence[Hole], end: int) -> list[Written]:
     """Return what views are told of holes that end at an offset: what a stand-in would tell."""
     return [
-        (h.begin, h.end - h.begin, 0, 0, QUARANTINE_TOPIC, 0, 0, "", "", "", TRANSACTION_ROLLBACK)
-        for h in holes
-        if h.end == end
+        Written(
+            Destination(QUARANTINE_TOPIC, 0, system_flag=TRANSACTION_ROLLBACK),
+            0,
+            physical_offsets=[hole.begin],
+            sizes=[hole.end - hole.begin],
+            tags_codes=[0],
+            store_time_ms=0,
+            unique_keys=[""],
+            keys=[""],
+            tags=[""],
+        )
+        for hole in holes
+        if hole.end == end
     ]
 
 

@@ -5,36 +5,31 @@ cannot split it. Queue offsets are dense; a put that fails before the block take
 Source: CommitLog.asyncPutMessages, QueueOffsetOperator, DefaultAppendMessageCallback.
 """
 
+from collections.abc import Sequence
 from itertools import accumulate
 from time import perf_counter
 
-from broker.format.java_hash import tags_code
-from broker.format.record import (
-    PROPERTY_CRC_SIZE,
-    encode_records,
-    encode_records_with_crc,
-    record_sizes,
-)
-from broker.format.record_scan import tags_code_of
+from broker.format.record import encode_records, record_sizes
+from broker.format.record_scan import tags_codes_of
 from broker.log.commit_log import CommitLog
+from broker.model.batch import Batch, Destination, Run, Written
 from broker.model.clock import Clock
 from broker.model.delay_levels import DelayLevels
-from broker.model.message import FLAG_TRANSACTION_MASK, PutAddress, PutRow, has_queue_offset
+from broker.model.message import has_queue_offset
 from broker.model.offsets import QueueKey
 from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Histogram
-from broker.model.system_topics import SCHEDULE_TOPIC
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.put_lock import PutLock
 
 
 class Writer:
-    """Appends rows to the log; owns the queue-offset table."""
+    """Appends runs to the log; owns the queue-offset table."""
 
     __slots__ = (
-        "_clock", "_dispatcher", "_encode", "_levels", "_log", "_marks", "append_seconds",
-        "crc_size", "lock", "next_offsets",
+        "_clock", "_dispatcher", "_levels", "_log", "_marks", "append_seconds", "lock",
+        "next_offsets", "property_crc",
     )  # fmt: skip
 
     def __init__(
@@ -53,8 +48,7 @@ class Writer:
         self._marks = marks
         self._clock = clock
         self._levels = levels
-        self._encode = encode_records_with_crc if property_crc else encode_records
-        self.crc_size = PROPERTY_CRC_SIZE if property_crc else 0
+        self.property_crc = property_crc
         self.lock = PutLock(busy_timeout_ms)
         self.next_offsets: dict[QueueKey, int] = {}
         """The queue offset the next message of each queue gets; 0 where absent."""
@@ -62,65 +56,78 @@ class Writer:
             "pocketmq_append_seconds", "Time one append took.", labels={"result": "ok"}
         )
 
-    def sizes(self, address: PutAddress, rows: list[PutRow]) -> list[int]:
-        """Return the bytes each row will take in the log."""
-        return record_sizes(address, rows, crc_size=self.crc_size)
+    def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
+        """Return the bytes each message of each run will take in the log."""
+        crc = self.property_crc
+        return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
 
-    def append(self, address: PutAddress, rows: list[PutRow], sizes: list[int]) -> PutResult:
-        """Store rows next to each other; the log has room for them.
+    def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
+        """Store runs next to each other by one write; the log has room for them.
 
+        Shape    sizes as `sizes` gave them
         Errors   StoreBusy: nothing was stored
         """
-        key = (address.topic, address.queue_id)
-        takes_offset = has_queue_offset(address.system_flag)
+        assert len(runs) == len(sizes)
         log, marks = self._log, self._marks
         begun = perf_counter()
         with self.lock:
             time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
-            queue_offset = self.next_offsets.get(key, 0) if takes_offset else 0
-            physical_offset = log.place(sum(sizes))
-            content = self._encode(
-                address,
-                rows,
-                sizes,
-                queue_offset=queue_offset,
-                physical_offset=physical_offset,
-                store_timestamp_ms=time_ms,
-            )
-            log.write(physical_offset, content)
+            begin = place = log.place(sum(map(sum, sizes)))
+            taken: dict[QueueKey, int] = {}
+            contents, written, results = [], [], []
+            for (destination, batch), run_sizes in zip(runs, sizes, strict=True):
+                queue_offset = self._take_offsets(destination, len(batch), taken)
+                contents.append(
+                    encode_records(
+                        destination, batch, run_sizes, queue_offset=queue_offset,
+                        physical_offset=place, store_timestamp_ms=time_ms,
+                        property_crc=self.property_crc,
+                    )
+                )  # fmt: skip
+                run = self._written(destination, batch, run_sizes, queue_offset, place, time_ms)
+                place = run.end
+                written.append(run)
+                results.append(
+                    PutResult(PutStatus.OK, run.physical_offsets, queue_offset, time_ms, place)
+                )
+            content = contents[0] if len(contents) == 1 else b"".join(contents)
+            assert begin + len(content) == place
+            log.write(begin, content)
             marks.append(log.appended, time_ms)
-            if takes_offset:
-                self.next_offsets[key] = queue_offset + len(rows)
-            places = self._remember(address, rows, sizes, queue_offset, physical_offset, time_ms)
+            self.next_offsets.update(taken)
+            self._dispatcher.remember(written)
         self.append_seconds.observe(perf_counter() - begun)
-        return PutResult(PutStatus.OK, places, queue_offset, time_ms, log.appended)
+        return results
 
-    def _remember(
+    def _take_offsets(
+        self, destination: Destination, count: int, taken: dict[QueueKey, int]
+    ) -> int:
+        """Return the queue offset of a run's first message, and count the run into `taken`."""
+        if not has_queue_offset(destination.system_flag):
+            return 0
+        key = destination.queue
+        queue_offset = taken[key] if key in taken else self.next_offsets.get(key, 0)
+        taken[key] = queue_offset + count
+        return queue_offset
+
+    def _written(
         self,
-        address: PutAddress,
-        rows: list[PutRow],
+        destination: Destination,
+        batch: Batch,
         sizes: list[int],
         queue_offset: int,
         physical_offset: int,
         time_ms: int,
-    ) -> list[int]:
-        """Hand the dispatcher what it needs of fresh records; returns where each lies."""
-        topic, queue_id = address.topic, address.queue_id
-        kind = address.system_flag & FLAG_TRANSACTION_MASK
-        count = len(rows)
-        takes_offset = has_queue_offset(address.system_flag)
-        queue_offsets = range(queue_offset, queue_offset + count) if takes_offset else [0] * count
-        places = list(accumulate(sizes[:-1], initial=physical_offset))
-        if topic == SCHEDULE_TOPIC:
-            codes = [tags_code_of(topic, row[7], row[1], time_ms, self._levels) for row in rows]
-        else:
-            codes = [tags_code(row[7]) for row in rows]
-        self._dispatcher.remember(
-            [
-                (place, size, code, time_ms, topic, queue_id, number, row[5], row[6], row[7], kind)
-                for place, size, code, number, row in zip(
-                    places, sizes, codes, queue_offsets, rows, strict=True
-                )
-            ]
+    ) -> Written:
+        """Return what the views need of fresh records."""
+        return Written(
+            destination,
+            queue_offset,
+            physical_offsets=list(accumulate(sizes[:-1], initial=physical_offset)),
+            sizes=sizes,
+            tags_codes=tags_codes_of(destination, batch, time_ms, self._levels),
+            store_time_ms=time_ms,
+            unique_keys=batch.unique_keys,
+            keys=batch.keys,
+            tags=batch.tags,
         )
-        return places

@@ -10,13 +10,14 @@ from broker.format.consume_unit import UNIT
 from broker.format.index_layout import STYLE_5_3, TAG_TYPE
 from broker.format.properties import encode_properties
 from broker.format.record import PROPERTY_CRC_SIZE
+from broker.model.batch import Destination, batch_of
 from broker.model.errors import StoreBusy
-from broker.model.message import DELAY, PutAddress, PutRow
+from broker.model.message import DELAY
 from broker.model.results import PutStatus
 from broker.model.system_topics import SCHEDULE_TOPIC
 from tests.config.turned.language import OFTEN, store_with
 from tests.fakes.clock import START_MS
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, until
+from tests.fakes.store_language import STORE_HOST, until
 
 THOROUGH_NEVER = "store.flush_thorough_interval_ms=1d"
 VIEWS_NEVER = "store.view_flush_thorough_interval_ms=1d"
@@ -215,9 +216,9 @@ async def test_records_end_with_a_crc_of_all_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.knob("store.delay_levels")
 async def test_a_level_is_a_delay_of_its_list(tmp_path: Path) -> None:
-    row: PutRow = (b"a", encode_properties({DELAY: "2"}), 0, BORN_MS, BORN_HOST, "", "", "")
+    made = batch_of(b"a", property_block=encode_properties({DELAY: "2"}))
     async with store_with(tmp_path, "store.delay_levels=1s 7s") as store:
-        await store.store.put(PutAddress(SCHEDULE_TOPIC, 1, STORE_HOST), row)
+        await store.store.put([(Destination(SCHEDULE_TOPIC, 1, STORE_HOST), made)])
         await store.settled()
         unit = (tmp_path / "consumequeue" / SCHEDULE_TOPIC / "1" / f"{0:020d}").read_bytes()
         assert UNIT.unpack_from(unit)[2] == START_MS + 7_000

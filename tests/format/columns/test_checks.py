@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from broker.format.columns.checks import is_marked, unsound_by_crc
 from broker.format.columns.heads import BEHIND, FRONT, Heads, read_heads, starts
-from broker.format.record import BadRecord, check_record, encode_records_with_crc, record_sizes
-from broker.model.message import PutAddress, PutRow
+from broker.format.record import BadRecord, check_record
+from broker.model.batch import Destination
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
+from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
 
 
@@ -65,13 +66,13 @@ def test_any_byte_of_a_record_with_a_property_crc_counts(golden: GoldenStores) -
 def records_with_crc(rows: list[tuple[bytes, bytes, bytes]]) -> bytes:
     content = b""
     for body, block, host in rows:
-        address = PutAddress("T", 0, host)
-        row: PutRow = (body, block, 0, TIME_MS, IPV4, "", "", "")
-        sizes = record_sizes(address, [row], crc_size=20)
-        content += encode_records_with_crc(
-            address, [row], sizes, queue_offset=0, physical_offset=len(content),
+        content += encoded(
+            Destination("T", 0, host),
+            Row(body, block, 0, TIME_MS, IPV4),
+            physical_offset=len(content),
             store_timestamp_ms=TIME_MS,
-        )  # fmt: skip
+            crc=True,
+        )
     return content
 
 

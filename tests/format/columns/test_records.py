@@ -16,11 +16,12 @@ from broker.format.columns.records import decode, spooled, units_of
 from broker.format.consume_unit import UNIT
 from broker.format.index_layout import STYLES, entry_keys, index_key, is_indexed, key_hash
 from broker.format.java_hash import java_hash
-from broker.format.record_scan import RecordScan, dispatch_entry
+from broker.format.record_scan import RecordScan, written_at
 from broker.model.delay_levels import DelayLevels
 from broker.model.message import has_queue_offset
 from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
 from tests.fakes.odd_records import fields, records
+from tests.fakes.records import columns_of
 from tests.golden_stores import GoldenStores
 
 LEVELS = DelayLevels()
@@ -52,9 +53,9 @@ def one_by_one(content: bytes, base: int, style: str) -> list[tuple[Any, ...]]:
     """The same by the plain decoder."""
     found: list[tuple[Any, ...]] = []
     for position, _ in RecordScan(content, base):
-        entry = dispatch_entry(content, position, LEVELS)
-        place, size, code, time_ms, topic, queue_id, queue_offset, unique, keys, tag, kind = entry
-        texts = entry_keys(unique, keys, tag, style) if is_indexed(entry) else []
+        record = columns_of(written_at(content, position, LEVELS))
+        place, size, code, time_ms, topic, queue_id, queue_offset, unique, keys, tag, kind = record
+        texts = entry_keys(unique, keys, tag, style) if is_indexed(kind) else []
         entries = [(key_hash(java_hash(index_key(topic, text))), place, time_ms) for text in texts]
         unit = UNIT.pack(place, size, code)
         found.append(((topic, queue_id), queue_offset, has_queue_offset(kind), unit, entries))

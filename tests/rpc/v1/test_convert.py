@@ -1,96 +1,26 @@
-"""Fields of the proto into drafts, and stored messages into fields of the proto."""
+"""Stored messages into fields of the proto."""
 
 import zlib
-from typing import Any
 
 import pytest
 
-from broker.format.hosts import host_from_text
 from broker.format.properties import encode_properties
 from broker.format.record import decode_record
 from broker.model.errors import (
-    BrokerError,
-    IllegalMessageGroup,
-    IllegalNumber,
-    IllegalProperty,
-    IllegalTag,
-    PropertiesTooLarge,
-    TooManyProperties,
     UnsupportedFeature,
 )
 from broker.model.message import FLAG_COMPRESSED, StoredMessage
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.convert import (
-    KEY_COUNT_MAX,
     REPLY_BODY_SIZE_MAX,
-    draft_from_message,
     proto_message,
 )
 from tests.fakes.records import record
-
-PEER = host_from_text("10.0.0.9:80")
 
 
 def stored(**properties: str) -> StoredMessage:
     block = encode_properties(properties)
     return decode_record(record(100, b"body", topic="orders", queue_offset=1, properties=block))
-
-
-def test_what_is_absent_stays_absent() -> None:
-    message = pb.Message(topic="orders", body=b"x")
-    assert draft_from_message(message, PEER) == (
-        *("orders", b"x", "", [], "", -1, "", 0, PEER, 0),
-        {},
-    )
-
-
-def test_what_is_given_is_taken() -> None:
-    message = pb.Message(
-        topic="orders",
-        body=b"x",
-        tag="A",
-        keys=["k1", "k2"],
-        message_id="id",
-        queue_id=0,
-        message_group="g",
-        properties={"a": "1"},
-        born_timestamp_ms=5,
-        born_host="[::1]:7",
-        flag=-3,
-    )
-    host = host_from_text("[::1]:7")
-    assert draft_from_message(message, PEER) == (
-        *("orders", b"x", "A", ["k1", "k2"], "id", 0, "g", 5, host, -3),
-        {"a": "1"},
-    )
-
-
-@pytest.mark.parametrize(
-    ("fields", "error"),
-    [
-        ({"delay_level": 3}, UnsupportedFeature),
-        ({"delay_level": -1}, UnsupportedFeature),
-        ({"deliver_at_ms": 1}, UnsupportedFeature),
-        ({"transactional": True}, UnsupportedFeature),
-        ({"priority": 0}, UnsupportedFeature),
-        ({"tag": ""}, IllegalTag),
-        ({"message_group": ""}, IllegalMessageGroup),
-        ({"queue_id": -1}, IllegalNumber),
-        ({"born_timestamp_ms": -1}, IllegalNumber),
-        ({"born_host": "nowhere"}, IllegalProperty),
-        ({"born_host": ""}, IllegalProperty),
-        ({"keys": ["k"] * (KEY_COUNT_MAX + 1)}, PropertiesTooLarge),
-        ({"properties": {f"p{number}": "v" for number in range(129)}}, TooManyProperties),
-    ],
-)
-def test_what_cannot_be_served_is_refused(fields: dict[str, Any], error: type[BrokerError]) -> None:
-    with pytest.raises(error):
-        draft_from_message(pb.Message(topic="orders", body=b"x", **fields), PEER)
-
-
-def test_zeros_that_mean_nothing_pass() -> None:
-    message = pb.Message(topic="orders", delay_level=0, deliver_at_ms=0, born_timestamp_ms=0)
-    assert draft_from_message(message, PEER)[7] == 0
 
 
 def test_a_stored_message_has_all_its_fields() -> None:

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from broker.format.hosts import host_from_text
 from broker.format.message_id import offset_message_id
-from broker.model.results import PutStatus
+from broker.model.batch import Destination
+from broker.model.results import PutResult, PutStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_reply import SEND_STATUSES, encode_sent, varint, wide_varint
 from broker.services.send import Sent
@@ -19,31 +20,33 @@ def sends(draw: st.DrawFn) -> Sent:
     ids = draw(st.lists(TEXT, min_size=1, max_size=5))
     places = st.integers(0, draw(st.sampled_from([2**20, 2**35, 2**63 - 1])))
     return Sent(
-        topic=draw(TEXT),
-        queue_id=draw(st.integers(0, 2**31 - 1)),
-        queue_offset=draw(st.integers(0, 2**62) | st.integers(0, 1_000)),
-        store_timestamp_ms=draw(st.integers(0, 2**62)),
-        store_host=draw(HOSTS),
-        status=draw(st.sampled_from(PutStatus)),
-        message_ids=ids,
-        physical_offsets=sorted(draw(st.lists(places, min_size=len(ids), max_size=len(ids)))),
+        Destination(draw(TEXT), draw(st.integers(0, 2**31 - 1)), draw(HOSTS)),
+        ids,
+        PutResult(
+            draw(st.sampled_from(PutStatus)),
+            sorted(draw(st.lists(places, min_size=len(ids), max_size=len(ids)))),
+            draw(st.integers(0, 2**62) | st.integers(0, 1_000)),
+            draw(st.integers(0, 2**62)),
+            end=0,
+        ),
     )
 
 
 def plain(sent: Sent) -> pb.SendMessageResponse:
     """Return the reply made by the generated classes: the oracle."""
-    places = zip(sent.message_ids, sent.physical_offsets, strict=True)
+    destination, message_ids, result = sent
+    places = zip(message_ids, result.physical_offsets, strict=True)
     return pb.SendMessageResponse(
         results=[
             pb.SendResult(
-                topic=sent.topic,
+                topic=destination.topic,
                 message_id=message_id,
-                offset_message_id=offset_message_id(sent.store_host, place),
-                queue_id=sent.queue_id,
-                queue_offset=sent.queue_offset + number,
+                offset_message_id=offset_message_id(destination.store_host, place),
+                queue_id=destination.queue_id,
+                queue_offset=result.queue_offset + number,
                 physical_offset=place,
-                store_timestamp_ms=sent.store_timestamp_ms,
-                status=SEND_STATUSES[sent.status],
+                store_timestamp_ms=result.store_timestamp_ms,
+                status=SEND_STATUSES[result.status],
             )
             for number, (message_id, place) in enumerate(places)
         ]

@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from broker.format.hosts import host_from_text
 from broker.format.properties import encode_properties
-from broker.format.record import decode_record, encode_records, record_sizes
-from broker.model.message import FLAG_COMPRESSED, PutAddress
+from broker.format.record import decode_record
+from broker.model.batch import Destination
+from broker.model.message import FLAG_COMPRESSED
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.convert import proto_message
 from broker.rpc.v1.stored_reply import encode_plain
+from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
 
 HOST = host_from_text("127.0.0.1:10911")
@@ -23,12 +25,9 @@ def record_of(
     system_flag: int = 0, flag: int = 0, queue_offset: int = 0, place: int = 0, born_ms: int = 1,
     store_ms: int = 1,
 ) -> bytes:  # fmt: skip
-    address = PutAddress(topic, 3, HOST, system_flag, 2, 9)
-    row = (body, block, flag, born_ms, born_host, "", "", "")
-    return encode_records(
-        address,
-        [row],
-        record_sizes(address, [row]),
+    return encoded(
+        Destination(topic, 3, HOST, system_flag, 9),
+        Row(body, block, flag, born_ms, born_host, reconsume_times=2),
         queue_offset=queue_offset,
         physical_offset=place,
         store_timestamp_ms=store_ms,

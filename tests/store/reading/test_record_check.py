@@ -5,14 +5,12 @@ import pytest
 from broker.format.hosts import host_from_text
 from broker.format.record import (
     RECORD_HEAD,
-    encode_records,
-    encode_records_with_crc,
     record_head,
-    record_sizes,
     topic_field,
 )
-from broker.model.message import PutAddress
+from broker.model.batch import Destination
 from broker.store.reading.record_check import NO_CRC, Asked, _behind_body, is_sound, why_unsound
+from tests.fakes.rows import encoded
 from tests.fakes.store_language import put_row
 
 PLACE = 4096
@@ -31,14 +29,14 @@ def asked(topic: str = "orders", queue_id: int = 3) -> Asked:
 
 
 def record(*, topic: str = "orders", crc: bool = False, host: bytes = HOST) -> bytes:
-    address = PutAddress(topic, 3, host)
-    row = put_row("the body of it", key="k", tag="t")
-    sizes = record_sizes(address, [row], crc_size=20 if crc else 0)
-    encode = encode_records_with_crc if crc else encode_records
-    return encode(
-        address, [row], sizes, queue_offset=NUMBER, physical_offset=PLACE,
+    return encoded(
+        Destination(topic, 3, host),
+        put_row("the body of it", key="k", tag="t"),
+        queue_offset=NUMBER,
+        physical_offset=PLACE,
         store_timestamp_ms=1_700_000_000_000,
-    )  # fmt: skip
+        crc=crc,
+    )
 
 
 def verdicts(content: bytes, size: int, wanted: Asked, number: int = NUMBER) -> tuple[bool, bool]:

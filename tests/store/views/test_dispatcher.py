@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
+from broker.model.batch import Written
 from broker.model.delay_levels import DelayLevels
 from broker.model.errors import AllocationFailed, Corruption, DiskFull
 from broker.model.message import (
@@ -21,7 +22,6 @@ from broker.model.message import (
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    DispatchEntry,
 )
 from broker.model.offsets import QueueKey
 from broker.store.marks import Marks
@@ -48,17 +48,17 @@ class ListView:
         self.places: list[int] = []
         self.full = False
         self.broken = False
-        self._held: list[DispatchEntry] = []
+        self._held: list[Written] = []
 
     durable_offset = 0
 
-    def apply(self, entries: Sequence[DispatchEntry]) -> None:
-        self._held += entries
+    def apply(self, written: Sequence[Written]) -> None:
+        self._held += written
         if self.broken:
             raise AllocationFailed(why="broken")
         if self.full:
             raise DiskFull(path=self.name)
-        self.places += [entry[0] for entry in self._held]
+        self.places += [place for run in self._held for place in run.physical_offsets]
         self._held.clear()
 
     def flush(self) -> None: ...
@@ -314,7 +314,7 @@ PUTS = st.lists(
 def test_views_are_those_of_a_plain_rebuild(puts: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        memory: list[list[DispatchEntry]] = []
+        memory: list[Sequence[Written]] = []
         log = WritingLog(root / "log", memory.append)
         remembers, reads, forgets = (RealViews(root / name, log) for name in ("m", "r", "f"))
         for topic, queue_id, sizes, flag, key, tag, is_forgotten, step in puts:
@@ -343,12 +343,12 @@ def plain_rebuild(directory: Path, log: WritingLog) -> dict[str, bytes]:
     views = RealViews(directory, log)
     for _, file, position, _ in log.log.scan(0):
         for view in views.views:
-            view.apply([dispatch_entry(file.view, position, LEVELS)])
+            view.apply([written_at(file.view, position, LEVELS)])
     return views.files()
 
 
 def test_records_dispatched_again_change_nothing(tmp_path: Path) -> None:
-    memory: list[list[DispatchEntry]] = []
+    memory: list[Sequence[Written]] = []
     log = WritingLog(tmp_path / "log", memory.append)
     views = RealViews(tmp_path / "views", log)
     for number in range(60):

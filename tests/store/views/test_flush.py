@@ -59,7 +59,7 @@ class Views:
         entries = self._records.take(count)
         self.parts.queues.apply(entries)
         self.parts.index.apply(entries)
-        self.reach(entries[-1][0], entries[-1][3], flushed=flushed)
+        self.reach(entries[-1].begin, entries[-1].store_time_ms, flushed=flushed)
 
     def reach(
         self, last_record: int, time_ms: int = TIME_MS, *, flushed: int | None = None
@@ -311,7 +311,7 @@ async def test_what_comes_between_two_turns_is_not_believed(
             for number in range(3)
         ]
         views.parts.queues.apply(entries)
-        views.reach(entries[-1][0])
+        views.reach(entries[-1].begin)
 
     dispatch(0)
     before = views.parts.queues.ends()

@@ -1,6 +1,6 @@
 """The writer: one block assigns offsets, encodes and appends; a real broker's log comes out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from broker.format.record import (
     decode_record,
     split_record,
 )
-from broker.format.record_scan import dispatch_entry
+from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
+from broker.model.batch import Destination, Written
 from broker.model.delay_levels import DelayLevels
 from broker.model.errors import StoreBusy
 from broker.model.message import (
@@ -28,15 +29,14 @@ from broker.model.message import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     UNIQUE_KEY,
-    DispatchEntry,
-    PutAddress,
-    PutRow,
     StoredMessage,
 )
 from broker.model.results import PutStatus
 from broker.model.system_topics import SCHEDULE_TOPIC
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents, open_log
+from tests.fakes.records import columns_of
+from tests.fakes.rows import Row, batch
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, TalkingStore, store_at
 from tests.fakes.store_writing import FILE_SIZE, WritingLog
@@ -44,13 +44,13 @@ from tests.golden_stores import GoldenStores
 
 
 @pytest.fixture
-def told() -> list[list[DispatchEntry]]:
+def told() -> list[Sequence[Written]]:
     """What the dispatcher was told."""
     return []
 
 
 @pytest.fixture
-def log(tmp_path: Path, told: list[list[DispatchEntry]]) -> Iterator[WritingLog]:
+def log(tmp_path: Path, told: list[Sequence[Written]]) -> Iterator[WritingLog]:
     made = WritingLog(tmp_path, told.append)
     yield made
     made.close()
@@ -102,8 +102,24 @@ def test_store_times_never_go_back(log: WritingLog) -> None:
     assert log.marks.appended.time_ms == START_MS + 10
 
 
+def first_of(run: Written) -> tuple[object, ...]:
+    return columns_of(
+        Written(
+            run.destination,
+            run.queue_offset,
+            physical_offsets=run.physical_offsets[:1],
+            sizes=run.sizes[:1],
+            tags_codes=run.tags_codes[:1],
+            store_time_ms=run.store_time_ms,
+            unique_keys=run.unique_keys[:1],
+            keys=run.keys[:1],
+            tags=run.tags[:1],
+        )
+    )
+
+
 def test_the_dispatcher_is_told_what_a_scan_would_read(
-    log: WritingLog, told: list[list[DispatchEntry]]
+    log: WritingLog, told: list[Sequence[Written]]
 ) -> None:
     log.put("T", "a", "b", key="k l", tag="TagA", unique_key="id")
     log.put("U", "c", system_flag=TRANSACTION_PREPARED)
@@ -111,13 +127,15 @@ def test_the_dispatcher_is_told_what_a_scan_would_read(
     log.put("T", "e", tag="\u6807\u7b7e", queue_id=3)
     for level in ("3", "0", "99", "x"):
         block = encode_properties({TAGS: "TagA", DELAY: level})
-        row: PutRow = (b"f", block, 0, BORN_MS, BORN_HOST, "", "", "TagA")
-        log.put_rows(PutAddress(SCHEDULE_TOPIC, 2, STORE_HOST), [row])
+        row = Row(b"f", block, 0, BORN_MS, BORN_HOST, tag="TagA")
+        log.put_rows(Destination(SCHEDULE_TOPIC, 2, STORE_HOST), [row])
     levels = DelayLevels()
-    read = [dispatch_entry(file.view, place, levels) for _, file, place, _ in log.log.scan(0)]
-    assert [entry for put in told for entry in put] == read
-    assert [len(put) for put in told] == [2, 1, 1, 1, 1, 1, 1, 1]
-    codes = [entry[2] for entry in read[-4:]]
+    read = [written_at(file.view, place, levels) for _, file, place, _ in log.log.scan(0)]
+    runs = [run for put in told for run in put]
+    singly = [run.behind(number) for run in runs for number in range(len(run))]
+    assert [first_of(record) for record in singly] == [columns_of(record) for record in read]
+    assert [len(run) for run in runs] == [2, 1, 1, 1, 1, 1, 1, 1]
+    codes = [record.tags_codes[0] for record in read[-4:]]
     assert codes == [START_MS + 10_000, tags_code("TagA"), START_MS + 7_200_000, tags_code("TagA")]
 
 
@@ -155,8 +173,8 @@ def test_appends_are_timed(log: WritingLog) -> None:
 
 # -- a real broker's log, written anew -------------------------------------------------------------
 
-Put = tuple[PutAddress, list[PutRow], int]
-"""An address, rows, and the store time in ms."""
+Put = tuple[Destination, list[Row], int]
+"""A destination, rows, and the store time in ms."""
 
 
 @pytest.mark.parametrize("name", ["basic", "rebuild-base", "propcrc", "v533", "semantics"])
@@ -177,9 +195,9 @@ async def test_a_real_log_written_anew_is_the_same_byte_for_byte(
 
 
 async def write(store: TalkingStore, puts: list[Put]) -> None:
-    for address, rows, time_ms in puts:
+    for destination, rows, time_ms in puts:
         store.clock.wall = time_ms
-        result = await store.store.put_batch(address, rows)
+        (result,) = await store.store.put([(destination, batch(*rows))])
         assert result.store_timestamp_ms == time_ms
 
 
@@ -196,24 +214,24 @@ def puts_of(golden: GoldenStores, name: str) -> list[Put]:
     puts: list[Put] = []
     number, end = 0, 0
     while number < len(records):
-        address, row, time_ms, place, length = records[number]
+        destination, row, time_ms, place, length = records[number]
         rows, left = [row], (size - end % size) % size
         has_blank = place != end and place % size == 0
         if has_blank and length + BLANK_SIZE <= left:
             for following in count(number + 1):
                 other, row, other_ms, _, more = records[following]
-                assert (other, other_ms) == (address, time_ms)
+                assert (other, other_ms) == (destination, time_ms)
                 rows.append(row)
                 length += more
                 if length + BLANK_SIZE > left:
                     break
-        puts.append((address, rows, time_ms))
+        puts.append((destination, rows, time_ms))
         number += len(rows)
         end = place + length
     return puts
 
 
-def put_of(view: memoryview, position: int) -> tuple[PutAddress, PutRow, int]:
+def put_of(view: memoryview, position: int) -> tuple[Destination, Row, int]:
     """What has to be put, and when, for a record to be written as it is."""
     message: StoredMessage = decode_record(view, position, unfold=False)
     _, _, _, _, begin, end = split_record(view, position)
@@ -221,19 +239,26 @@ def put_of(view: memoryview, position: int) -> tuple[PutAddress, PutRow, int]:
     properties: dict[str, Any] = decode_properties(block)
     if "__CRC32#" in properties:
         block = block[:-PROPERTY_CRC_SIZE]
-    address = PutAddress(
+    destination = Destination(
         message.topic,
         message.queue_id,
         message.store_host,
         message.system_flag,
-        message.reconsume_times,
         message.prepared_transaction_offset,
     )
-    row: PutRow = (
-        *(message.body, block, message.flag, message.born_timestamp_ms, message.born_host),
-        *(properties.get(name, "") for name in (UNIQUE_KEY, KEYS, TAGS)),
+    unique_key, keys, tag = (properties.get(name, "") for name in (UNIQUE_KEY, KEYS, TAGS))
+    row = Row(
+        message.body,
+        block,
+        message.flag,
+        message.born_timestamp_ms,
+        message.born_host,
+        unique_key,
+        keys,
+        tag,
+        message.reconsume_times,
     )
-    return address, row, message.store_timestamp_ms
+    return destination, row, message.store_timestamp_ms
 
 
 def test_puts_told_from_a_log_hold_batches(golden: GoldenStores) -> None:

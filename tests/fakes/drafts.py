@@ -1,0 +1,53 @@
+"""Messages as clients ask for them, one by one where a test has them so.
+
+drafts_of(draft("orders", b"a"), draft("orders", b"b", tag="TagA"))
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from broker.services.send import ABSENT_QUEUE, Drafts
+from tests.fakes.store_language import BORN_HOST
+
+
+class Draft(NamedTuple):
+    """One message; the fields are those of `Drafts`."""
+
+    topic: str
+    body: bytes
+    tag: str
+    keys: tuple[str, ...]
+    message_id: str
+    queue_id: int
+    group: str
+    born_ms: int
+    born_host: bytes
+    flag: int
+    properties: Mapping[str, str]
+
+
+def draft(
+    topic: str = "orders",
+    body: bytes = b"x",
+    *,
+    tag: str = "",
+    keys: tuple[str, ...] = (),
+    message_id: str = "",
+    queue_id: int = ABSENT_QUEUE,
+    group: str = "",
+    born_ms: int = 0,
+    flag: int = 0,
+    properties: dict[str, str] | None = None,
+    **more: str,
+) -> Draft:
+    """Return a message as a client sends it; `more` are properties too."""
+    return Draft(
+        topic, body, tag, keys, message_id, queue_id, group, born_ms, BORN_HOST, flag,
+        {**(properties or {}), **more},
+    )  # fmt: skip
+
+
+def drafts_of(*drafts: Draft) -> Drafts:
+    """Put messages side by side."""
+    columns = map(list, zip(*drafts, strict=True)) if drafts else ([] for _ in Draft._fields)
+    return Drafts(*columns)
