@@ -231,6 +231,7 @@ def hot_functions(extent: Extent) -> list[Figure]:
 
     measures = {
         "encode_records": inside.encode_records_us,
+        "index_entries": inside.index_entries_us,
         "java_hashes": inside.java_hashes_us,
         "drafts_of": inside.drafts_of_us,
         "encode_sent": inside.encode_sent_us,

@@ -12,10 +12,12 @@ from broker.files.disk import Disk
 from broker.format.columns.texts import hash_texts
 from broker.format.hosts import host_from_text
 from broker.format.index_chain import link_entries
+from broker.format.index_keys import index_entries
+from broker.format.index_layout import STYLE_5_5
 from broker.format.java_hash_batch import java_hashes
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.record import encode_records, record_sizes
-from broker.model.batch import Batch, Destination
+from broker.model.batch import Batch, Destination, Written
 from broker.model.clock import SystemClock
 from broker.model.read_range import ReadRange
 from broker.model.results import PutResult, PutStatus
@@ -161,6 +163,25 @@ async def _pull_joined() -> float:
         took = perf_counter() - begun
         await store.close()
     return took / 1_000 / 32 * 1e6
+
+
+def index_entries_us() -> float:
+    """Return the microseconds index_entries takes for one record out of 100, of three entries."""
+    written = Written(
+        Destination("bench", 0, HOST),
+        0,
+        physical_offsets=list(range(0, BATCH * 1300, 1300)),
+        sizes=[1300] * BATCH,
+        tags_codes=[0] * BATCH,
+        store_time_ms=1_790_000_000_000,
+        unique_keys=[f"{number:032X}" for number in range(BATCH)],
+        keys=[f"key-{number}" for number in range(BATCH)],
+        tags=["TagA"] * BATCH,
+    )
+    begun = perf_counter()
+    for _ in range(200):
+        index_entries([written], STYLE_5_5)
+    return (perf_counter() - begun) / 200 / BATCH * 1e6
 
 
 def java_hashes_us() -> float:

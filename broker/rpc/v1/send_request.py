@@ -65,8 +65,7 @@ def parse_send_request(raw: bytes) -> pb.SendMessageRequest:
 
 
 def drafts_of(request: pb.SendMessageRequest, peer_host: bytes) -> Drafts:
-    """Hot: return the messages as `services/send.py` takes them; the peer is the host of those
-    that name none.
+    """Hot: return the messages as `services/send.py` takes them; the peer is a host where none is.
 
     Not here   what names, bodies and sizes may be: the service checks that
     Errors     TooManyMessages, UnsupportedFeature, IllegalNumber, IllegalTag, IllegalMessageGroup,

@@ -85,7 +85,8 @@ class Dispatcher:
         if self.remembered_count >= REMEMBERED_MAX:
             self._remembered.clear()
             self.remembered_count = 0
-        assert not self._remembered or self._remembered[-1].end <= written[0].begin
+        begin, end = written[0].begin, self._remembered[-1].end if self._remembered else 0
+        assert begin >= end
         self._remembered += written
         self.remembered_count += sum(map(len, written))
 
