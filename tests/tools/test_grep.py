@@ -1,17 +1,14 @@
-"""A pattern is found in every text that holds it, and needles only spare looking."""
+"""A pattern is found in every text that holds it."""
 
 import re
-import warnings
 import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from broker.model.message import FLAG_COMPRESSED, StoredMessage
 from broker.rebuild.log_files import LogFile
-from broker.tools.grep import ANY, BODY, KEY, PLACES, PROPERTY, TAG, Grep, needles_of
+from broker.tools.grep import ANY, BODY, KEY, PLACES, PROPERTY, TAG, matching
 from broker.tools.selection import LogSearch, Selection
 from tests.fakes.log_bytes import LogBytes, golden_files
 from tests.golden_stores import GoldenStores
@@ -21,12 +18,8 @@ def found(
     files: list[LogFile], pattern: str, place: str = BODY, flags: int = 0, **wanted: str
 ) -> list[StoredMessage]:
     """The messages that a pattern is found in."""
-    grep = Grep(re.compile(pattern, flags), place)
-    messages = []
-    for picked in LogSearch(files, Selection(**wanted)):  # type: ignore[arg-type]
-        every = list(picked.messages())
-        messages += [every[number] for number in grep.found_in(picked)]
-    return messages
+    search = LogSearch(files, Selection(**wanted))  # type: ignore[arg-type]
+    return list(matching(search, re.compile(pattern, flags), place))
 
 
 def plainly(files: list[LogFile], pattern: str, place: str, flags: int = 0) -> list[int]:
@@ -88,46 +81,3 @@ def test_texts_are_unicode(tmp_path: Path) -> None:
     assert len(found(files, "gr.n", flags=re.IGNORECASE)) == 2
     assert len(found(files, "kelvin", flags=re.IGNORECASE)) == 1
     assert len(found(files, "\ufffd+ bin")) == 1
-
-
-@pytest.mark.parametrize(
-    ("pattern", "needles"),
-    [
-        ("order-42", {b"order-42"}),
-        ("ERROR.*timeout", {b"timeout"}),
-        ("foo|barbar?", {b"foo", b"barba"}),
-        (r"a\.b\{x{1,2}y", {b"a.b{"}),
-        ("^[^]x]+(lost|found)? ab$", {b" ab"}),
-        ('{"id":7}', {b'{"id":7}'}),
-        ("订单", {"订单".encode()}),
-        ("(?i)Disk Full", {b" full"}),
-        ("foo|b", set()),
-        (r"\d+", set()),
-        (r"\x41BCD", set()),
-        ("(?x) a b c", set()),
-        ("", set()),
-    ],
-)
-def test_needles_of_a_pattern(pattern: str, needles: set[bytes]) -> None:
-    assert set(needles_of(re.compile(pattern)).texts) == needles
-
-
-@given(
-    st.text(st.sampled_from("aabbcckI.*+?|()[]{}\\^$1,:! ="), max_size=14),
-    st.lists(st.text(st.sampled_from("aabbcckKiI\u212a\u0131 =1{.\n"), max_size=12), max_size=20),
-    st.booleans(),
-)
-@settings(max_examples=400, deadline=None)
-def test_what_a_pattern_is_found_in_holds_a_needle(
-    pattern: str, texts: list[str], is_folded: bool
-) -> None:
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            compiled = re.compile(pattern, re.IGNORECASE if is_folded else 0)
-    except (re.error, OverflowError):
-        return
-    needles = needles_of(compiled)
-    for text in texts:
-        content = text.encode().lower() if needles.is_folded else text.encode()
-        is_found = compiled.search(text) is not None
-        assert not is_found or not needles.texts or any(n in content for n in needles.texts)

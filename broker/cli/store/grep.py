@@ -1,23 +1,18 @@
 """`pocketmq store grep`: the messages of a store that match."""
 
 import re
-from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from itertools import chain, islice
+from typing import Final
 
 import click
 
-from broker.cli.documents import Document, message_document
+from broker.cli.documents import message_document
 from broker.cli.failures import EXIT_NOT_FOUND, Failure
 from broker.cli.groups import examples
 from broker.cli.message import COLUMNS
 from broker.cli.options import form_option
 from broker.cli.output import Output
 from broker.cli.store.selection import Chosen, searched, selection_options
-
-if TYPE_CHECKING:
-    from broker.tools.grep import Grep
-    from broker.tools.selection import LogSearch
 
 PLACES: Final = ("body", "key", "tag", "property", "any")
 
@@ -57,41 +52,14 @@ def grep(
         compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
         raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from error
-    from broker.tools.grep import Grep
+    from broker.tools.grep import matching
 
     with searched(chosen, "Searching") as store:
-        looking = Grep(compiled, place)
+        hits = map(message_document, islice(matching(store.search, compiled, place), count_max))
+        first = list(islice(hits, 1))
         if is_count:
-            count = sum(1 for _ in islice(_hits(store.search, looking), count_max))
-            out.show({"messages": count})
+            out.show({"messages": len(first) + sum(1 for _ in hits)})
         else:
-            counter = _Counter(islice(_documents(store.search, looking), count_max))
-            out.table(counter, COLUMNS)
-            count = counter.count
-    if not count:
+            out.table(chain(first, hits), COLUMNS)
+    if not first:
         raise Failure("no message was found", EXIT_NOT_FOUND)
-
-
-class _Counter:
-    """Hands rows on and counts them."""
-
-    def __init__(self, rows: Iterator[Document]) -> None:
-        self._rows = rows
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Document]:
-        for row in self._rows:
-            self.count += 1
-            yield row
-
-
-def _hits(search: "LogSearch", looking: "Grep") -> Iterator[int]:
-    for picked in search:
-        yield from looking.found_in(picked)
-
-
-def _documents(search: "LogSearch", looking: "Grep") -> Iterator[Document]:
-    for picked in search:
-        for number in looking.found_in(picked):
-            (message,) = picked.take(slice(number, number + 1)).messages()
-            yield message_document(message)

@@ -17,7 +17,6 @@ from broker.format.stand_in import Style, size_min
 from broker.model.finding import Finding
 from broker.rebuild.log_files import LogFile
 from broker.tools.repair.actions import LogAct, LogAction
-from broker.tools.repair.liars import Liar
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.neighbours import TIME_SIZE, Neighbour, Neighbours, store_time_position
 from broker.walk.log_walk import ORDERLY_END, Hole
@@ -115,11 +114,6 @@ class LogPlanner:
         if suspect.kind == STORE_TIME:
             return self._of_odd_time(record, odd_places)
         return self._of_record(record, f"{suspect.kind}: {suspect.finding.found}")
-
-    def of_liars(self, liars: Sequence[Liar]) -> list[LogAction]:
-        """Return what takes the place of records that consume queues prove to lie."""
-        found = [(self._neighbours.at(liar.physical_offset), liar.reason) for liar in liars]
-        return [self._of_record(record, reason) for record, reason in found if record is not None]
 
     def _of_record(self, record: Neighbour, reason: str) -> LogAction:
         begin, end = record.physical_offset, record.physical_offset + record.size

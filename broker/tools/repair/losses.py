@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker.files.disk import Disk
-from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, round_file_size
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, round_file_size
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic, StorageError
@@ -45,17 +45,6 @@ class QueueWitness:
                 count = sum(unit[1] != PRE_BLANK_SIZE for unit in UNIT.iter_unpack(units))
                 found.append(Loss(queue.topic, queue.queue_id, lower, count))
         return tuple(found)
-
-    def units_of(self, key: QueueKey) -> Iterator[tuple[int, int, int]]:
-        """Yield (queue offset, physical offset, size) of a queue's units."""
-        for queue in self._queues:
-            if (queue.topic, queue.queue_id) != key:
-                continue
-            first = queue.files.min_offset // UNIT_SIZE
-            joined = queue.units(first, queue.max_offset - first)
-            for number, unit in enumerate(UNIT.iter_unpack(joined), first):
-                if unit[1] != PRE_BLANK_SIZE:
-                    yield number, unit[0], unit[1]
 
     def close(self) -> None:
         """Unmap all files."""

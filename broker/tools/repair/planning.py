@@ -37,7 +37,6 @@ from broker.model.finding import Finding
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import tell_nobody
 from broker.tools.repair.actions import FileAct, FileAction, LogAction, RepairPlan
-from broker.tools.repair.liars import lying_records
 from broker.tools.repair.log_planning import (
     NO_PROPERTY_CRC,
     STORE_TIME,
@@ -45,7 +44,7 @@ from broker.tools.repair.log_planning import (
     Suspect,
 )
 from broker.tools.repair.losses import QueueWitness
-from broker.tools.store_access import Sizes, view_settings
+from broker.tools.store_access import Sizes
 from broker.tools.verify.tables import flushed_upto
 from broker.tools.verify.verification import Verification, VerifyOptions, verify
 
@@ -53,8 +52,7 @@ FINDINGS_MAX: Final = 100_000
 VIEW_NAMES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY)
 _BLOCKING: Final = frozenset({"missing_file", "file_size"})
 _DAMAGE: Final = frozenset({"record", "torn_tail"})
-QUEUE_OFFSET: Final = "queue_offset"
-_SUSPECT: Final = frozenset({"topic", "queue_id", QUEUE_OFFSET, NO_PROPERTY_CRC, STORE_TIME})
+_SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CRC, STORE_TIME})
 """Kinds of findings about a head that no broker writes, or hardly any."""
 
 
@@ -99,8 +97,7 @@ def _plan_log(
     files = log_files(disk, directory, sizes.commit_log_file_bytes)
     plan.log_bytes = sum(file.size for file in files)
     damage = [*found.holes, *([found.tail] if found.tail is not None else [])]
-    has_broken_queues = any(finding.kind == QUEUE_OFFSET for finding in plan.left)
-    if not damage and not suspects and not has_broken_queues:
+    if not damage and not suspects:
         return
     witness = QueueWitness(disk, directory, sizes)
     try:
@@ -113,14 +110,11 @@ def _plan_log(
         actions, left = planner.of_suspects(suspects)
         plan.log += actions
         plan.left += left
-        if has_broken_queues:
-            liars = lying_records(files, view_settings(sizes, check_crc=True), witness)
-            plan.log += planner.of_liars(liars)
-            if liars:  # What is left without them is told after the repair.
-                plan.left = [f for f in plan.left if f.kind != QUEUE_OFFSET]
     finally:
         witness.close()
     plan.log = _without_overlaps(plan.log)
+    if plan.log:  # Gaps in queues that are left without the damage are told after the repair.
+        plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:

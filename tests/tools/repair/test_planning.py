@@ -137,16 +137,16 @@ def test_an_earlier_repair_is_gone_on_with(store: DamagedStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "acts"),
+    ("field", "value", "acts", "left"),
     [
-        ((12, 4), b"\xff\xff\xff\xff", [LogAct.STAND_IN]),  # the queue id
-        ((20, 8), (1 << 40).to_bytes(8), [LogAct.STAND_IN]),  # the queue offset
-        ((56, 8), b"\x7f" * 8, [LogAct.TIME]),  # the store time
-        ((40, 8), b"\x80" * 8, []),  # the born time: a client's own number
+        ((12, 4), b"\xff\xff\xff\xff", [LogAct.STAND_IN], []),  # the queue id
+        ((20, 8), (1 << 40).to_bytes(8), [], ["queue_offset"]),  # sound by itself
+        ((56, 8), b"\x7f" * 8, [LogAct.TIME], []),  # the store time
+        ((40, 8), b"\x80" * 8, [], ["born_time"]),  # a client's own number
     ],
 )
 def test_a_damaged_head(
-    store: DamagedStore, field: tuple[int, int], value: bytes, acts: list[Any]
+    store: DamagedStore, field: tuple[int, int], value: bytes, acts: list[Any], left: list[str]
 ) -> None:
     queued = [
         place
@@ -156,4 +156,4 @@ def test_a_damaged_head(
     store.write(queued[0] + field[0], value)
     plan = planned(store)
     assert [action.act for action in plan.log] == acts
-    assert [finding.kind for finding in plan.left] == ([] if acts else ["born_time"])
+    assert [finding.kind for finding in plan.left] == left
