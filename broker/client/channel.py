@@ -41,6 +41,7 @@ class Channel:
 
     def open(self) -> None:
         """Connect as soon as something is asked, from the event loop that runs now."""
+        assert not self._methods, "a channel is opened once"
         self._channel = grpc.aio.insecure_channel(self._endpoint, options=OPTIONS)
 
     async def close(self) -> None:
@@ -54,6 +55,7 @@ class Channel:
 
         Errors   ClientError and its kinds
         """
+        assert wait_ms >= 0, "an answer takes no negative time"
         method = self._methods.get(path)
         if method is None:
             method = self._methods[path] = self._channel.unary_unary(

@@ -6,6 +6,7 @@ of nanoseconds, so the hot path may.
 
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 SECONDS_BUCKETS: Final = (
@@ -69,6 +70,7 @@ class Histogram:
         buckets: tuple[float, ...] = SECONDS_BUCKETS,
         labels: dict[str, str] | None = None,
     ) -> None:
+        assert all(a < b for a, b in pairwise(buckets)), "an amount falls into one bucket"
         self.name = name
         self.help = help
         self.buckets = buckets

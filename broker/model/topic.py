@@ -42,6 +42,9 @@ class TopicConfig:
     is_writable: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        assert self.read_queue_count >= 0, "a table clamps what its file says"
+        assert self.write_queue_count >= 0, "a table clamps what its file says"
+        assert 0 <= self.permission <= PERMISSION_MAX, "a permission is a sum of three bits"
         self.is_internal = is_system_topic(self.name) or is_group_topic(self.name)
         self.is_readable = bool(self.permission & PERMISSION_READ)
         self.is_writable = bool(self.permission & PERMISSION_WRITE)

@@ -73,6 +73,7 @@ class _Request:
             given = self._call.metadata(REQUEST_ID_KEY)
             is_given = given is not None and _is_id(given)
             self._id = given if is_given and given else f"{_process_prefix}-{next(_numbers):x}"
+        assert _is_id(self._id), "a request id can stand in a log line and a header"
         return self._id
 
 

@@ -60,7 +60,7 @@ class MethodStats:
     """How the calls of one method ended; seconds are from the request's bytes to the answer's."""
 
     __slots__ = (
-        "_code", "_create", "_latency", "_poll", "_rejected", "count", "success", "waited"
+        "_code", "_create", "_latency", "_poll", "_rejected", "success", "under_way", "waited"
     )  # fmt: skip
 
     def __init__(
@@ -70,8 +70,7 @@ class MethodStats:
         self._latency = latency
         self._create = create
         self._rejected = rejected
-        self.count = 0
-        """Calls under way."""
+        self.under_way = 0
         self._poll = "true" if method.call_class is CallClass.POLL else "false"
         self.success = self._series(SUCCESS, "false", SUCCESS)
         """Milliseconds of calls that were answered at once."""
@@ -80,6 +79,15 @@ class MethodStats:
 
     def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
         return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
+
+    def begin(self) -> None:
+        """Count a call that begins."""
+        self.under_way += 1
+
+    def end(self) -> None:
+        """Count a call that has ended."""
+        assert self.under_way > 0, "more calls ended than began"
+        self.under_way -= 1
 
     def count_created(self, seconds: float) -> None:
         """Count a topic or group that was made, where the method makes some."""
@@ -137,7 +145,7 @@ class CallStats:
         inflight = Gauge(
             "pocketmq_inflight_requests",
             "Calls under way.",
-            lambda: {(path,): float(method.count) for path, method in self._methods.items()},
+            lambda: {(path,): float(method.under_way) for path, method in self._methods.items()},
             ("method",),
         )
         self.stats: list[Stat] = [
@@ -167,6 +175,7 @@ class CallStats:
         if len(self._damages) >= DAMAGES_KEPT_MAX:
             self._damages.clear()
         self._damages.add(place)
+        assert len(self._damages) <= DAMAGES_KEPT_MAX, "memory of damage is bounded"
         found = (file for file in DAMAGED_FILES if f"/{file}/" in error.path)
         self.damage.add((next(found, "other"),))
         return True

@@ -161,6 +161,10 @@ class Service:
     methods: tuple[Method, ...]
     refuse: Refuse
 
+    def __post_init__(self) -> None:
+        names = {method.name for method in self.methods}
+        assert len(names) == len(self.methods), "a service has one method of a name"
+
     def path(self, method: Method) -> str:
         """Return the full name of a method, "pocketmq.v1.Broker/SendMessage"."""
         return f"{self.name}/{method.name}"

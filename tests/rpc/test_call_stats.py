@@ -52,7 +52,7 @@ def test_two_faces_may_have_a_method_of_one_name() -> None:
     desk = Desk()
     paths = ("pocketmq.v1.Broker/QueryById", "other.v2.Service/QueryById")
     mine, other = (desk.stats.method(path, row("QueryById")) for path in paths)
-    mine.count += 2
+    mine.under_way += 2
     (inflight,) = [s for s in desk.stats.stats if s.name == "pocketmq_inflight_requests"]
     assert isinstance(inflight, Gauge)
     assert inflight.read() == {(paths[0],): 2, (paths[1],): 0}

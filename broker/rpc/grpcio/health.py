@@ -44,6 +44,7 @@ class Health:
 
     def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
         """Set all names: `writable` decides about store.write, `serving` about everything."""
+        assert not (serving and self._is_over), "what has ended is not served again"
         self._is_serving = serving
         self._is_writable = writable if callable(writable) else lambda: bool(writable)
         self._wake()

@@ -104,6 +104,7 @@ class Edge:
         try:
             yield requests
         finally:
+            assert requests in self._streams, "a stream ends once"
             self._streams.remove(requests)
 
     def drain(self) -> None:
@@ -205,7 +206,7 @@ class ServedMethod:
         method, stats = self._method, self._stats
         ended = stats.success
         self._gate.enter()
-        stats.count += 1
+        stats.begin()
         try:
             if method.kind is Kind.UNARY:
                 answer = method.handler(self._read(raw), call)
@@ -228,8 +229,8 @@ class ServedMethod:
         except Exception as error:
             return await self._refuse(error, context, perf_counter() - begun)
         finally:
+            stats.end()
             self._gate.leave()
-            stats.count -= 1
 
     async def _reply(self, request: Any, call: GrpcioCall, context: Context) -> bytes | None:
         """Return the answer of a handler of streams, or send its answers as they come."""

@@ -47,13 +47,14 @@ class Arrival:
 
     def __call__(self, raw: bytes) -> bytes:
         """Take the request: it is here."""
+        assert not self._is_here, "a request arrives once"
         self._is_here = True
-        self._receiving.quick_count -= 1
+        self._receiving.leave_quick()
         return raw
 
     def __del__(self) -> None:
         if not self._is_here:
-            self._receiving.quick_count -= 1
+            self._receiving.leave_quick()
 
 
 class Receiving:
@@ -69,6 +70,11 @@ class Receiving:
         self._taken = 0
         self._slow: dict[str, None] = {}
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+
+    def leave_quick(self) -> None:
+        """Count a request that is no longer on its way in the quick lane."""
+        assert self.quick_count > 0, "more requests left the lane than came"
+        self.quick_count -= 1
 
     @property
     def is_busy(self) -> bool:
@@ -110,14 +116,17 @@ class Receiving:
         return self._taken < SLOTS and self._by_peer.get(peer, 0) < SLOTS_OF_A_PEER
 
     def _take(self, peer: str) -> None:
+        assert self._taken < SLOTS, "a slot is taken that is not there"
         self._taken += 1
         self._by_peer[peer] = self._by_peer.get(peer, 0) + 1
+        assert self._by_peer[peer] <= SLOTS_OF_A_PEER, "a peer has more than its share"
 
     def _give_back(self, peer: str) -> None:
         self._taken -= 1
         self._by_peer[peer] -= 1
         if not self._by_peer[peer]:
             del self._by_peer[peer]
+        assert self._taken == sum(self._by_peer.values()), "each slot is some peer's"
         self._let_in()
 
     async def _wait(self, peer: str) -> None:

@@ -1,6 +1,6 @@
 """Errors as the wire carries them: a gRPC status and google.rpc details.
 
-Every class of `model/errors.py` has its own row here; a test walks the tree. Details are one
+Every class of `model/errors` stands in KINDS; a test walks the tree. Details are one
 `google.rpc.Status` with
     ErrorInfo      reason = the class name, domain "pocketmq", metadata = the error's fields
     BadRequest     the field of the request at fault, for request errors
@@ -8,9 +8,9 @@ Every class of `model/errors.py` has its own row here; a test walks the tree. De
 """
 
 from dataclasses import fields
-from typing import Final, NamedTuple
+from typing import Final
 
-from google.protobuf import any_pb2, duration_pb2
+from google.protobuf import duration_pb2
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
@@ -31,84 +31,69 @@ message stands once percent-encoded and, with the fields, twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
 """Where files lie is the operator's business; the log tells it."""
 
-INVALID: Final = code_pb2.INVALID_ARGUMENT
-
-
-class Row(NamedTuple):
-    """What a class of errors becomes: a gRPC status code, and the request's field at fault."""
-
-    code: int
-    field: str = ""
-
-
-ROWS: Final[dict[type[BrokerError], Row]] = {
-    errors.BrokerError: Row(code_pb2.INTERNAL),
-    Internal: Row(code_pb2.INTERNAL),
-    errors.RequestError: Row(INVALID),
-    MalformedRequest: Row(INVALID),
-    errors.IllegalTopic: Row(INVALID, "topic"),
-    errors.SystemTopic: Row(code_pb2.PERMISSION_DENIED, "topic"),
-    errors.TopicNotFound: Row(code_pb2.NOT_FOUND, "topic"),
-    errors.TopicExists: Row(code_pb2.ALREADY_EXISTS, "topic"),
-    errors.IllegalGroup: Row(INVALID, "group"),
-    errors.SystemGroup: Row(code_pb2.PERMISSION_DENIED, "group"),
-    errors.GroupNotFound: Row(code_pb2.NOT_FOUND, "group"),
-    errors.GroupExists: Row(code_pb2.ALREADY_EXISTS, "group"),
-    errors.IllegalAttribute: Row(INVALID, "attributes"),
-    errors.IllegalTag: Row(INVALID, "tag"),
-    errors.IllegalKey: Row(INVALID, "key"),
-    errors.IllegalProperty: Row(INVALID, "properties"),
-    errors.IllegalMessageGroup: Row(INVALID, "message_group"),
-    errors.IllegalMessageId: Row(INVALID, "message_id"),
-    errors.MessageNotFound: Row(code_pb2.NOT_FOUND, "message_id"),
-    errors.BodyEmpty: Row(INVALID, "body"),
-    errors.BodyTooLarge: Row(INVALID, "body"),
-    errors.PropertiesTooLarge: Row(INVALID, "properties"),
-    errors.TooManyProperties: Row(INVALID, "properties"),
-    errors.RecordTooLarge: Row(INVALID, "messages"),
-    errors.NoMessages: Row(INVALID, "messages"),
-    errors.TooManyMessages: Row(INVALID, "messages"),
-    errors.MixedTopics: Row(INVALID, "messages"),
-    errors.MixedQueues: Row(INVALID, "messages"),
-    errors.QueueOutOfRange: Row(code_pb2.OUT_OF_RANGE, "queue_id"),
-    errors.TopicNotWritable: Row(code_pb2.PERMISSION_DENIED, "topic"),
-    errors.TopicNotReadable: Row(code_pb2.PERMISSION_DENIED, "topic"),
-    errors.IllegalNumber: Row(INVALID),
-    errors.OffsetOutOfRange: Row(code_pb2.OUT_OF_RANGE, "offset"),
-    errors.IllegalFilter: Row(INVALID, "filter"),
-    errors.IllegalPageToken: Row(INVALID, "page_token"),
-    errors.UnsupportedFeature: Row(code_pb2.UNIMPLEMENTED),
-    errors.Unavailable: Row(code_pb2.UNAVAILABLE),
-    errors.NotAccepting: Row(code_pb2.UNAVAILABLE),
-    errors.BrokerReadOnly: Row(code_pb2.FAILED_PRECONDITION),
-    errors.StoreDamaged: Row(code_pb2.FAILED_PRECONDITION),
-    errors.StoreBusy: Row(code_pb2.RESOURCE_EXHAUSTED),
-    errors.TooManyRequests: Row(code_pb2.RESOURCE_EXHAUSTED),
-    errors.Recovering: Row(code_pb2.UNAVAILABLE),
-    errors.Draining: Row(code_pb2.UNAVAILABLE),
-    errors.DiskFull: Row(code_pb2.RESOURCE_EXHAUSTED),
-    errors.DiskAboveLimit: Row(code_pb2.RESOURCE_EXHAUSTED),
-    errors.DiskSlow: Row(code_pb2.UNAVAILABLE),
-    errors.TransientPoolEmpty: Row(code_pb2.RESOURCE_EXHAUSTED),
-    errors.StorageError: Row(code_pb2.INTERNAL),
-    errors.Corruption: Row(code_pb2.DATA_LOSS),
-    errors.MessageDamaged: Row(code_pb2.DATA_LOSS),
-    errors.ReadFailed: Row(code_pb2.INTERNAL),
-    errors.StoreLocked: Row(code_pb2.FAILED_PRECONDITION),
-    errors.NotAStore: Row(code_pb2.FAILED_PRECONDITION),
-    errors.StoreTooNew: Row(code_pb2.FAILED_PRECONDITION),
-    errors.TableUnreadable: Row(code_pb2.DATA_LOSS),
-    errors.StoreGap: Row(code_pb2.DATA_LOSS),
-    errors.WrongFileSize: Row(code_pb2.FAILED_PRECONDITION),
-    errors.UnknownGeometry: Row(code_pb2.FAILED_PRECONDITION),
-    errors.IllegalConfig: Row(code_pb2.FAILED_PRECONDITION),
-    errors.SparkMissing: Row(code_pb2.INTERNAL),
-    errors.ViewFailed: Row(code_pb2.INTERNAL),
-    errors.StoreFailed: Row(code_pb2.INTERNAL),
-    errors.FsyncFailed: Row(code_pb2.INTERNAL),
-    errors.AllocationFailed: Row(code_pb2.INTERNAL),
-    errors.WriteFailed: Row(code_pb2.INTERNAL),
-}
+KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
+    code_pb2.INVALID_ARGUMENT: (
+        errors.RequestError, MalformedRequest, errors.IllegalTopic, errors.IllegalGroup,
+        errors.IllegalAttribute, errors.IllegalTag, errors.IllegalKey, errors.IllegalProperty,
+        errors.IllegalMessageGroup, errors.IllegalMessageId, errors.BodyEmpty, errors.BodyTooLarge,
+        errors.PropertiesTooLarge, errors.TooManyProperties, errors.RecordTooLarge,
+        errors.NoMessages, errors.TooManyMessages, errors.MixedTopics, errors.MixedQueues,
+        errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
+    ),
+    code_pb2.NOT_FOUND: (errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound),
+    code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
+    code_pb2.PERMISSION_DENIED: (
+        errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,
+    ),
+    code_pb2.OUT_OF_RANGE: (errors.QueueOutOfRange, errors.OffsetOutOfRange),
+    code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature,),
+    code_pb2.UNAVAILABLE: (
+        errors.Unavailable, errors.NotAccepting, errors.Recovering, errors.Draining,
+        errors.DiskSlow,
+    ),
+    code_pb2.RESOURCE_EXHAUSTED: (
+        errors.StoreBusy, errors.TooManyRequests, errors.DiskFull, errors.DiskAboveLimit,
+        errors.TransientPoolEmpty,
+    ),
+    code_pb2.FAILED_PRECONDITION: (
+        errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
+        errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
+    ),
+    code_pb2.DATA_LOSS: (
+        errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,
+    ),
+    code_pb2.INTERNAL: (
+        errors.BrokerError, Internal, errors.StorageError, errors.ReadFailed, errors.SparkMissing,
+        errors.ViewFailed, errors.StoreFailed, errors.FsyncFailed, errors.AllocationFailed,
+        errors.WriteFailed,
+    ),
+}  # fmt: skip
+"""The gRPC status of each class of errors."""
+FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
+    "topic": (
+        errors.IllegalTopic, errors.SystemTopic, errors.TopicNotFound, errors.TopicExists,
+        errors.TopicNotWritable, errors.TopicNotReadable,
+    ),
+    "group": (errors.IllegalGroup, errors.SystemGroup, errors.GroupNotFound, errors.GroupExists),
+    "attributes": (errors.IllegalAttribute,),
+    "tag": (errors.IllegalTag,),
+    "key": (errors.IllegalKey,),
+    "properties": (errors.IllegalProperty, errors.PropertiesTooLarge, errors.TooManyProperties),
+    "message_group": (errors.IllegalMessageGroup,),
+    "message_id": (errors.IllegalMessageId, errors.MessageNotFound),
+    "body": (errors.BodyEmpty, errors.BodyTooLarge),
+    "messages": (
+        errors.RecordTooLarge, errors.NoMessages, errors.TooManyMessages, errors.MixedTopics,
+        errors.MixedQueues,
+    ),
+    "queue_id": (errors.QueueOutOfRange,),
+    "offset": (errors.OffsetOutOfRange,),
+    "filter": (errors.IllegalFilter,),
+    "page_token": (errors.IllegalPageToken,),
+}  # fmt: skip
+"""The field of a request that a class finds at fault; others name it themselves, or none."""
+STATUSES: Final = {kind: code for code, kinds in KINDS.items() for kind in kinds}
+_FIELD_OF: Final = {kind: field for field, kinds in FIELDS.items() for kind in kinds}
 
 
 def refuse(error: BrokerError, method: Method) -> WireStatus:
@@ -118,14 +103,14 @@ def refuse(error: BrokerError, method: Method) -> WireStatus:
 
 def wire_status(error: BrokerError) -> WireStatus:
     """Return what a client is told of an error."""
-    row = ROWS[type(error)]
+    kind = type(error)
     message = _public_text(error)
     metadata = _public_fields(error)
     reason = error.reason
     parts: list[Message] = [
         error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
     ]
-    field = row.field or getattr(error, "field", "")
+    field = _FIELD_OF.get(kind) or getattr(error, "field", "")
     if isinstance(error, errors.RequestError) and field:
         violation = error_details_pb2.BadRequest.FieldViolation(
             field=field, description=message, reason=reason
@@ -134,18 +119,10 @@ def wire_status(error: BrokerError) -> WireStatus:
     if error.retryable:
         delay = duration_pb2.Duration(nanos=RETRY_DELAY_MS * 1_000_000)
         parts.append(error_details_pb2.RetryInfo(retry_delay=delay))
-    return _packed(row.code, message, parts)
-
-
-def _packed(code: int, message: str, parts: list[Message]) -> WireStatus:
-    packed = [
-        any_pb2.Any(
-            type_url=TYPE_PREFIX + part.DESCRIPTOR.full_name, value=part.SerializeToString()
-        )
-        for part in parts
-    ]
-    status = status_pb2.Status(code=code, message=message, details=packed)
-    return WireStatus(code, message, status.SerializeToString())
+    status = status_pb2.Status(code=STATUSES[kind], message=message)
+    for part in parts:
+        status.details.add().Pack(part)
+    return WireStatus(status.code, message, status.SerializeToString())
 
 
 def _public_fields(error: BrokerError) -> dict[str, str]:

@@ -65,7 +65,9 @@ async def all_lags(
 
 def queue_lag(queue_id: int, committed: int | None, lower: int, upper: int) -> QueueLag:
     """Return how far a group is behind in a queue of [lower, upper), without the age."""
+    assert 0 <= lower <= upper, "a queue ends where it begins or behind"
     begin = upper if committed is None else min(max(committed, lower), upper)
+    assert lower <= begin <= upper, "what is left to read is in the queue"
     return QueueLag(queue_id, committed, lower, upper, upper - begin, 0)
 
 

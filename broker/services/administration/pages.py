@@ -28,4 +28,5 @@ def page_of(
     size = size or PAGE_SIZE_DEFAULT
     following = [name for name in names if name > token]
     shown = following[:size]
+    assert shown == sorted(shown), "a token stands for all names before it"
     return Page(shown, shown[-1] if len(following) > size else "")

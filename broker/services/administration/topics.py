@@ -129,6 +129,7 @@ async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = Fa
     if totals_only:
         queue_range = store.reading.queue_range
         ranges = [queue_range(name, queue_id) for queue_id in range(config.queue_count)]
+    assert all(lower <= upper for lower, upper in ranges), "a queue ends where it begins or behind"
     firsts = [q.min_store_timestamp_ms for q in queues if q.min_store_timestamp_ms]
     return TopicCounts(
         name,

@@ -10,7 +10,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from broker.model import errors
 from broker.model.errors import BrokerError, RequestError
 from broker.rpc.service import Internal, WireStatus
-from broker.rpc.v1.status import ROWS, wire_status
+from broker.rpc.v1.status import STATUSES, wire_status
 
 
 def tree(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
@@ -39,7 +39,7 @@ def info(status: WireStatus) -> error_details_pb2.ErrorInfo:
 
 @pytest.mark.parametrize("kind", list(tree(BrokerError)), ids=lambda kind: kind.__name__)
 def test_every_error_has_a_row_and_details(kind: type[BrokerError]) -> None:
-    assert kind in ROWS, "add it to broker/rpc/v1/status.py"
+    assert kind in STATUSES, "add it to broker/rpc/v1/status.py"
     status = wire_status(example(kind))
     assert (info(status).reason, info(status).domain) == (kind.__name__, "pocketmq")
     assert "/x" not in status.message or not issubclass(kind, errors.StorageError)
@@ -48,7 +48,7 @@ def test_every_error_has_a_row_and_details(kind: type[BrokerError]) -> None:
 
 
 def test_no_row_is_left_of_an_error_that_is_gone() -> None:
-    assert set(ROWS) == set(tree(BrokerError))
+    assert set(STATUSES) == set(tree(BrokerError))
 
 
 def test_a_request_error_names_the_field_and_its_values() -> None:
@@ -89,7 +89,7 @@ def test_what_may_be_tried_again_says_when() -> None:
     ],
 )
 def test_codes_that_clients_act_on(kind: type[BrokerError], code: int) -> None:
-    assert ROWS[kind].code == code
+    assert STATUSES[kind] == code
 
 
 def test_the_disk_is_the_operators_business() -> None:
@@ -121,4 +121,4 @@ def test_an_incident_tells_its_number_and_nothing_else() -> None:
 
 def test_request_errors_are_never_internal() -> None:
     for kind in tree(RequestError):
-        assert ROWS[kind].code != code_pb2.INTERNAL
+        assert STATUSES[kind] != code_pb2.INTERNAL
