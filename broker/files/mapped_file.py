@@ -60,8 +60,8 @@ class MappedFile:
 
     __slots__ = (
         "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_place", "_populated",
-        "allocated", "base", "descriptor", "size", "staged", "staged_end",
-        "unsynced_names", "view", "was_used", "wrote",
+        "allocated", "base", "checked", "descriptor", "size", "staged", "staged_end",
+        "unsynced_names", "view", "was_used", "written_from", "wrote",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +87,10 @@ class MappedFile:
         self.base = base
         self.size = size
         self.wrote = 0
+        self.written_from = size
+        """Byte from which on this process wrote what stands there, since it was opened."""
+        self.checked: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        """What readers found sound of it since then, in their own terms."""
         self.allocated = 0
         self.descriptor = -1
         self.view: memoryview = memoryview(b"")
@@ -173,6 +177,12 @@ class MappedFile:
         if self._is_leaving and not self._holders:
             self.close()
 
+    def doubt(self) -> None:
+        """Know nothing any more of what stands in it: its bytes come from the disk from now on."""
+        self.checked.clear()
+        self.written_from = self.wrote
+        assert 0 <= self.written_from <= self.size
+
     # -- writing -------------------------------------------------------------------------------
 
     def allocate(self, upto: int, step: int = ALLOCATION_STEP) -> None:
@@ -242,13 +252,14 @@ class MappedFile:
     def read_resident(self, position: int, size_bytes: int) -> bytes:
         """Return bytes when they are in memory, shorter where the file ends.
 
-        Errors   ColdRead: they are not
+        Errors   ColdRead: they are not, and others may have left it too; `doubt`
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         if not size_bytes:
             return b""
         found = self._disk.read_resident(self.open().descriptor, position, size_bytes)
         if found is None:
+            self.doubt()
             raise ColdRead(lambda: self.fetch(position, size_bytes))
         return found
 
@@ -351,6 +362,7 @@ class MappedFile:
             self._keeper.discard(self)
         self._is_leaving = False
         self._populated = 0
+        self.doubt()
         if self._map is not None:
             self.view.release()
             self._map.close()

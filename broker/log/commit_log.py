@@ -195,6 +195,8 @@ class CommitLog:
     def _write_to(self, file: MappedFile | None) -> None:
         """Go on in another file, which is held: it must not be closed for others to open."""
         before, self._last = self._last, file.hold() if file is not None else None
+        if file is not None:
+            file.doubt()
         if before is not None:
             before.let_go()
             if self._warm:
@@ -326,6 +328,7 @@ class CommitLog:
         self._write_to(last)
         if last is not None:
             last.wrote = end - last.base
+            last.doubt()
             last.allocate(last.size, last.size)
         self.appended = end
 

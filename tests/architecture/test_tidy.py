@@ -140,7 +140,7 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
     ),
     (tidy.async_below_store, "async def f():\n    await g()", [1, 2], MODULE),
     (tidy.async_below_store, "async def f(): ...", [1], "broker/format/record.py"),
-    (tidy.async_below_store, "async def f(): ...", [], "broker/store/reading/reader.py"),
+    (tidy.async_below_store, "async def f(): ...", [], "broker/store/reading/reading.py"),
     (tidy.bare_tasks, "asyncio.create_task(f())\ncreate_task(f())", [1, 2], "broker/rpc/server.py"),
     (tidy.bare_tasks, "asyncio.get_running_loop().create_task(f())", [1], "broker/rpc/server.py"),
     (tidy.bare_tasks, "group.create_task(f())", [], "broker/rpc/server.py"),

@@ -15,7 +15,8 @@ from broker.services.send import Send
 from broker.store.commit import Commit
 from broker.store.durability import Durability
 from broker.store.message_store import MessageStore
-from broker.store.reading import cold_pull
+from broker.store.reading.patience import Patience
+from broker.store.reading.pulling import Pulling
 from broker.store.reading.reading import Reading
 from broker.store.tables.durable_table import DurableTable
 from broker.store.tables.offsets import ConsumerOffsets
@@ -44,14 +45,16 @@ CANCELLED_IN: Final[tuple[Any, ...]] = (
     Pull.wait,
     Pull._arrival,
     Reading.pull_cold,
-    cold_pull._read,
+    Pulling._read,
+    Patience.apart,
 )
 SELDOM: Final = {"put", "drain", "wait", "_arrival", "remove_topic", "send"}
 """Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
 that is reached already. Another await of theirs is cancelled often enough."""
 CANCELS_MIN_OF: Final = {
     Reading.pull_cold: 40,
-    cold_pull._read: 40,
+    Pulling._read: 40,
+    Patience.apart: 40,
 }
 """What a store seldom has to wait for: records that are read in a thread. The long battery comes to
 a hundred after some 50,000 schedules."""

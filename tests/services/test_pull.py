@@ -15,8 +15,8 @@ from broker.services.pull import (
     WAITERS_KEPT_MAX,
     PullRequest,
 )
+from broker.store.reading.choosing import SCAN_COUNT_MIN
 from broker.store.reading.patience import value_of
-from broker.store.reading.reader import SCAN_COUNT_MIN
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import turns
 

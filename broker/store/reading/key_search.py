@@ -21,7 +21,7 @@ from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.model.results import QueryResult
 from broker.model.stats import COUNT_BUCKETS, Counter, Histogram
-from broker.store.reading.reader import find_record
+from broker.store.reading.lookups import find_record
 
 STEPS_MAX: Final = 10_000
 """Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""

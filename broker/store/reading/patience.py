@@ -68,7 +68,7 @@ class Patience:
         """
         for _ in range(TRIES_MAX):
             if fetch is not None:
-                await self._fetched(fetch)
+                await self.apart(fetch)
             try:
                 return read()
             except ColdRead as cold:
@@ -95,7 +95,14 @@ class Patience:
                     return found
             if next(tries, None) is None:
                 raise DiskSlow(tries=TRIES_MAX)
-            await self._fetched(fetch)
+            await self.apart(fetch)
 
-    async def _fetched(self, fetch: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._pool, fetch)
+    async def apart(self, job: Callable[[], Found], end: Callable[[], None] | None = None) -> Found:
+        """Return what a job in a thread returns; `end` is called on the loop when it has ended.
+
+        A caller who gives up does not end the job.
+        """
+        running = asyncio.get_running_loop().run_in_executor(self._pool, job)
+        if end is not None:
+            running.add_done_callback(lambda _: end())
+        return await asyncio.shield(running)

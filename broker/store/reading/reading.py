@@ -13,7 +13,6 @@ from time import perf_counter
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import ColdRead
 from broker.format.record import decode_record
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
@@ -21,9 +20,11 @@ from broker.model.message import StoredMessage
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullResult, QueryResult
 from broker.store.marks import Marks
-from broker.store.reading import cold_pull, reader
+from broker.store.reading.choosing import Accept
 from broker.store.reading.key_search import KeySearch
-from broker.store.reading.patience import TRIES_MAX, Later, NowOrLater, Patience, value_of
+from broker.store.reading.lookups import find_record, queue_offset_by_time, store_time_at
+from broker.store.reading.patience import TRIES_MAX, NowOrLater, Patience, value_of
+from broker.store.reading.pulling import Pulling
 from broker.store.reading.unit_repair import UnitRepair
 from broker.store.starting.structures import Structures
 from broker.store.views.arrivals import Arrivals
@@ -46,6 +47,7 @@ class Reading:
         "_marks",
         "_patience",
         "_pool",
+        "_pulling",
         "_queues",
         "repair",
         "stats",
@@ -60,8 +62,9 @@ class Reading:
         self._patience = Patience(self._pool)
         self._keys = KeySearch(parts.log, parts.index, is_ours=parts.made_here)
         is_writing = parts.recovery.damage is None
-        self.repair = UnitRepair(disk, self._pool, parts.levels, is_writing=is_writing)
+        self.repair = UnitRepair(disk, self._patience, parts.levels, is_writing=is_writing)
         """Searches for records that no unit leads to."""
+        self._pulling = Pulling(parts.log, self._patience, self.repair)
         self.stats = self._keys.stats
 
     def shutdown(self) -> None:
@@ -72,39 +75,23 @@ class Reading:
     def pull(
         self,
         wanted: ReadRange,
-        accept: Callable[[int], bool] | None = None,
+        accept: Accept | None = None,
         *,
         joined: bool = False,
     ) -> NowOrLater[PullResult]:
-        """Return records of a queue from an offset on (store/reading/reader.py).
+        """Return records of a queue from an offset on (store/reading/pulling.py).
 
         accept   judges tags codes
         joined   records that lie next to each other in the log may come as one element
         Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
-        try:
-            if joined and accept is None:
-                return reader.pull_joined(
-                    self._log, queue, wanted.queue_offset,
-                    max_messages=wanted.max_messages, max_bytes=wanted.max_bytes,
-                )  # fmt: skip
-            return reader.pull(
-                self._log, queue, wanted.queue_offset,
-                max_messages=wanted.max_messages, max_bytes=wanted.max_bytes, accept=accept,
-            )  # fmt: skip
-        except ColdRead:
-            return Later(partial(self.pull_cold, wanted, accept))
+        return self._pulling.pull(queue, wanted, accept, joined=joined)
 
-    async def pull_cold(
-        self, wanted: ReadRange, accept: Callable[[int], bool] | None = None
-    ) -> PullResult:
-        """Return what `pull` does, read off the event loop (store/reading/cold_pull.py)."""
-        return await cold_pull.pull(
-            self._pool, self.repair, self._log, self._queues.find(wanted.topic, wanted.queue_id),
-            wanted.queue_offset, max_messages=wanted.max_messages, max_bytes=wanted.max_bytes,
-            accept=accept,
-        )  # fmt: skip
+    async def pull_cold(self, wanted: ReadRange, accept: Accept | None = None) -> PullResult:
+        """Return what `pull` would, read off the event loop whatever is in memory."""
+        queue = self._queues.find(wanted.topic, wanted.queue_id)
+        return await self._pulling.cold(queue, wanted, accept)
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
@@ -192,14 +179,14 @@ class Reading:
     def _message_at(self, physical_offset: int) -> StoredMessage | None:
         if not self._log.min_offset <= physical_offset < self._marks.dispatched.value:
             return None
-        record = reader.find_record(self._log, physical_offset)
+        record = find_record(self._log, physical_offset)
         return None if record is None else decode_record(record)
 
     # -- by time -------------------------------------------------------------------------------
     def queue_offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, bound: Bound
     ) -> NowOrLater[int]:
-        """Return where a queue stands at a time (store/reading/reader.py); 0 for an empty queue.
+        """Return where a queue stands at a time (store/reading/lookups.py); 0 for an empty queue.
 
         Errors   StorageError, DiskSlow
         """
@@ -208,7 +195,7 @@ class Reading:
             queue = self._queues.find(topic, queue_id)
             if queue is None:
                 return 0
-            return reader.queue_offset_by_time(self._log, queue, time_ms, bound)
+            return queue_offset_by_time(self._log, queue, time_ms, bound)
 
         return self._patience.now_or_later(look)
 
@@ -222,6 +209,6 @@ class Reading:
 
         def look() -> int | None:
             queue = self._queues.find(topic, queue_id)
-            return None if queue is None else reader.store_time_at(self._log, queue, queue_offset)
+            return None if queue is None else store_time_at(self._log, queue, queue_offset)
 
         return self._patience.now_or_later(look)

@@ -10,6 +10,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from broker.files.mapped_file import MappedFile
 from broker.format.buffers import Buffer
 from broker.format.checksum import CRC_MASK, crc32
 from broker.format.record import (
@@ -35,6 +36,10 @@ _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
 """Of a record with IPv4 hosts: size, magic, body CRC, queue id, queue offset, own offset, system
 flag, body length."""
+_OWN_HEAD: Final = Struct(">i8xi4xqq").unpack_from
+"""What a record says of itself in any form: size, queue id, queue offset, own offset."""
+QUEUES_MAX: Final = 1_024
+RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
 """A place behind every log."""
 _HEAD_SIZE: Final = RECORD_HEAD.size
@@ -102,6 +107,59 @@ def is_sound(
             return True
     # Rarer forms.
     return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
+
+
+def is_led_to(
+    view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int
+) -> bool:
+    """Return whether a record that was found sound before is the one a unit leads to."""
+    end = position + size
+    if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
+        return False
+    return _OWN_HEAD(view, position) == (size, asked[1], queue_offset, place)
+
+
+def sound_count(
+    view: Buffer, origin: int, run: list[tuple[int, int, int]], asked: Asked, *, is_known: bool
+) -> int:
+    """Return how many records of a run are sound, from the first on.
+
+    view       bytes of the log from physical offset `origin` on
+    is_known   they were found sound before: only whether they are the ones asked for is looked at
+    """
+    check = is_led_to if is_known else is_sound
+    for count, (place, size, queue_offset) in enumerate(run):
+        if not check(view, place - origin, place, size, asked, queue_offset):
+            return count
+    return len(run)
+
+
+def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
+    """Return whether the records of queue offsets [first, upper), which lie in a file from a
+    physical offset on, were found sound since the file was opened, or written by this process.
+    """
+    if begin - file.base >= file.written_from:
+        return True
+    ranges = file.checked.get(asked[:2])
+    return ranges is not None and any(a <= first and upper <= b for a, b in ranges)
+
+
+def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> None:
+    """Know that the records of queue offsets [first, upper) in a file were found sound.
+
+    Memory   RANGES_MAX ranges of QUEUES_MAX queues for each open file, the last used of each
+    """
+    assert first < upper
+    key = asked[:2]
+    kept: list[tuple[int, int]] = []
+    for begin, end in file.checked.pop(key, ()):
+        if end < first or upper < begin:
+            kept.append((begin, end))
+        else:
+            first, upper = min(begin, first), max(end, upper)
+    if len(file.checked) >= QUEUES_MAX:
+        file.checked.clear()
+    file.checked[key] = [*kept[-RANGES_MAX + 1 :], (first, upper)]
 
 
 def why_unsound(record: bytes, place: int, size: int, asked: Asked, queue_offset: int) -> str:

@@ -12,13 +12,12 @@ is not searched for again.
 import asyncio
 import logging
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import ColdRead
 from broker.format.consume_unit import UNIT, UNIT_SIZE
 from broker.format.record import (
     MAGIC_BLANK,
@@ -32,6 +31,7 @@ from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.delay_levels import DelayLevels
+from broker.store.reading.patience import Patience
 from broker.store.reading.record_check import Asked, asked_of, why_unsound
 
 WINDOW: Final = 1_024
@@ -65,30 +65,28 @@ class LogFile(NamedTuple):
     path: Path
 
 
-async def units_of(pool: Executor, queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
-    """Return what `ConsumeQueue.resident_units` does, once the units are in memory."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return queue.resident_units(queue_offset, count)
-        except ColdRead as cold:
-            await loop.run_in_executor(pool, cold.fetch)
-
-
 class UnitRepair:
     """Searches for records, one at a time; what was found and what not is remembered."""
 
-    __slots__ = ("_disk", "_levels", "_lock", "_pool", "_unfound", "is_writing", "repaired_count")
+    __slots__ = (
+        "_disk",
+        "_levels",
+        "_lock",
+        "_patience",
+        "_unfound",
+        "is_writing",
+        "repaired_count",
+    )
 
     def __init__(
-        self, disk: Disk, pool: Executor, levels: DelayLevels, *, is_writing: bool
+        self, disk: Disk, patience: Patience, levels: DelayLevels, *, is_writing: bool
     ) -> None:
-        """Search on a disk, in a thread of `pool`.
+        """Search on a disk.
 
         levels   what delivery times in the units of the schedule topic are made with
         """
         self._disk = disk
-        self._pool = pool
+        self._patience = patience
         self._levels = levels
         self._lock = asyncio.Lock()
         self._unfound: dict[tuple[str, int, int], Damage] = {}
@@ -114,14 +112,12 @@ class UnitRepair:
         async with self._lock:
             first = max(damage.queue_offset - WINDOW, queue.files.min_offset // UNIT_SIZE)
             count = damage.queue_offset - first + WINDOW
-            units = await units_of(self._pool, queue, first, count)
+            units = await self._patience.again(partial(queue.resident_units, first, count))
             files = [LogFile(file.base, file.path) for file in log.files.files]
             search = Search(
                 self._disk, files, log.file_size_bytes, log.appended, asked_of(log, queue)
             )
-            loop = asyncio.get_running_loop()
-            job = loop.run_in_executor(self._pool, search.run, units, first, damage)
-            found = await asyncio.shield(job)
+            found = await self._patience.apart(partial(search.run, units, first, damage))
         if isinstance(found, Damage):
             if len(self._unfound) >= UNFOUND_MAX:
                 self._unfound.clear()

@@ -15,7 +15,8 @@ from broker.log import commit_log
 from broker.model.errors import MessageDamaged
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
-from broker.store.reading.cold_pull import GAP_MAX, Place, choose, runs_of
+from broker.store.reading.choosing import Row, choose, runs_of
+from broker.store.reading.pulling import GAP_MAX
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import TalkingStore, store_at, until
 
@@ -37,6 +38,8 @@ async def stocked(store: TalkingStore) -> None:
 async def cold(
     store: TalkingStore, queue_offset: int = 0, *, max_messages: int = 32, max_bytes: int = 1 << 20
 ) -> PullResult:
+    assert isinstance(store.disk, StoreDisk)
+    store.disk.drop_resident()
     found = store.store.reading.pull(ReadRange("orders", 0, queue_offset, max_messages, max_bytes))
     assert not isinstance(found, PullResult)
     return await found
@@ -191,21 +194,19 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
         PRE_BLANK if is_blank else UNIT.pack(number * 100, 100, code)
         for number, (code, is_blank) in enumerate(rows)
     )
-    begin, found = 0, list[Place]()
+    begin, found = 0, list[Row]()
     while begin < len(rows):
-        wanted = choose(
-            units[begin * 20 :], begin, max_messages=3, max_bytes=250, accept=lambda code: code > 1
-        )
-        assert len(wanted.places) <= 2
-        found += wanted.places
-        assert all(begin <= place.queue_offset < len(rows) for place in wanted.places)
-        assert wanted.next_begin_offset > begin
-        begin = wanted.next_begin_offset
+        wanted = ReadRange("orders", 0, begin, 3, 250)
+        chosen, following = choose(units[begin * 20 :], wanted, lambda code: code > 1)
+        assert len(chosen) <= 2
+        found += chosen
+        assert all(begin <= number < following for _, _, number in chosen)
+        assert following > begin
+        begin = following
     expected = [(n * 100, 100, n) for n, (code, blank) in enumerate(rows) if code > 1 and not blank]
     assert found == expected
 
 
 def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
-    rows = [(0, 100), (100, 100), (300 + GAP_MAX, 100), (1_000_000, 50)]
-    places = [Place(*row, number) for number, row in enumerate(rows)]
-    assert runs_of(places, 1_000_000) == [places[:2], places[2:3], places[3:]]
+    rows = [(0, 100, 7), (100, 100, 8), (300 + GAP_MAX, 100, 9), (1_000_000, 50, 10)]
+    assert runs_of(rows, 1_000_000, GAP_MAX) == [rows[:2], rows[2:3], rows[3:]]

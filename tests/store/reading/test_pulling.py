@@ -2,8 +2,8 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +15,10 @@ from broker.format.record import decode_record
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.message import StoredMessage
+from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullResult, PullStatus
-from broker.store.reading import reader
+from broker.store.reading import choosing, lookups
+from broker.store.reading.pulling import Pulling
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.store_golden import READ_WHOLE, recovered
@@ -28,12 +30,18 @@ Parts = Callable[[str], Structures]
 # -- a queue of ten --------------------------------------------------------------------------------
 
 
+def in_memory(log: CommitLog) -> Pulling:
+    """Pulls that never wait."""
+    return Pulling(log, *cast(Any, (None, None)))
+
+
 class Queue:
     """Ten messages of queue 0 of T, every third of them tagged B, the others A; 2 s apart."""
 
     def __init__(self, parts: Structures) -> None:
         self.log: CommitLog = parts.log
         self.queue: ConsumeQueue = parts.queues.queues["T", 0]
+        self.pulling = in_memory(self.log)
 
     def relead(self, queue_offset: int, *unit: int) -> None:
         """Put another unit in the place of one."""
@@ -46,14 +54,12 @@ class Queue:
         max_bytes: int = 1 << 20,
         accept: Callable[[int], bool] | None = None,
     ) -> PullResult:
-        return reader.pull(
-            self.log,
-            self.queue,
-            queue_offset,
-            max_messages=count,
-            max_bytes=max_bytes,
-            accept=accept,
-        )
+        wanted = ReadRange("T", 0, queue_offset, count, max_bytes)
+        return self.pulling.resident(self.queue, wanted, accept)
+
+    def joined(self, queue_offset: int, count: int = 32, max_bytes: int = 1 << 20) -> PullResult:
+        wanted = ReadRange("T", 0, queue_offset, count, max_bytes)
+        return self.pulling.resident(self.queue, wanted, joined=True)
 
     def overwrite(self, queue_offset: int, position: int, content: bytes) -> int:
         """Put bytes over a record on disk; returns where the record lies."""
@@ -110,9 +116,8 @@ def test_the_status_of_an_offset(
     ],
 )
 def test_a_queue_nothing_was_stored_in(queue: Queue, queue_offset: int, status: PullStatus) -> None:
-    for pull in (reader.pull, reader.pull_joined):
-        result = pull(queue.log, None, queue_offset, max_messages=1, max_bytes=1)
-        assert result == PullResult(status, 0, 0, 0, [], 0)
+    result = queue.pulling.resident(None, ReadRange("T", 0, queue_offset, 1, 1))
+    assert result == PullResult(status, 0, 0, 0, [], 0)
 
 
 def test_a_pull_ends_when_it_has_enough_messages(queue: Queue) -> None:
@@ -130,7 +135,7 @@ def test_a_pull_ends_when_it_has_enough_bytes_but_brings_one_at_least(queue: Que
 
 def test_records_next_to_each_other_are_joined(queue: Queue) -> None:
     apart = queue.pull(3)
-    joined = reader.pull_joined(queue.log, queue.queue, 3, max_messages=32, max_bytes=1 << 20)
+    joined = queue.joined(3)
     assert joined == apart._replace(records=[b"".join(apart.records)])
     assert joined.record_count == 7
 
@@ -140,9 +145,7 @@ def test_joined_pulls_say_the_same_of_gaps_and_limits(queue: Queue) -> None:
     queue.relead(4, 0, PRE_BLANK_SIZE, 0)
     for begin in range(10):
         for count, max_bytes in ((1, 1), (3, 1 << 20), (32, 2 * size), (32, 2 * size - 1)):
-            joined = reader.pull_joined(
-                queue.log, queue.queue, begin, max_messages=count, max_bytes=max_bytes
-            )
+            joined = queue.joined(begin, count, max_bytes)
             same_as_apart(joined, queue.pull(begin, count, max_bytes))
 
 
@@ -166,7 +169,7 @@ def test_a_filter_sees_tags_codes_and_skips(queue: Queue) -> None:
 def test_nothing_accepted_says_how_far_it_looked(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "SCAN_COUNT_MIN", 4)
+    monkeypatch.setattr(choosing, "SCAN_COUNT_MIN", 4)
     result = queue.pull(2, count=1, accept=lambda _: False)
     assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 6)
     assert result.records == []
@@ -184,13 +187,11 @@ def test_pre_blank_units_are_passed_over(queue: Queue) -> None:
     for number in (0, 1):
         queue.relead(number, 0, PRE_BLANK_SIZE, 0)
     assert numbers(queue.pull(0)) == [2, 3, 4, 5, 6, 7, 8, 9]
-    assert reader.store_time_at(queue.log, queue.queue, 0) is None
+    assert lookups.store_time_at(queue.log, queue.queue, 0) is None
 
 
-@pytest.mark.parametrize("pull", [reader.pull, reader.pull_joined])
-async def test_records_gone_since_are_expired(
-    tmp_path: Path, pull: Callable[..., PullResult]
-) -> None:
+@pytest.mark.parametrize("joined", [False, True])
+async def test_records_gone_since_are_expired(tmp_path: Path, joined: bool) -> None:
     async with store_at(tmp_path / "s") as store:
         for number in range(10):
             await store.send("T", f"{number} {'x' * 1500}")
@@ -198,12 +199,13 @@ async def test_records_gone_since_are_expired(
         parts = store.store.structures
         parts.log.files.files.pop(0).remove()
         log, queue = parts.log, parts.queues.queues["T", 0]
-        result = pull(log, queue, 1, max_messages=32, max_bytes=1 << 20)
+        wanted = ReadRange("T", 0, 1, 32, 1 << 20)
+        result = in_memory(log).resident(queue, wanted, joined=joined)
         assert result == PullResult(PullStatus.EXPIRED, 2, 2, 10, [], 0)
         assert queue.min_offset == 2
         assert store.pull("T", 1).status is PullStatus.OFFSET_TOO_SMALL
         assert numbers(store.pull("T", 2))[0] == 2
-        assert reader.store_time_at(log, queue, 1) is None
+        assert lookups.store_time_at(log, queue, 1) is None
 
 
 # -- damage ----------------------------------------------------------------------------------------
@@ -226,8 +228,7 @@ DAMAGE = [
 @pytest.mark.parametrize(("position", "content"), DAMAGE)
 def test_what_is_sound_before_damage_is_served(queue: Queue, position: int, content: bytes) -> None:
     queue.overwrite(4, position, content)
-    joined = partial(reader.pull_joined, queue.log, queue.queue, max_messages=3, max_bytes=999)
-    for pull in (queue.pull, lambda begin: joined(begin)):
+    for pull in (queue.pull, queue.joined):
         before = pull(3)
         assert (before.status, before.record_count) == (PullStatus.FOUND, 1)
         assert (numbers(before), before.next_begin_offset) == ([3], 4)
@@ -253,7 +254,7 @@ def test_units_that_lead_nowhere_are_not_followed(queue: Queue, unit: tuple[int,
     with pytest.raises(ColdRead):
         queue.pull(2)
     with pytest.raises(ColdRead):
-        reader.pull_joined(queue.log, queue.queue, 2, max_messages=3, max_bytes=999)
+        queue.joined(2)
 
 
 def test_a_unit_that_leads_to_another_message_is_not_followed(queue: Queue) -> None:
@@ -281,7 +282,7 @@ def test_units_that_lead_nowhere_do_not_mislead_a_search_by_time(
         assert was is not None
         queue.relead(damaged, *unit)
         for number in {0, 3, 5, 9} - {damaged, damaged + 1}:
-            found = reader.queue_offset_by_time(
+            found = lookups.queue_offset_by_time(
                 queue.log, queue.queue, START_MS + 2_000 * number, Bound.LOWER
             )
             assert found == number
@@ -306,14 +307,14 @@ def test_units_that_lead_nowhere_do_not_mislead_a_search_by_time(
 def test_a_queue_at_a_time(queue: Queue, after_ms: int, lower: int, upper: int) -> None:
     time_ms = START_MS + after_ms
     found = [
-        reader.queue_offset_by_time(queue.log, queue.queue, time_ms, bound)
+        lookups.queue_offset_by_time(queue.log, queue.queue, time_ms, bound)
         for bound in (Bound.LOWER, Bound.UPPER)
     ]
     assert found == [lower, upper]
 
 
 def test_store_times_of_messages(queue: Queue) -> None:
-    times = [reader.store_time_at(queue.log, queue.queue, number) for number in range(-1, 11)]
+    times = [lookups.store_time_at(queue.log, queue.queue, number) for number in range(-1, 11)]
     assert times == [None, *range(START_MS, START_MS + 20_000, 2_000), None]
 
 
@@ -325,7 +326,8 @@ def all_of(parts: Structures, topic: str, queue_id: int, begin: int) -> list[Sto
     queue = parts.queues.queues[topic, queue_id]
     messages: list[StoredMessage] = []
     while begin < queue.max_offset:
-        result = reader.pull(parts.log, queue, begin, max_messages=32, max_bytes=1 << 18)
+        wanted = ReadRange(topic, queue_id, begin, 32, 1 << 18)
+        result = in_memory(parts.log).resident(queue, wanted)
         assert result.status is PullStatus.FOUND
         messages += [decode_record(record) for record in result.records]
         begin = result.next_begin_offset
@@ -350,10 +352,9 @@ def test_pulling_a_real_store_brings_exactly_its_messages(
             assert shown(message) == wanted(records[message.physical_offset])
         queue = parts.queues.queues[row["topic"], row["queueId"]]
         for begin in range(queue.min_offset, queue.max_offset, 32):
-            same_as_apart(
-                reader.pull_joined(parts.log, queue, begin, max_messages=32, max_bytes=1 << 18),
-                reader.pull(parts.log, queue, begin, max_messages=32, max_bytes=1 << 18),
-            )
+            asked = ReadRange(row["topic"], row["queueId"], begin, 32, 1 << 18)
+            pull = in_memory(parts.log).resident
+            same_as_apart(pull(queue, asked, joined=True), pull(queue, asked))
         seen += len(messages)
     assert seen == sum(1 for record in records.values() if "tagsCode" in record)
     assert {key for key, queue in parts.queues.queues.items() if queue.max_offset} == {
@@ -401,10 +402,10 @@ def test_pulls_a_real_broker_answered_are_answered_alike(
         if pull["sub"] == "*" and (pull["topic"], pull["queueId"]) not in grown
     ]
     for pull in pulls:
-        queue = parts.queues.queues.get((pull["topic"], pull["queueId"]))
-        result = reader.pull(
-            parts.log, queue, pull["offset"], max_messages=pull["maxNum"], max_bytes=1 << 20
-        )
+        queue_key = (pull["topic"], pull["queueId"])
+        queue = parts.queues.queues.get(queue_key)
+        wanted = ReadRange(*queue_key, pull["offset"], pull["maxNum"], 1 << 20)
+        result = in_memory(parts.log).resident(queue, wanted)
         offsets = [decode_record(record).queue_offset for record in result.records]
         # A real broker stops at the end of a consume-queue file and at 256 KiB; ours goes on.
         theirs = pull["queueOffsets"]
@@ -435,7 +436,7 @@ def test_searches_by_time_are_answered_as_a_real_broker_does(
     for search in manifest["searchOffsetByTime"]:
         key = (search["topic"], search["queueId"])
         bound = Bound[search["boundary"]]
-        found = reader.queue_offset_by_time(
+        found = lookups.queue_offset_by_time(
             parts.log, parts.queues.queues[key], search["timestamp"], bound
         )
         if found != search["offset"]:

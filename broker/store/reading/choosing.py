@@ -1,0 +1,126 @@
+"""Which records a pull takes: the status of its offset, the rows its units say, runs of them.
+
+condition                         status                  next begin
+queue empty, offset 0             NO_NEW_MESSAGE          0
+offset < min                      OFFSET_TOO_SMALL        min
+offset == max                     OFFSET_OVERFLOW_ONE     offset
+offset > max                      OFFSET_OVERFLOW_BADLY   max
+otherwise                         FOUND, so far           offset
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.format.buffers import Buffer
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
+from broker.format.extension_unit import is_address
+from broker.format.record import RECORD_SIZE_MIN
+from broker.log.consume_queue import ConsumeQueue
+from broker.model.read_range import ReadRange
+from broker.model.results import PullResult, PullStatus
+
+SCAN_COUNT_MIN: Final = 800
+"""Units a filtered pull looks at before it answers, at least (maxFilterMessageSize 16000 bytes)."""
+BYTES_MAX: Final = 256 * 1024
+"""Records of one pull of what is not fresh, whatever it asks for: a large reply is copied several
+times on the event loop, and who reads old messages is in less of a hurry than who sends new ones.
+RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
+
+Accept = Callable[[int], bool]
+"""Judges a tags code."""
+Row = tuple[int, int, int]
+"""(physical offset, size, queue offset): where a unit says that a record lies."""
+
+
+def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
+    """Return what is true of an offset before anything is read; FOUND means: read on."""
+    lower, upper = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+    if upper == 0 and queue_offset == 0:
+        return PullResult(PullStatus.NO_NEW_MESSAGE, 0, 0, 0, [], 0)
+    if queue_offset < lower:
+        return PullResult(PullStatus.OFFSET_TOO_SMALL, lower, lower, upper, [], 0)
+    if queue_offset == upper:
+        return PullResult(PullStatus.OFFSET_OVERFLOW_ONE, upper, lower, upper, [], 0)
+    if queue_offset > upper:
+        return PullResult(PullStatus.OFFSET_OVERFLOW_BADLY, upper, lower, upper, [], 0)
+    return PullResult(PullStatus.FOUND, queue_offset, lower, upper, [], 0)
+
+
+def scan_count_of(max_messages: int, accept: Accept | None) -> int:
+    """Return how many units a pull looks at."""
+    return max_messages if accept is None else max(max_messages, SCAN_COUNT_MIN)
+
+
+def first_place(units: bytes) -> int:
+    """Return where the first record lies that units lead to: places rise with the queue."""
+    for place, size, _ in UNIT.iter_unpack(units):
+        if size != PRE_BLANK_SIZE:
+            return int(place)
+    return 2**63
+
+
+def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
+    """Return a judge that sees tags codes where units hold addresses into the extension.
+
+    What leads nowhere counts as a match: the extension may be gone, the message is not.
+    """
+    if queue.extension is None:
+        return lambda code: is_address(code) or accept(code)
+
+    def accept_plain(code: int) -> bool:
+        code = queue.plain_code(code)
+        return is_address(code) or accept(code)
+
+    return accept_plain
+
+
+def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[list[Row], int]:
+    """Return the records that a pull takes, and the queue offset behind the last unit looked at.
+
+    No filter passes over a unit that cannot be right.
+    """
+    _, _, position, max_messages, max_bytes = wanted
+    rows: list[Row] = []
+    size_sum = 0
+    for place, size, tags_code in UNIT.iter_unpack(units):
+        if size != PRE_BLANK_SIZE and (
+            accept is None or size < RECORD_SIZE_MIN or accept(tags_code)
+        ):
+            if rows and (size_sum + size > max_bytes or len(rows) == max_messages):
+                break
+            rows.append((place, size, position))
+            size_sum += size
+        position += 1
+    return rows, position
+
+
+def runs_of(rows: list[Row], file_size_bytes: int, gap_max: int) -> list[list[Row]]:
+    """Return rows grouped into runs that one read each brings: near each other, in one file."""
+    runs: list[list[Row]] = []
+    end = file_end = -1
+    for row in rows:
+        begin, size, _ = row
+        if begin < file_end and 0 <= begin - end <= gap_max:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+            file_end = begin - begin % file_size_bytes + file_size_bytes
+        end = begin + max(size, 0)
+    return runs
+
+
+def apart(buffer: Buffer, origin: int, run: list[Row]) -> list[bytes]:
+    """Return the bytes of records, one by one, out of a buffer that begins at `origin`."""
+    return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in run]
+
+
+def join(buffer: Buffer, origin: int, run: list[Row]) -> list[bytes]:
+    """Return the same bytes, those of records next to each other as one element."""
+    pieces: list[bytes] = []
+    begin = end = run[0][0] if run else 0
+    for place, size, _ in run:
+        if place != end:
+            pieces.append(bytes(buffer[begin - origin : end - origin]))
+            begin = place
+        end = place + size
+    return [*pieces, bytes(buffer[begin - origin : end - origin])] if run else []

@@ -1,0 +1,124 @@
+"""Looking into a log: records at a place, store times, and where a queue stands at a time.
+
+Nothing here waits: what is not in memory raises ColdRead (store/reading/patience.py reads again).
+Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
+"""
+
+from typing import Final
+
+from broker.format.consume_unit import PRE_BLANK_SIZE
+from broker.format.record import (
+    HEADS,
+    HOSTS_V6_MASK,
+    RECORD_SIZE_MIN,
+    SIZE_AND_MAGIC,
+    SYSTEM_FLAG,
+    SYSTEM_FLAG_POSITION,
+    BadRecord,
+    check_record,
+)
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import Corruption
+from broker.model.results import Bound
+from broker.store.reading.record_check import check_copy
+
+PROBES_MAX: Final = 256
+"""Units a search by time looks at where some do not lead to their record."""
+
+
+def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
+    """Return a copy of the record that starts at an offset, None when none starts there.
+
+    Errors   Corruption: one does, but its body is not what was stored; ColdRead
+    """
+    if not log.min_offset <= physical_offset < log.appended:
+        return None
+    head = log.read_resident(physical_offset, SIZE_AND_MAGIC.size)
+    size = int.from_bytes(head[:4], signed=True)
+    if len(head) < SIZE_AND_MAGIC.size or not RECORD_SIZE_MIN <= size <= log.record_size_max:
+        return None
+    record = log.read_resident(physical_offset, size)
+    try:
+        if len(record) < size or not check_record(record, 0, physical_offset, crc=False):
+            return None
+    except BadRecord:
+        return None
+    crc_from = log.property_crc_from
+    must_have_crc = crc_from is not None and physical_offset >= crc_from
+    try:
+        check_copy(record, physical_offset, size, must_have_crc=must_have_crc)
+    except BadRecord as error:
+        path, position = log.place_of(physical_offset)
+        raise Corruption(
+            path=path, file_position=position, physical_offset=physical_offset, why=str(error)
+        ) from error
+    return record
+
+
+def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int | None:
+    """Return the store time of a message in ms, None when queue or log do not hold it.
+
+    Errors   ColdRead
+    """
+    unit = queue.resident_unit(queue_offset)
+    if unit is None or _is_before_all(log, unit):
+        return None
+    return _time_of(log, queue, unit[0], queue_offset)
+
+
+def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
+    return unit[1] == PRE_BLANK_SIZE or (unit[1] > 0 and 0 <= unit[0] < log.min_offset)
+
+
+def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
+    """Return the store time of a record, None where another one lies, or none."""
+    head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
+    if len(head) < RECORD_SIZE_MIN:
+        return None
+    (system_flag,) = SYSTEM_FLAG.unpack_from(head, SYSTEM_FLAG_POSITION)
+    layout = HEADS[system_flag & HOSTS_V6_MASK]
+    if len(head) < layout.size:
+        return None
+    fields = layout.unpack_from(head)
+    is_asked = (fields[3], fields[5], fields[6]) == (queue.queue_id, queue_offset, place)
+    return int(fields[10]) if is_asked else None
+
+
+def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:
+    """Return where a queue stands at a time.
+
+    LOWER    the first message stored at or after the time, max when all are earlier
+    UPPER    the last message stored at or before the time, min when all are later
+    Cost     about 20 looks into the log
+    Errors   ColdRead
+    """
+    lower, upper = queue.min_offset, queue.max_offset
+    first = lower
+    while lower < upper:
+        middle = (lower + upper) // 2
+        number, time = _time_near(log, queue, middle, upper)
+        if time is not None and (time < time_ms if bound is Bound.LOWER else time <= time_ms):
+            lower = number + 1
+        else:
+            upper = middle
+    if bound is Bound.LOWER:
+        return lower
+    return max(lower - 1, first)
+
+
+def _time_near(
+    log: CommitLog, queue: ConsumeQueue, queue_offset: int, upper: int
+) -> tuple[int, int | None]:
+    """Return the first message in [queue_offset, upper) whose store time is known, and that time.
+
+    Messages that are gone are older than all; None where units lead to no record.
+    """
+    for number in range(queue_offset, min(upper, queue_offset + PROBES_MAX)):
+        unit = queue.resident_unit(number)
+        if unit is not None and _is_before_all(log, unit):
+            return number, -1
+        time = None if unit is None else _time_of(log, queue, unit[0], number)
+        if time is not None:
+            return number, time
+    return queue_offset, None

@@ -1,0 +1,312 @@
+"""Pulling messages of one queue: the status first, then the records that its units lead to.
+
+condition                         status                  next begin
+outside of the queue              (store/reading/choosing.py)
+scanned, nothing accepted         NO_MATCHED_MESSAGE      behind the last unit scanned
+record gone since                 EXPIRED                 first unit the log still holds
+otherwise                         FOUND                   behind the last unit returned
+
+    units ──choose──► rows ──runs──► bytes of each run ──checked──► records before the first damage
+                                        fresh      through the map
+                                        resident   by one read that never waits, at once
+                                        cold       by the same read in a thread, files held
+
+A page fault stops every caller of the process, a read stops its own thread. A record is handed out
+only when it is the one asked for and sound (store/reading/record_check.py); one that is not ends
+the pull before it. Where it is the first of the range, the log is searched for it
+(store/reading/unit_repair.py).
+Source: DefaultMessageStore.getMessage.
+"""
+
+from functools import partial
+from struct import Struct
+from typing import Final, NamedTuple
+
+from broker.files.mapped_file import ColdRead, MappedFile, hold_all, let_go
+from broker.format.buffers import Buffer
+from broker.format.consume_unit import PRE_BLANK_SIZE
+from broker.log.commit_log import CommitLog
+from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import Corruption, MessageDamaged
+from broker.model.read_range import ReadRange
+from broker.model.results import PullResult, PullStatus
+from broker.store.reading.choosing import (
+    BYTES_MAX,
+    Accept,
+    Row,
+    apart,
+    choose,
+    first_place,
+    join,
+    plain_accept,
+    runs_of,
+    scan_count_of,
+    status_at,
+)
+from broker.store.reading.patience import Later, NowOrLater, Patience
+from broker.store.reading.record_check import (
+    Asked,
+    asked_of,
+    remember_sound,
+    sound_count,
+    was_sound,
+    why_unsound,
+)
+from broker.store.reading.unit_repair import Damage, UnitRepair
+
+GAP_MAX: Final = 64 * 1024
+"""Bytes between two records up to which one read of the disk for both beats two."""
+RESIDENT_GAP_MAX: Final = 4 * 1024
+"""The same where the bytes are in memory: a call costs what copying so many does."""
+RESIDENT_RUNS_MAX: Final = 64
+"""Reads on the event loop for one pull; records that lie further apart are read in a thread."""
+NO_FILE: Final = "no file holds it"
+SIZE: Final = Struct(">i")
+"""What a record begins with."""
+
+
+class Found(NamedTuple):
+    """Records in order, how many they are, and what is wrong with the one that follows."""
+
+    records: list[bytes]
+    record_count: int
+    damage: Damage | None
+
+
+class Pulling:
+    """Pulls from the queues of one log."""
+
+    __slots__ = ("_log", "_patience", "_repair")
+
+    def __init__(self, log: CommitLog, patience: Patience, repair: UnitRepair) -> None:
+        self._log = log
+        self._patience = patience
+        self._repair = repair
+
+    def pull(
+        self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None, *, joined: bool
+    ) -> NowOrLater[PullResult]:
+        """Return records from a queue offset on, the first whatever its size.
+
+        joined   records next to each other in the log as one element, unless they come later
+        Errors   of the awaitable: MessageDamaged: the first record; it says where to go on
+        Cost     about 1 µs a record and, at its first reading, the CRC of its body
+        """
+        try:
+            return self.resident(queue, wanted, accept, joined=joined)
+        except ColdRead:
+            return Later(partial(self.cold, queue, wanted, accept))
+
+    def resident(
+        self,
+        queue: ConsumeQueue | None,
+        wanted: ReadRange,
+        accept: Accept | None = None,
+        *,
+        joined: bool = False,
+    ) -> PullResult:
+        """Return the same from memory.
+
+        Errors   ColdRead: not all of it is there, or the first record is damaged
+        """
+        log, begin = self._log, wanted.queue_offset
+        status = status_at(queue, begin)
+        if status.status is not PullStatus.FOUND or queue is None:
+            return status
+        units = queue.resident_units(begin, scan_count_of(wanted.max_messages, accept))
+        is_fresh = log.hot_begin <= 0 or first_place(units) >= log.hot_begin
+        rows, following = self._chosen(queue, units, wanted, accept, is_limited=not is_fresh)
+        asked = asked_of(log, queue)
+        runs = runs_of(rows, log.file_size_bytes, RESIDENT_GAP_MAX)
+        if not is_fresh and len(runs) > RESIDENT_RUNS_MAX:
+            raise ColdRead(_nothing)
+        found = Found([], 0, None)
+        for run in runs:
+            found = self._with_run(found, run, asked, is_fresh=is_fresh, joined=joined)
+            if found.damage is not None:
+                break
+        answer = answer_of(status, following, found)
+        answer = answer or self._gone_since(queue, status)
+        if answer is None:
+            raise ColdRead(_nothing)
+        return answer
+
+    def _chosen(
+        self, queue: ConsumeQueue, units: bytes, wanted: ReadRange, accept: Accept | None, *,
+        is_limited: bool,
+    ) -> tuple[list[Row], int]:  # fmt: skip
+        if is_limited:
+            wanted = wanted._replace(max_bytes=min(wanted.max_bytes, BYTES_MAX))
+        return choose(units, wanted, None if accept is None else plain_accept(queue, accept))
+
+    def _with_run(
+        self, found: Found, run: list[Row], asked: Asked, *, is_fresh: bool, joined: bool
+    ) -> Found:
+        """Return what was found and the records of one more run, those before its first damage.
+
+        Errors   ColdRead
+        """
+        begin, _, first = run[0]
+        file = self._file_at(begin)
+        if file is None:
+            return found._replace(damage=Damage(first, begin, NO_FILE))
+        buffer: Buffer = file.view
+        origin = file.base
+        last, last_size, last_number = run[-1]
+        if not is_fresh:
+            size = last + last_size - begin
+            if not 0 <= size <= BYTES_MAX + len(run) * RESIDENT_GAP_MAX:
+                raise ColdRead(_nothing)
+            buffer, origin = file.read_resident(begin - origin, size), begin
+        is_known = was_sound(file, begin, asked, first, last_number + 1)
+        count = sound_count(buffer, origin, run, asked, is_known=is_known)
+        damage = None
+        if count < len(run):
+            damage = Damage(run[count][2], run[count][0], "it is not what was stored")
+        elif not is_known and last_number - first + 1 == count:
+            remember_sound(file, asked, first, last_number + 1)
+        pieces = (join if joined else apart)(buffer, origin, run[:count])
+        return Found(found.records + pieces, found.record_count + count, damage)
+
+    def _file_at(self, physical_offset: int) -> MappedFile | None:
+        return self._log.files.file_at(physical_offset) if physical_offset >= 0 else None
+
+    async def cold(
+        self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None = None
+    ) -> PullResult:
+        """Return the same, from wherever the records are, BYTES_MAX at most.
+
+        Errors   MessageDamaged: the first record of the range is damaged; it says where to go on
+        """
+        begin = wanted.queue_offset
+        status = status_at(queue, begin)
+        if status.status is not PullStatus.FOUND or queue is None:
+            return status
+        scan_count = scan_count_of(wanted.max_messages, accept)
+        units = await self._patience.again(partial(queue.resident_units, begin, scan_count))
+        rows, following = self._chosen(queue, units, wanted, accept, is_limited=True)
+        found = await self._read(asked_of(self._log, queue), rows)
+        answer = answer_of(status, following, found) or self._gone_since(queue, status)
+        if answer is not None or found.damage is None:
+            return answer or status._replace(status=PullStatus.NO_MATCHED_MESSAGE)
+        repaired = await self._repair.record_of(self._log, queue, found.damage)
+        if isinstance(repaired, bytes):
+            return status._replace(next_begin_offset=begin + 1, records=[repaired], record_count=1)
+        answer = self._gone_since(queue, status)
+        if answer is None:
+            raise damage_error(self._log, repaired)
+        return answer
+
+    async def _read(self, asked: Asked, rows: list[Row]) -> Found:
+        """Return the records of some rows, read in a thread."""
+        runs: list[tuple[MappedFile, list[Row]]] = []
+        nowhere: Damage | None = None
+        for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
+            file = self._file_at(run[0][0])
+            if file is None:
+                nowhere = Damage(run[0][2], run[0][0], NO_FILE)
+                break
+            runs.append((file, run))
+        held = hold_all(file for file, _ in runs)
+        # A caller who gives up does not end the read: its files are let go when it has ended.
+        job = partial(read_runs, runs, asked)
+        found = await self._patience.apart(job, lambda: let_go(held))
+        return found._replace(damage=found.damage or nowhere)
+
+    def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
+        """Return what is true of a range that was removed or expired, None where it is there."""
+        if not queue.files.files:
+            return status_at(None, status.next_begin_offset)
+        if not is_gone(self._log, queue, status.next_begin_offset):
+            return None
+        queue.correct_min(self._log.min_offset)
+        lower = queue.min_offset
+        return status._replace(status=PullStatus.EXPIRED, next_begin_offset=lower, min_offset=lower)
+
+
+def _nothing() -> None:
+    """What a pull of old or damaged records does by itself."""
+
+
+def answer_of(status: PullResult, following: int, found: Found) -> PullResult | None:
+    """Return the answer with what was found, None where nothing is sound at the very beginning."""
+    if found.damage is not None:
+        following = found.damage.queue_offset
+    assert status.next_begin_offset <= following
+    if following == status.next_begin_offset:
+        return None
+    return status._replace(
+        status=PullStatus.FOUND if found.records else PullStatus.NO_MATCHED_MESSAGE,
+        next_begin_offset=following,
+        records=found.records,
+        record_count=found.record_count,
+    )
+
+
+def is_gone(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> bool:
+    """Return whether the log lost its head since: a unit leads before it, and so does the last."""
+    if queue_offset < queue.min_offset:
+        return True
+    unit, before = queue.unit(queue_offset), queue.unit(queue_offset - 1)
+    if unit is None or not 0 <= unit[0] < log.min_offset:
+        return False
+    return before is None or before[1] == PRE_BLANK_SIZE or 0 <= before[0] < unit[0]
+
+
+def read_runs(runs: list[tuple[MappedFile, list[Row]]], asked: Asked) -> Found:
+    """Return the records of some runs of held files, each of them checked; blocks.
+
+    Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
+    """
+    records: list[bytes] = []
+    for file, run in runs:
+        together = _read_together(file, run)
+        for index, (place, size, number) in enumerate(run):
+            record, why = (together[index], "") if together else _read_alone(file, place, size)
+            why = why or why_unsound(record, place, size, asked, number)
+            if why:
+                return Found(records, len(records), Damage(number, place, why))
+            records.append(record)
+    return Found(records, len(records), None)
+
+
+def _read_together(file: MappedFile, run: list[Row]) -> list[bytes] | None:
+    """Return the bytes of the rows of one run, None where they have to be read one by one."""
+    begin, (last, last_size, _) = run[0][0], run[-1]
+    size = last + last_size - begin
+    if size > BYTES_MAX + len(run) * GAP_MAX:
+        return None
+    try:
+        content = file.read(begin - file.base, size)
+    except (Corruption, OSError):
+        return None
+    return [content[place - begin : place - begin + size] for place, size, _ in run]
+
+
+def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
+    """Return the bytes at a place, and why there are none.
+
+    A size that the record does not tell itself may be damaged: it takes no memory.
+    """
+    position = place - file.base
+    try:
+        if file.read(position, SIZE.size) != SIZE.pack(size):
+            return b"", "no record of its unit's size starts there"
+        return file.read(position, size), ""
+    except Corruption as error:
+        return b"", error.why
+    except OSError as error:
+        return b"", f"it cannot be read: {error.strerror}"
+
+
+def damage_error(log: CommitLog, damage: Damage) -> MessageDamaged:
+    """Return the error for a record of a queue that is not what was stored."""
+    path, position = log.place_of(damage.physical_offset)
+    return MessageDamaged(
+        path=path,
+        file_position=position,
+        physical_offset=damage.physical_offset,
+        why=damage.why,
+        queue_offset=damage.queue_offset,
+        next_begin_offset=damage.queue_offset + 1,
+    )
