@@ -9,10 +9,11 @@ otherwise                         FOUND, so far           offset
 """
 
 from collections.abc import Callable
-from typing import Final
+from operator import add
+from typing import Final, NamedTuple
 
 from broker.format.buffers import Buffer
-from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
 from broker.log.consume_queue import ConsumeQueue
@@ -80,6 +81,11 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[list
     No filter passes over a unit that cannot be right.
     """
     _, _, position, max_messages, max_bytes = wanted
+    if accept is None and len(units) <= max_messages * UNIT_SIZE:
+        places, sizes, _ = zip(*UNIT.iter_unpack(units), strict=True) if units else ((), (), ())
+        if PRE_BLANK_SIZE not in sizes and sum(sizes) <= max_bytes:
+            following = position + len(sizes)
+            return list(zip(places, sizes, range(position, following), strict=True)), following
     rows: list[Row] = []
     size_sum = 0
     for place, size, tags_code in UNIT.iter_unpack(units):
@@ -94,8 +100,20 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[list
     return rows, position
 
 
-def runs_of(rows: list[Row], file_size_bytes: int, gap_max: int) -> list[list[Row]]:
-    """Return rows grouped into runs that one read each brings: near each other, in one file."""
+class Run(NamedTuple):
+    """Rows whose records lie in one file, near each other, in order.
+
+    is_straight   each record begins where the one before it ends
+    """
+
+    rows: list[Row]
+    is_straight: bool
+
+
+def runs_of(rows: list[Row], file_size_bytes: int, gap_max: int) -> list[Run]:
+    """Return rows grouped into runs that one read each brings."""
+    if is_straight(rows, file_size_bytes):
+        return [Run(rows, True)]
     runs: list[list[Row]] = []
     end = file_end = -1
     for row in rows:
@@ -106,21 +124,37 @@ def runs_of(rows: list[Row], file_size_bytes: int, gap_max: int) -> list[list[Ro
             runs.append([row])
             file_end = begin - begin % file_size_bytes + file_size_bytes
         end = begin + max(size, 0)
-    return runs
+    return [Run(run, False) for run in runs]
 
 
-def apart(buffer: Buffer, origin: int, run: list[Row]) -> list[bytes]:
+def is_straight(rows: list[Row], file_size_bytes: int) -> bool:
+    """Return whether records lie in one file, each at the end of the one before it."""
+    if not rows:
+        return False
+    places, sizes, _ = zip(*rows, strict=True)
+    ends = [*map(add, places, sizes)]
+    is_in_one_file = places[0] // file_size_bytes == (ends[-1] - 1) // file_size_bytes
+    return is_in_one_file and min(sizes) >= RECORD_SIZE_MIN and ends[:-1] == [*places[1:]]
+
+
+def apart(buffer: Buffer, origin: int, rows: list[Row]) -> list[bytes]:
     """Return the bytes of records, one by one, out of a buffer that begins at `origin`."""
-    return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in run]
+    return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in rows]
 
 
-def join(buffer: Buffer, origin: int, run: list[Row]) -> list[bytes]:
+def join(buffer: Buffer, origin: int, run: Run) -> list[bytes]:
     """Return the same bytes, those of records next to each other as one element."""
+    rows = run.rows
+    if not rows:
+        return []
+    begin = end = rows[0][0]
+    if run.is_straight:
+        last, size, _ = rows[-1]
+        return [bytes(buffer[begin - origin : last + size - origin])]
     pieces: list[bytes] = []
-    begin = end = run[0][0] if run else 0
-    for place, size, _ in run:
+    for place, size, _ in rows:
         if place != end:
             pieces.append(bytes(buffer[begin - origin : end - origin]))
             begin = place
         end = place + size
-    return [*pieces, bytes(buffer[begin - origin : end - origin])] if run else []
+    return [*pieces, bytes(buffer[begin - origin : end - origin])]

@@ -34,6 +34,7 @@ from broker.store.reading.choosing import (
     BYTES_MAX,
     Accept,
     Row,
+    Run,
     apart,
     choose,
     first_place,
@@ -140,32 +141,34 @@ class Pulling:
         return choose(units, wanted, None if accept is None else plain_accept(queue, accept))
 
     def _with_run(
-        self, found: Found, run: list[Row], asked: Asked, *, is_fresh: bool, joined: bool
+        self, found: Found, run: Run, asked: Asked, *, is_fresh: bool, joined: bool
     ) -> Found:
         """Return what was found and the records of one more run, those before its first damage.
 
         Errors   ColdRead
         """
-        begin, _, first = run[0]
+        rows = run.rows
+        (begin, _, first), (last, last_size, last_number) = rows[0], rows[-1]
         file = self._file_at(begin)
         if file is None:
             return found._replace(damage=Damage(first, begin, NO_FILE))
         buffer: Buffer = file.view
         origin = file.base
-        last, last_size, last_number = run[-1]
         if not is_fresh:
             size = last + last_size - begin
-            if not 0 <= size <= BYTES_MAX + len(run) * RESIDENT_GAP_MAX:
+            if not 0 <= size <= BYTES_MAX + len(rows) * RESIDENT_GAP_MAX:
                 raise ColdRead(_nothing)
             buffer, origin = file.read_resident(begin - origin, size), begin
         is_known = was_sound(file, begin, asked, first, last_number + 1)
         count = sound_count(buffer, origin, run, asked, is_known=is_known)
         damage = None
-        if count < len(run):
-            damage = Damage(run[count][2], run[count][0], "it is not what was stored")
+        if count < len(rows):
+            place, _, number = rows[count]
+            damage = Damage(number, place, "it is not what was stored")
+            run = run._replace(rows=rows[:count])
         elif not is_known and last_number - first + 1 == count:
             remember_sound(file, asked, first, last_number + 1)
-        pieces = (join if joined else apart)(buffer, origin, run[:count])
+        pieces = join(buffer, origin, run) if joined else apart(buffer, origin, run.rows)
         return Found(found.records + pieces, found.record_count + count, damage)
 
     def _file_at(self, physical_offset: int) -> MappedFile | None:
@@ -202,11 +205,12 @@ class Pulling:
         runs: list[tuple[MappedFile, list[Row]]] = []
         nowhere: Damage | None = None
         for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
-            file = self._file_at(run[0][0])
+            place, _, number = run.rows[0]
+            file = self._file_at(place)
             if file is None:
-                nowhere = Damage(run[0][2], run[0][0], NO_FILE)
+                nowhere = Damage(number, place, NO_FILE)
                 break
-            runs.append((file, run))
+            runs.append((file, run.rows))
         held = hold_all(file for file, _ in runs)
         # A caller who gives up does not end the read: its files are let go when it has ended.
         job = partial(read_runs, runs, asked)

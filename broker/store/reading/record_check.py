@@ -28,6 +28,7 @@ from broker.format.record import (
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.message import PROPERTY_CRC
+from broker.store.reading.choosing import Run
 
 CRC_MARK: Final = ord("_")
 """What a property CRC begins with, twice; a record that has one there is looked at in full."""
@@ -119,19 +120,21 @@ def is_led_to(
     return _OWN_HEAD(view, position) == (size, asked[1], queue_offset, place)
 
 
-def sound_count(
-    view: Buffer, origin: int, run: list[tuple[int, int, int]], asked: Asked, *, is_known: bool
-) -> int:
+def sound_count(view: Buffer, origin: int, run: Run, asked: Asked, *, is_known: bool) -> int:
     """Return how many records of a run are sound, from the first on.
 
     view       bytes of the log from physical offset `origin` on
-    is_known   they were found sound before: only whether they are the ones asked for is looked at
+    is_known   they were found sound before: only whether they are the ones asked for is looked at,
+               of a straight run at both ends: what lies between them cannot be others
     """
+    rows, is_straight = run
     check = is_led_to if is_known else is_sound
-    for count, (place, size, queue_offset) in enumerate(run):
+    looked_at = (rows[0], rows[-1]) if is_known and is_straight else rows
+    for row in looked_at:
+        place, size, queue_offset = row
         if not check(view, place - origin, place, size, asked, queue_offset):
-            return count
-    return len(run)
+            return rows.index(row)
+    return len(rows)
 
 
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,28 @@ async def test_units_that_are_not_in_memory_are_fetched_first(
         assert bodies(await cold(store, 10)) == BODIES[10:42]
 
 
+@given(
+    st.lists(st.tuples(st.integers(-300, 300), st.sampled_from((-1, 90, 91, 100, 2**31 - 1)))),
+    st.integers(1, 9),
+    st.integers(1, 900),
+)
+def test_what_is_quick_for_records_in_a_row_is_no_other_choice(
+    units: list[tuple[int, int]], max_messages: int, max_bytes: int
+) -> None:
+    """Units of any kind: rows are as a filter that takes everything leaves them, runs in order."""
+    wanted = ReadRange("orders", 0, 7, max_messages, max_bytes)
+    packed = b"".join(UNIT.pack(place, size, 0) for place, size in units[:max_messages])
+    rows, following = choose(packed, wanted, None)
+    assert (rows, following) == choose(packed, wanted, lambda _: True)
+    runs = runs_of(rows, 200, 10)
+    assert [row for run in runs for row in run.rows] == rows
+    for run in runs:
+        for (place, size, _), (next_place, _, _) in pairwise(run.rows):
+            assert next_place // 200 == place // 200
+            gap = next_place - place - max(size, 0)
+            assert 0 <= gap <= (0 if run.is_straight else 10)
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
 def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -> None:
     units = b"".join(
@@ -209,4 +232,5 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
 
 def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
     rows = [(0, 100, 7), (100, 100, 8), (300 + GAP_MAX, 100, 9), (1_000_000, 50, 10)]
-    assert runs_of(rows, 1_000_000, GAP_MAX) == [rows[:2], rows[2:3], rows[3:]]
+    runs = runs_of(rows, 1_000_000, GAP_MAX)
+    assert [run.rows for run in runs] == [rows[:2], rows[2:3], rows[3:]]

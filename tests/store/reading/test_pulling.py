@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.files.mapped_file import ColdRead
+from broker.files.mapped_file import ColdRead, MappedFile
 from broker.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UNIT
 from broker.format.java_hash import tags_code
 from broker.format.message_id import offset_message_id
@@ -19,8 +19,16 @@ from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullResult, PullStatus
 from broker.store.reading import choosing, lookups
 from broker.store.reading.pulling import Pulling
+from broker.store.reading.record_check import (
+    QUEUES_MAX,
+    RANGES_MAX,
+    asked_of,
+    remember_sound,
+    was_sound,
+)
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, recovered
 from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
@@ -39,6 +47,7 @@ class Queue:
     """Ten messages of queue 0 of T, every third of them tagged B, the others A; 2 s apart."""
 
     def __init__(self, parts: Structures) -> None:
+        self.disk = parts._disk
         self.log: CommitLog = parts.log
         self.queue: ConsumeQueue = parts.queues.queues["T", 0]
         self.pulling = in_memory(self.log)
@@ -287,6 +296,117 @@ def test_units_that_lead_nowhere_do_not_mislead_a_search_by_time(
             )
             assert found == number
         queue.relead(damaged, *was)
+
+
+# -- what was found sound before -------------------------------------------------------------------
+
+
+def file_of(queue: Queue) -> MappedFile:
+    file = queue.log.files.file_at(0)
+    assert file is not None
+    return file
+
+
+def closed(queue: Queue) -> None:
+    queue.log.close()
+
+
+def dropped(queue: Queue) -> None:
+    """A page of the file is not in memory any more, and is read again."""
+    file = file_of(queue)
+    assert isinstance(queue.disk, QuickDisk)
+    queue.disk.drop_resident()
+    with pytest.raises(ColdRead) as cold:
+        file.read_resident(0, 1)
+    cold.value.fetch()
+
+
+@pytest.mark.parametrize("lose", [closed, dropped])
+def test_a_record_is_checked_when_it_is_read_first(
+    queue: Queue, lose: Callable[[Queue], None]
+) -> None:
+    assert len(numbers(queue.pull(0))) == 10
+    queue.overwrite(4, 95, b"\0")
+    assert len(queue.pull(2, 5).records) == 5
+    assert queue.joined(0).record_count == 10
+    lose(queue)
+    assert numbers(queue.pull(0)) == [0, 1, 2, 3]
+
+
+def test_what_was_not_read_yet_is_checked(queue: Queue) -> None:
+    assert numbers(queue.pull(0, 4)) == [0, 1, 2, 3]
+    assert numbers(queue.pull(5)) == [5, 6, 7, 8, 9]
+    assert numbers(queue.pull(0, accept=tags_code("B").__eq__)) == [0, 3, 6, 9]
+    queue.overwrite(4, 95, b"\0")
+    assert numbers(queue.pull(3)) == [3]
+    assert queue.joined(0).record_count == 4
+
+
+def test_a_filter_vouches_for_nothing_it_passed_over(queue: Queue) -> None:
+    assert numbers(queue.pull(0, accept=tags_code("B").__eq__)) == [0, 3, 6, 9]
+    queue.overwrite(4, 95, b"\0")
+    assert numbers(queue.pull(0)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [2, 5, 9])
+def test_a_unit_that_changed_leads_to_no_other_record(queue: Queue, number: int) -> None:
+    assert len(numbers(queue.pull(0))) == 10
+    was = queue.queue.unit(number)
+    assert was is not None
+    for other in (queue.queue.unit(0), (was[0], was[1] + 4, 0), (was[0] - 4, was[1], 0)):
+        assert other is not None
+        queue.relead(number, *other)
+        assert numbers(queue.pull(0)) == [*range(number)]
+        assert queue.joined(0).record_count == number
+        with pytest.raises(ColdRead):
+            queue.joined(number)
+
+
+async def test_what_this_process_wrote_is_known_until_its_file_is_closed(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(10):
+            await store.stocked()
+            await store.send("T", f"{number} {'x' * 1000}")
+        await store.settled()
+        parts = store.store.structures
+        log, queue = parts.log, parts.queues.queues["T", 0]
+        first = log.files.files[0]
+        with first.path.open("r+b") as disk:
+            disk.seek(95)
+            disk.write(b"y")
+        wanted = ReadRange("T", 0, 0, 2, 1 << 20)
+        assert in_memory(log).resident(queue, wanted).record_count == 2
+        first.close()
+        with pytest.raises(ColdRead):
+            in_memory(log).resident(queue, wanted)
+        assert in_memory(log).resident(queue, wanted._replace(queue_offset=1)).record_count == 2
+
+
+async def test_nothing_of_an_earlier_process_is_known(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "x" * 100)
+    with (tmp_path / "s/commitlog" / f"{0:020d}").open("r+b") as disk:
+        disk.seek(95)
+        disk.write(b"y")
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "1 after it")
+        await store.settled()
+        assert not isinstance(store.store.reading.pull(ReadRange("T", 0, 0, 9, 999)), PullResult)
+        assert numbers(store.pull("T", 1)) == [1]
+
+
+def test_memory_of_what_was_checked_is_bounded(queue: Queue) -> None:
+    file, mine = file_of(queue), asked_of(queue.log, queue.queue)
+    for first in range(0, 4 * RANGES_MAX, 2):
+        remember_sound(file, mine, first, first + 1)
+    assert len(file.checked["T", 0]) == RANGES_MAX
+    assert was_sound(file, 0, mine, 4 * RANGES_MAX - 2, 4 * RANGES_MAX - 1)
+    assert not was_sound(file, 0, mine, 0, 1)
+    remember_sound(file, mine, 0, 4 * RANGES_MAX)
+    assert file.checked["T", 0] == [(0, 4 * RANGES_MAX)]
+    for queue_id in range(QUEUES_MAX):
+        remember_sound(file, mine._replace(queue_id=queue_id), 0, 1)
+    assert len(file.checked) <= QUEUES_MAX
 
 
 # -- by time ---------------------------------------------------------------------------------------
