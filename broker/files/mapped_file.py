@@ -120,11 +120,8 @@ class MappedFile:
         """Open the file, and map it, unless that was done."""
         if self.descriptor >= 0:
             return self
-        if read_only:
-            descriptor = self._disk.open_read_only(self.path)
-        else:
-            descriptor = self._disk.open(self.path)
-        return self._adopt(descriptor, read_only)
+        open_file = self._disk.open_read_only if read_only else self._disk.open
+        return self.adopt(open_file(self.path), read_only=read_only)
 
     def join(self, keeper: Keeper | None) -> None:
         """Be counted by the keeper of a row this open file was added to."""
@@ -132,11 +129,8 @@ class MappedFile:
         if keeper is not None:
             keeper.add(self)
 
-    def adopt(self, descriptor: int) -> "MappedFile":
-        """Map the file through a descriptor that was opened when it was made."""
-        return self._adopt(descriptor, False)
-
-    def _adopt(self, descriptor: int, read_only: bool) -> "MappedFile":
+    def adopt(self, descriptor: int, *, read_only: bool = False) -> "MappedFile":
+        """Map the file through a descriptor that was opened for it."""
         if self._is_mapped:
             try:
                 make_map = self._disk.map_read_only if read_only else self._disk.map

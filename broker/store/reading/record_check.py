@@ -138,8 +138,10 @@ def sound_count(view: Buffer, origin: int, run: Run, asked: Asked, *, is_known: 
 
 
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
-    """Return whether the records of queue offsets [first, upper), which lie in a file from a
-    physical offset on, were found sound since the file was opened, or written by this process.
+    """Return whether the records of queue offsets [first, upper) in a file are known to be sound.
+
+    They are when they were found so since it was opened, or written by this process since then.
+    begin   physical offset of the first
     """
     if begin - file.base >= file.written_from:
         return True
