@@ -1,6 +1,6 @@
 """Outcomes that are values: every caller looks at all of them.
 
-"Not found" is a value here; "cannot" and "must not" are errors (`model/errors.py`).
+"Not found" is a value here; "cannot" and "must not" are errors (`model/errors`).
 """
 
 from enum import Enum

@@ -1,6 +1,6 @@
 """What a topic, a consumer group, a tag, a key, a property and a number may look like.
 
-Each rule is a pure check that raises the typed error of `model/errors.py`. Names become directory
+Each rule is a pure check that raises the typed error of `model/errors`. Names become directory
 names, therefore the allow-list is closed: no dot, no slash, no control character.
 Source: TopicValidator, Validators; proxy GrpcValidator.
 """

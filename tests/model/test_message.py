@@ -58,18 +58,8 @@ def test_tag_and_unique_key_are_properties() -> None:
 
 
 def test_the_names_the_broker_reads_are_reserved() -> None:
-    own = {
-        message.KEYS,
-        message.TAGS,
-        message.UNIQUE_KEY,
-        message.WAIT,
-        message.DELAY,
-        message.CLUSTER,
-        message.MSG_REGION,
-        message.TRACE_ON,
-        message.SHARDING_KEY,
-        message.PROPERTY_CRC,
-    }
+    names = "KEYS TAGS UNIQUE_KEY WAIT DELAY CLUSTER MSG_REGION TRACE_ON SHARDING_KEY PROPERTY_CRC"
+    own = {getattr(message, name) for name in names.split()}
     assert own <= message.RESERVED_PROPERTIES
     assert all(name == name.strip() for name in message.RESERVED_PROPERTIES)
 
@@ -77,11 +67,7 @@ def test_the_names_the_broker_reads_are_reserved() -> None:
 def test_flag_bits_lie_where_rocketmq_has_them() -> None:
     assert message.FLAG_COMPRESSED == 0x1
     assert (message.FLAG_BORN_HOST_V6, message.FLAG_STORE_HOST_V6) == (0x10, 0x20)
-    transactions = (
-        message.TRANSACTION_NONE,
-        message.TRANSACTION_PREPARED,
-        message.TRANSACTION_COMMIT,
-        message.TRANSACTION_ROLLBACK,
-    )
+    kinds = ("NONE", "PREPARED", "COMMIT", "ROLLBACK")
+    transactions = tuple(getattr(message, f"TRANSACTION_{kind}") for kind in kinds)
     assert transactions == (0x0, 0x4, 0x8, 0xC)
     assert all(bits & ~message.FLAG_TRANSACTION_MASK == 0 for bits in transactions)

@@ -14,21 +14,13 @@ from broker.model.system_topics import (
 @pytest.mark.parametrize(
     "topic",
     [
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "rmq_sys_wheel_timer",
-        "rmq_sys_REVIVE_LOG_DefaultCluster",
+        "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+        "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster",
         "rmq_sys_SYNC_BROKER_MEMBER_broker-a",
     ],
-)
+)  # fmt: skip
 def test_a_topic_of_the_broker_is_no_clients(topic: str) -> None:
     assert is_system_topic(topic)
     assert not is_group_topic(topic)

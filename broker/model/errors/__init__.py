@@ -26,7 +26,7 @@ BrokerError
             FsyncFailed · AllocationFailed · WriteFailed
 
 Each class carries typed fields and says what happened, which limit it met, and what to do next.
-Only `rpc/status.py` turns codes into wire statuses.
+Only `rpc/v1/status.py` turns codes into wire statuses.
 """
 
 from broker.model.errors.code import *
