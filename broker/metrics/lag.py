@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Final
 
 from broker.model.errors import DiskSlow, StorageError
+from broker.model.offsets import first_unread
 from broker.model.stats import Gauge, LabelValues
 from broker.model.system_topics import RETRY_PREFIX, is_system_group, is_system_topic
 from broker.store.reading.patience import NowOrLater
@@ -132,8 +133,8 @@ class Lag:
         left, oldest, is_known = 0, 0, True
         for queue_id, queue_offset in queue_offsets.items():
             lower, upper = self._queue_range(topic, queue_id)
-            begin = max(queue_offset, lower)
-            if begin >= upper:
+            begin = first_unread(queue_offset, lower, upper)
+            if begin == upper:
                 continue
             left += upper - begin
             assert left > 0

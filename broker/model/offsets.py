@@ -12,3 +12,12 @@ QueueKey = tuple[str, int]
 INT32_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1
 """Largest value an i64 field on disk or on the wire can hold."""
+
+
+def first_unread(committed: int, lower: int, upper: int) -> int:
+    """Return the first message of a queue of [lower, upper) that a group has not consumed.
+
+    Messages that expired unread do not wait any more. Without one that waits it is `upper`:
+    how far a group is behind is `upper` less this.
+    """
+    return min(max(committed, lower), upper)

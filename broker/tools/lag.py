@@ -3,7 +3,6 @@
 Queues end where their consume queues do, or, where a store has none, where the log says so.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +14,12 @@ from broker.format.names import CONFIG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, CONSU
 from broker.format.table_json import decode_table, offset_rows
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_COMMIT, TRANSACTION_NONE
-from broker.model.offsets import QueueKey
+from broker.model.offsets import OFFSET_MAX, QueueKey, first_unread
 from broker.tools.selection import LogSearch
 from broker.tools.store_access import Sizes
+
+QueueRanges = dict[QueueKey, tuple[int, int]]
+"""Queue offsets of the first message of a queue and behind its last one."""
 
 
 class GroupLag(NamedTuple):
@@ -31,7 +33,7 @@ class GroupLag(NamedTuple):
     lag: int
 
 
-def group_lags(disk: Disk, directory: Path, ends: dict[QueueKey, int]) -> list[GroupLag]:
+def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLag]:
     """Return the lag of every group in every queue it committed an offset of, by name.
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
@@ -40,40 +42,41 @@ def group_lags(disk: Disk, directory: Path, ends: dict[QueueKey, int]) -> list[G
     table = TableFile(disk, path).read(decode_table) or {}
     lags = []
     for group, topic, queue_id, committed in offset_rows(table):
-        end = ends.get((topic, queue_id))
-        lag = max((end or 0) - committed, 0)
-        lags.append(GroupLag(group, topic, queue_id, committed, end, lag))
+        lower, upper = ranges.get((topic, queue_id), (0, 0))
+        lag = upper - first_unread(committed, lower, upper)
+        lags.append(GroupLag(group, topic, queue_id, committed, upper or None, lag))
     return lags
 
 
-def has_queues(disk: Disk, directory: Path) -> bool:
-    """Return whether a store has consume queues."""
-    return bool(disk.names(directory / CONSUME_QUEUE_DIRECTORY))
-
-
-def queue_ends(disk: Disk, directory: Path, sizes: Sizes) -> dict[QueueKey, int]:
-    """Return where each consume queue ends, as queue offsets; the log is not read.
+def queue_ranges(disk: Disk, directory: Path, sizes: Sizes, search: LogSearch) -> QueueRanges:
+    """Return what each queue holds: by its units, or, in a store without queues, by the log.
 
     Errors   WrongFileSize, StoreGap
     """
-    table = ConsumeQueueTable(
-        disk, directory / CONSUME_QUEUE_DIRECTORY, sizes.consume_queue_file_bytes
-    )
+    queues = directory / CONSUME_QUEUE_DIRECTORY
+    if not disk.names(queues):
+        return ranges_in_log(search)
+    table = ConsumeQueueTable(disk, queues, sizes.consume_queue_file_bytes)
     table.load(read_only=True)
     try:
-        return {key: queue.max_offset for key, queue in table.queues.items() if queue.max_offset}
+        table.correct_min(search.log_begin)
+        found = {key: (queue.min_offset, queue.max_offset) for key, queue in table.queues.items()}
     finally:
         table.close()
+    return {key: ends for key, ends in found.items() if ends[1]}
 
 
-def ends_in_log(search: LogSearch) -> dict[QueueKey, int]:
-    """Return the same of the messages that a search finds: the highest queue offset and one."""
-    ends = np.zeros(0, dtype=np.int64)
+def ranges_in_log(search: LogSearch) -> QueueRanges:
+    """Return the lowest queue offset found in each queue, and the highest and one."""
+    begins, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for picked in search:
-        ends = np.append(ends, np.zeros(len(search.queues.keys) - len(ends), dtype=np.int64))
+        more = len(search.queues.keys) - len(ends)
+        begins = np.append(begins, np.full(more, OFFSET_MAX))
+        ends = np.append(ends, np.zeros(more, dtype=np.int64))
         kind = picked.heads.system_flag & FLAG_TRANSACTION_MASK
         is_queued = (kind == TRANSACTION_NONE) | (kind == TRANSACTION_COMMIT)
-        queue = picked.queue[is_queued]
-        np.maximum.at(ends, queue, picked.heads.queue_offset[is_queued] + 1)
-    found: Iterable[int] = ends.tolist()
-    return {key: end for key, end in zip(search.queues.keys, found, strict=False) if end}
+        queue, queue_offset = picked.queue[is_queued], picked.heads.queue_offset[is_queued]
+        np.minimum.at(begins, queue, queue_offset)
+        np.maximum.at(ends, queue, queue_offset + 1)
+    found = zip(search.queues.keys, begins.tolist(), ends.tolist(), strict=False)
+    return {key: (begin, end) for key, begin, end in found if end}

@@ -127,6 +127,11 @@ class LogSearch:
         return max(self._walk.end, self.selection.begin)
 
     @property
+    def log_begin(self) -> int:
+        """Physical offset of the log's first byte."""
+        return self._files[0].base if self._files else 0
+
+    @property
     def holes(self) -> list[Hole]:
         """Damage with sound records behind it."""
         return holes_and_tail(self._damage, self.end)[0]

@@ -122,15 +122,12 @@ def _tell(found: "Statistics") -> None:
 
 
 def _print_lags(chosen: Chosen, out: Output) -> None:
-    from broker.tools.lag import ends_in_log, group_lags, has_queues, queue_ends
+    from broker.tools.lag import group_lags, queue_ranges
 
     with searched(chosen, "Counting") as store:
-        if has_queues(store.disk, chosen.directory):
-            ends = queue_ends(store.disk, chosen.directory, store.sizes)
-        else:
-            ends = ends_in_log(store.search)
+        ranges = queue_ranges(store.disk, chosen.directory, store.sizes, store.search)
         try:
-            lags = group_lags(store.disk, chosen.directory, ends)
+            lags = group_lags(store.disk, chosen.directory, ranges)
         except ValueError as error:
             raise Failure(f"consumerOffset.json cannot be read: {error}", EXIT_FAILED) from error
         wants = store.search.selection.wants_queue

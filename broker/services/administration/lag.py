@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.model.administration import Page, QueueLag, TopicLag
 from broker.model.errors import IllegalPageToken
+from broker.model.offsets import first_unread
 from broker.services.administration.pages import page_of
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
@@ -66,7 +67,7 @@ async def all_lags(
 def queue_lag(queue_id: int, committed: int | None, lower: int, upper: int) -> QueueLag:
     """Return how far a group is behind in a queue of [lower, upper), without the age."""
     assert 0 <= lower <= upper, "a queue ends where it begins or behind"
-    begin = upper if committed is None else min(max(committed, lower), upper)
+    begin = upper if committed is None else first_unread(committed, lower, upper)
     assert lower <= begin <= upper, "what is left to read is in the queue"
     return QueueLag(queue_id, committed, lower, upper, upper - begin, 0)
 
