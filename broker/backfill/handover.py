@@ -4,6 +4,7 @@ Is the log still the one that was read, and was it read to its end? Whether file
 manifest says is seen while they are copied (checks.py).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,6 +80,6 @@ def allocated_bytes(out: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in paths if path.exists())
 
 
-def queues_of(built: dict[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
+def queues_of(built: Mapping[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return first and end offset by queue, as a manifest tells them."""
     return {(topic, queue_id): (begin, end) for topic, queue_id, begin, end in built["queues"]}

@@ -6,7 +6,7 @@ from typing import Final
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from broker.cli.groups import examples
+from broker.cli.options import examples
 
 PROGRAM: Final = "pocketmq"
 VARIABLE: Final = "_POCKETMQ_COMPLETE"

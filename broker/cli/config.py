@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
-from broker.cli.groups import examples
-from broker.cli.options import FILE, file_option, form_option, preset_option, set_option
+from broker.cli.options import FILE, examples, file_option, form_option, preset_option, set_option
 from broker.cli.output import Document, Output, columns, talk, talk_notes
 
 if TYPE_CHECKING:

@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from broker.cli.options import endpoint_option, form_option
+from broker.model.system_topics import is_group_topic, is_system_topic
 
 if TYPE_CHECKING:
+    from broker.client.admin import AdminClient
     from broker.client.broker import BrokerClient
     from broker.model.administration import Page
 
@@ -65,6 +67,11 @@ class Connection:
             self.ask(self.client.__aexit__(kind, error, trace))
         finally:
             self._runner.close()
+
+    def reader(self, topic: str) -> "BrokerClient | AdminClient":
+        """Return the client that reads a topic: the operator's where one has to be in a group."""
+        is_operators = is_system_topic(topic) or is_group_topic(topic)
+        return self.client.admin if is_operators else self.client
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to one call of the client.

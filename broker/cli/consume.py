@@ -1,8 +1,9 @@
 """`pocketmq consume`: the messages of a topic's queues, in order, without a trace on the broker."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from math import inf
+from typing import Final
 
 import click
 
@@ -15,17 +16,11 @@ from broker.cli.failures import (
     LOOK_AT_STORE,
     Failure,
 )
-from broker.cli.groups import examples
+from broker.cli.options import DURATION, ReadBy, examples
 from broker.cli.output import Output, at, columns, talk
-from broker.cli.parameters import DURATION, ReadBy
 from broker.client.values import ClientError, PullPage, PullQuery
 from broker.model.administration import QueueState
-from broker.model.message import StoredMessage
 from broker.model.results import PullStatus
-from broker.model.system_topics import is_group_topic, is_system_topic
-
-if TYPE_CHECKING:
-    from broker.client.broker import BrokerClient
 
 PAGE_COUNT: Final = 256
 FROM_WORDS: Final = ("min", "max")
@@ -36,8 +31,6 @@ MESSAGE_COLUMNS: Final = columns(
     MESSAGE_ID="message_id", TAG="tag", KEYS="keys",
     BODY=lambda row: row.get("body_text", f"({row['body']})"),
 )  # fmt: skip
-
-Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
 
 
 def _begin_from_text(text: str) -> str | int:
@@ -87,49 +80,29 @@ def consume(
     """
     if not is_pull:
         raise click.UsageError("say how to read: --pull (reading as a group is yet to come)")
-    left = count_max
+    left = count_max or inf
     damaged = Damaged()
     with out.rows(MESSAGE_COLUMNS) as rows:
         for queue in _queues(broker, topic, queue_id):
-            query = PullQuery(
-                topic, queue.queue_id, _begin(queue, begin), expression=tag_filter, wait_ms=wait_ms
-            )
+            ends = {"min": queue.min_offset, "max": queue.max_offset}
+            first = begin if isinstance(begin, int) else ends[begin]
+            query = PullQuery(topic, queue.queue_id, first, expression=tag_filter, wait_ms=wait_ms)
             for page in pages(broker, query, left, damaged):
-                for message in page:
+                for message in page.messages:
                     rows.add(message_document(message))
                 rows.flush()
-                left = None if left is None else left - len(page)
-            if left == 0:
-                break
+                left -= len(page.messages)
     if damaged.count:
         raise damaged.failure()
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
     queues = broker.ask(broker.client.admin.describe_topic(topic)).queues
-    if queue_id is None:
-        return queues
-    chosen = [queue for queue in queues if queue.queue_id == queue_id]
-    if not chosen:
+    chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
+    if not chosen and queue_id is not None:
         text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"
         raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {topic}")
     return chosen
-
-
-def _begin(queue: QueueState, begin: str | int) -> int:
-    if isinstance(begin, int):
-        return begin
-    return queue.min_offset if begin == "min" else queue.max_offset
-
-
-def is_operators(topic: str) -> bool:
-    """Return whether only an operator may read the topic without being in its group."""
-    return is_system_topic(topic) or is_group_topic(topic)
-
-
-def pull_of(client: "BrokerClient", topic: str) -> Pull:
-    """Return the call of the client that pulls from a topic."""
-    return client.admin.pull if is_operators(topic) else client.pull
 
 
 class Damaged:
@@ -148,6 +121,7 @@ class Damaged:
         if error.code != "DATA_LOSS" or not is_further:
             raise error
         self.count += 1
+        assert int(following) > query.queue_offset
         number = error.fields.get("queue_offset", query.queue_offset)
         place = error.fields.get("physical_offset", "unknown")
         why = error.fields.get("why", error.message)
@@ -165,19 +139,18 @@ class Damaged:
 
 
 def pages(
-    broker: Connection, query: PullQuery, count_max: int | None, damaged: Damaged | None = None
-) -> Iterator[list[StoredMessage]]:
-    """Yield the messages of a queue page by page, up to its end or a count.
+    broker: Connection, query: PullQuery, count_max: float, damaged: Damaged | None = None
+) -> Iterator[PullPage]:
+    """Yield the messages of a queue page by page, up to its end or a count, which may be inf.
 
     damaged   passes over what cannot be read; None: that is an error
     Errors    Failure for an offset behind the queue's end; ClientError
     """
-    pull = pull_of(broker.client, query.topic)
+    pull = broker.reader(query.topic).pull
     left = count_max
-    while left is None or left > 0:
-        count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)
+    while left > 0:
         try:
-            page = broker.ask(pull(replace(query, max_messages=count)))
+            page = broker.ask(pull(replace(query, max_messages=int(min(left, PAGE_COUNT)))))
         except ClientError as error:
             if damaged is None:
                 raise
@@ -187,8 +160,9 @@ def pages(
             return
         _check(query, page)
         if page.messages:
-            left = None if left is None else left - len(page.messages)
-            yield page.messages
+            left -= len(page.messages)
+            assert left >= 0
+            yield page
         query = replace(query, queue_offset=page.next_begin_offset)
 
 

@@ -18,12 +18,6 @@ class Place(NamedTuple):
     about: str
 
 
-def examples(*lines: str) -> str:
-    """Return the end of a command's help."""
-    title = "Example:" if len(lines) == 1 else "Examples:"
-    return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
-
-
 class Group(click.Group):
     """A group that lists its commands as they are defined, not by name."""
 

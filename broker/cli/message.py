@@ -1,16 +1,16 @@
 """`pocketmq msg`: single messages, by id, by place or by key."""
 
+from math import inf
 from typing import Final
 
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, is_operators, pages
+from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, pages
 from broker.cli.documents import message_document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, LOOK_AT_STORE, Failure
-from broker.cli.groups import examples
+from broker.cli.options import MOMENT, ReadBy, examples
 from broker.cli.output import Output, columns, talk
-from broker.cli.parameters import MOMENT, ReadBy
 from broker.client.values import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
 
@@ -67,16 +67,14 @@ def get(
 def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
     topic, queue_id, queue_offset = place
     for page in pages(broker, PullQuery(topic, queue_id, queue_offset), 1):
-        if page[0].queue_offset == queue_offset:
-            return page[0]
+        if page.messages[0].queue_offset == queue_offset:
+            return page.messages[0]
     text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
     raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {topic}")
 
 
 def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
-    client = broker.client
-    ask = client.admin.query_by_id if is_operators(topic) else client.query_by_id
-    return broker.ask(ask(topic, message_id))
+    return broker.ask(broker.reader(topic).query_by_id(topic, message_id))
 
 
 def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
@@ -117,13 +115,12 @@ def by_key(
     count_max: int,
 ) -> None:
     """Print the messages of TOPIC that carry KEY, newest first."""
-    client = broker.client
-    ask = client.admin.query_by_key if is_operators(topic) else client.query_by_key
-    left = None if is_all else count_max
+    ask = broker.reader(topic).query_by_key
+    left = inf if is_all else count_max
     token = ""
     with out.rows(COLUMNS) as rows:
-        while left is None or left > 0:
-            count = PAGE_COUNT if left is None else min(left, PAGE_COUNT)
+        while left > 0:
+            count = int(min(left, PAGE_COUNT))
             page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))
             for message in page.messages:
                 rows.add(message_document(message))
@@ -133,6 +130,6 @@ def by_key(
             if not page.next_cursor:
                 text = "the index or the log is damaged: messages with this key may be missing"
                 raise Failure(text, EXIT_DAMAGED, LOOK_AT_STORE)
-            left = None if left is None else left - len(page.messages)
+            left -= len(page.messages)
             token = page.next_cursor
     talk(f"there may be more than {count_max}; see them with --all")

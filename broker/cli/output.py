@@ -152,6 +152,7 @@ class Rows:
 
     def _print_table(self) -> None:
         is_first = self._count == len(self._pending)
+        assert self._count >= len(self._pending)
         rows = [*([list(self._columns)] if is_first else []), *self._pending]
         self._pending = []
         self._widths = [

@@ -11,9 +11,8 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import receipt_document
-from broker.cli.groups import examples
+from broker.cli.options import PAIR, examples
 from broker.cli.output import Output, columns
-from broker.cli.parameters import PAIR
 from broker.client.values import ClientError, Outgoing, Receipt, Wait
 
 BATCH_DEFAULT: Final = 256

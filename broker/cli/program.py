@@ -6,7 +6,8 @@ from typing import Any, Final
 import click
 
 from broker import __version__
-from broker.cli.groups import LazyGroup, Place, examples
+from broker.cli.groups import LazyGroup, Place
+from broker.cli.options import examples
 
 EXIT_INTERRUPTED: Final = 130
 

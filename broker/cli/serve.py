@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import click
 
-from broker.cli.groups import examples
-from broker.cli.options import file_option, preset_option, set_option
+from broker.cli.options import examples, file_option, preset_option, set_option
 from broker.cli.output import talk
 
 PREFIX: Final = "pocketmq-dev-"

@@ -5,8 +5,7 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.groups import examples
-from broker.cli.options import repeat, watch_option
+from broker.cli.options import examples, repeat, watch_option
 from broker.cli.output import Document, Output, columns, moment
 from broker.cli.progress import amount
 from broker.model.administration import StoreStatus

@@ -6,18 +6,18 @@ what comes      a long poll on every queue; what arrives together is sorted
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, Pull, pull_of
+from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT
 from broker.cli.documents import message_document
-from broker.cli.groups import examples
+from broker.cli.options import MOMENT, examples
 from broker.cli.output import Output
-from broker.cli.parameters import MOMENT
 from broker.client.values import PullPage, PullQuery
 from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
@@ -31,6 +31,7 @@ WAIT_MS: Final = 15_000
 SETTLE_S: Final = 0.02
 """So long what arrives is gathered before it is sorted and shown."""
 
+Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
 Show = Callable[[Sequence[StoredMessage]], bool]
 """Prints messages; False: that was the last one asked for."""
 
@@ -57,19 +58,20 @@ def tail(broker: Connection, out: Output, count_max: int | None, **given: Any) -
     wanted = Wanted(**given)
     if wanted.since_ms is not None and wanted.last_count is not None:
         raise click.UsageError("--since and -n exclude each other")
-    left = count_max
+    left = count_max or inf
     with out.rows(MESSAGE_COLUMNS) as rows:
 
         def show(messages: Sequence[StoredMessage]) -> bool:
             nonlocal left
-            shown = messages if left is None else messages[:left]
+            shown = messages[: int(min(left, len(messages)))]
             for message in shown:
                 rows.add(message_document(message))
             rows.flush()
-            left = None if left is None else left - len(shown)
-            return left != 0
+            left -= len(shown)
+            return left > 0
 
-        broker.ask(print_tail(broker.client, wanted, show))
+        pull = broker.reader(wanted.topic).pull
+        broker.ask(print_tail(broker.client, pull, wanted, show))
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Reader:
     is_at_end: bool = False
 
 
-async def print_tail(client: "BrokerClient", wanted: Wanted, show: Show) -> None:
+async def print_tail(client: "BrokerClient", pull: Pull, wanted: Wanted, show: Show) -> None:
     """Show what is there, then what comes.
 
     Errors   ClientError
@@ -103,7 +105,6 @@ async def print_tail(client: "BrokerClient", wanted: Wanted, show: Show) -> None
         for queue in queues
         for place in [await _begin(client, wanted, queue)]
     ]
-    pull = pull_of(client, wanted.topic)
     if wanted.last_count is not None:
         kept = deque[StoredMessage](maxlen=wanted.last_count)
         async for messages in _merged(pull, readers):

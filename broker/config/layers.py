@@ -91,6 +91,7 @@ class Layers:
 
     def config(self) -> Config:
         """Return the settings these values make; what is wrong keeps its default."""
+        assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
         return Config(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.settings import sizes_of
+from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.log.index_geometry import OWN_GEOMETRY

@@ -81,7 +81,7 @@ async def printed(log: Log, wanted: Wanted, *, count_max: int | None = None) -> 
         places.extend(message.physical_offset for message in messages)
         return count_max is None or len(places) < count_max
 
-    await print_tail(log, wanted, show)  # type: ignore[arg-type]
+    await print_tail(log, log.pull, wanted, show)  # type: ignore[arg-type]
     return places
 
 

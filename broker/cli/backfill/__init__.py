@@ -4,7 +4,8 @@ from typing import Final
 
 import click
 
-from broker.cli.groups import LazyGroup, Place, examples
+from broker.cli.groups import LazyGroup, Place
+from broker.cli.options import examples
 
 PLACES: Final = {
     "plan": Place("broker.cli.backfill.run", "Show what a run would do."),

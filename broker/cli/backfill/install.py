@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from broker.cli.backfill.verify import built_manifest, check_against_log
-from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_REFUSED, Failure, only_planned
-from broker.cli.groups import examples
-from broker.cli.options import DIRECTORY, PATH, form_option, set_option, yes_option
-from broker.cli.output import Output, talk
+from broker.cli.options import DIRECTORY, PATH, examples, form_option, set_option, yes_option
+from broker.cli.output import Document, Output, talk
 from broker.cli.progress import progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.access import accessible
+from broker.cli.store.access import accessible, sizes_of
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from broker.cli.failures import EXIT_REFUSED, Failure
-from broker.cli.options import PATH, directory_argument, read_only_option, set_option, takes
+from broker.cli.options import (
+    PAIR,
+    PATH,
+    SIZE,
+    directory_argument,
+    read_only_option,
+    set_option,
+    takes,
+)
 from broker.cli.output import talk
-from broker.cli.parameters import PAIR, SIZE
 
 if TYPE_CHECKING:
     from broker.rebuild.parallel import Job
@@ -156,8 +163,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
              WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
     """
     from broker.backfill.job import new_job, objection
-    from broker.cli.settings import sizes_of
-    from broker.cli.store.access import accessible
+    from broker.cli.store.access import accessible, sizes_of
     from broker.format.names import zone_from_name
     from broker.rebuild.parallel import PIECE_ENTRIES
     from broker.tools.store_access import view_settings

@@ -13,10 +13,8 @@ from broker.cli.backfill.options import (
     takes_build_options,
     takes_spark,
 )
-from broker.cli.documents import Document
-from broker.cli.groups import examples
-from broker.cli.options import form_option
-from broker.cli.output import Output, talk
+from broker.cli.options import examples, form_option
+from broker.cli.output import Document, Output, talk
 from broker.cli.progress import amount
 
 if TYPE_CHECKING:

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.backfill.options import Spark, takes_spark
-from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
-from broker.cli.groups import examples
-from broker.cli.options import DIRECTORY, PATH, form_option, read_only_option, set_option
-from broker.cli.output import Output, columns, talk
+from broker.cli.options import DIRECTORY, PATH, examples, form_option, read_only_option, set_option
+from broker.cli.output import Document, Output, columns, talk
 from broker.cli.progress import progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.access import accessible
+from broker.cli.store.access import accessible, sizes_of
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -4,7 +4,8 @@ from typing import Final
 
 import click
 
-from broker.cli.groups import LazyGroup, Place, examples
+from broker.cli.groups import LazyGroup, Place
+from broker.cli.options import examples
 
 PLACES: Final = {
     "info": Place("broker.cli.store.info", "Describe a store."),

@@ -1,18 +1,21 @@
-"""What the commands on a store directory share: which one, access, damage."""
+"""What the commands on a store directory share: which one, access, its sizes, damage."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
 from broker.cli.options import directory_argument, read_only_option, set_option, takes
-from broker.cli.output import talk
-from broker.cli.settings import sizes_of
+from broker.cli.output import talk, talk_notes
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
+    from broker.log.store_manifest import StoreManifest
     from broker.tools.selection import LogSearch
     from broker.tools.store_access import Sizes
+
+GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,84 @@ def accessible(directory: Path, *, read_only: bool) -> "Disk":
     disk = Disk()
     check_access(disk, directory, read_only=read_only)
     return disk
+
+
+def sizes_of(
+    disk: "Disk", directory: Path, assignments: Sequence[str], *, with_index: bool
+) -> "Sizes":
+    """Return what tools must know of a store: as set, else as it says, else as its files show.
+
+    with_index   False leaves geometry and style as set or said: no index file is looked at
+    Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
+    """
+    from broker.config.load import load
+    from broker.format.index_layout import IndexGeometry
+    from broker.store.starting.geometry import settle_sizes
+    from broker.tools.store_access import Sizes
+
+    config = load(assignments=assignments)
+    talk_notes(config.warnings)
+    settings = replace(config.store_settings(), directory=directory)
+    manifest = _manifest(disk, directory)
+    is_style_known = manifest is not None or "index_style" in settings.explicit
+    if not with_index and manifest is None:
+        settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
+    settled = settle_sizes(settings, manifest, disk)
+    geometry = IndexGeometry(settled.index_slot_count, settled.index_entry_count_max)
+    style = None
+    if with_index and not is_style_known:
+        from broker.log.index_style import writer_style
+
+        style = writer_style(
+            disk,
+            directory,
+            log_file_bytes=settled.commit_log_file_size_bytes,
+            geometry=geometry,
+        )
+    return Sizes(
+        settled.commit_log_file_size_bytes,
+        settled.consume_queue_file_size_bytes,
+        geometry,
+        style or settled.index_style,
+        settled.time_zone,
+        settled.delay_levels,
+        settled.property_crc,
+        _removed_queues(disk, directory),
+        _property_crc_from(manifest, is_set=settled.property_crc),
+    )
+
+
+def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:
+    """Return from where on records must carry a property CRC, None where nobody says."""
+    from broker.model.offsets import OFFSET_MAX
+
+    if manifest is not None and manifest.property_crc_from is not None:
+        return manifest.property_crc_from
+    if is_set:
+        return 0
+    return None if manifest is None else OFFSET_MAX
+
+
+def _removed_queues(disk: "Disk", directory: Path) -> str:
+    """Return where queues of removed topics go on, as the store keeps it, "" without any."""
+    from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE
+
+    path = directory / OWN_DIRECTORY / REMOVED_QUEUES_FILE
+    return disk.read_file(path).decode() if disk.exists(path) else ""
+
+
+def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
+    """Return what a store says of itself; one that cannot be read says nothing."""
+    from broker.format.names import OWN_DIRECTORY
+    from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+
+    own_directory = directory / OWN_DIRECTORY
+    try:
+        return ManifestFile(disk, own_directory).read()
+    except ValueError as error:
+        path = own_directory / MANIFEST_FILE
+        talk(f"Note: {path} cannot be read ({error}); sizes are taken from the files")
+        return None
 
 
 def known_end(disk: "Disk", directory: Path, what: str, *, unknown: str) -> int | None:

@@ -14,8 +14,7 @@ from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_FOUND, Failu
 from broker.cli.options import PATH, directory_argument, form_option, set_option
 from broker.cli.output import Output, talk
 from broker.cli.progress import amount, progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.access import accessible
+from broker.cli.store.access import accessible, sizes_of
 from broker.model.errors import Corruption
 
 if TYPE_CHECKING:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, Failure
-from broker.cli.groups import examples
-from broker.cli.options import PATH, form_option, read_only_option, set_option
+from broker.cli.options import PATH, examples, form_option, read_only_option, set_option
 from broker.cli.output import Output, column, talk
 from broker.cli.progress import progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.access import accessible
+from broker.cli.store.access import accessible, sizes_of
 
 if TYPE_CHECKING:
     from broker.tools.difference import Difference, Side

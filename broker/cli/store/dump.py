@@ -5,9 +5,8 @@ from typing import Final
 import click
 
 from broker.cli.documents import message_document
-from broker.cli.groups import examples
 from broker.cli.message import COLUMNS
-from broker.cli.options import form_option, queue_option
+from broker.cli.options import examples, form_option, queue_option
 from broker.cli.output import Output, column
 from broker.cli.store.access import Given, given_options, tell_damage
 

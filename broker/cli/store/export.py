@@ -10,8 +10,7 @@ import click
 
 from broker.cli.documents import Document, message_document
 from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
-from broker.cli.groups import examples
-from broker.cli.options import form_option
+from broker.cli.options import examples, form_option
 from broker.cli.output import Output, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 

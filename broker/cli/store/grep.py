@@ -8,9 +8,8 @@ import click
 
 from broker.cli.documents import message_document
 from broker.cli.failures import EXIT_NOT_FOUND, Failure
-from broker.cli.groups import examples
 from broker.cli.message import COLUMNS
-from broker.cli.options import form_option
+from broker.cli.options import examples, form_option
 from broker.cli.output import Output
 from broker.cli.store.selection import Chosen, searched, selection_options
 

@@ -3,8 +3,7 @@
 import click
 
 from broker.cli.documents import Document
-from broker.cli.groups import examples
-from broker.cli.options import form_option
+from broker.cli.options import examples, form_option
 from broker.cli.output import Output
 from broker.cli.store.access import Given, given_options
 

@@ -4,11 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.groups import examples
-from broker.cli.options import form_option
+from broker.cli.options import examples, form_option
 from broker.cli.output import Output, at, column, talk
-from broker.cli.settings import sizes_of
-from broker.cli.store.access import Given, accessible, given_options
+from broker.cli.store.access import Given, accessible, given_options, sizes_of
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

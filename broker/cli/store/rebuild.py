@@ -9,12 +9,10 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_REFUSED, Failure
-from broker.cli.groups import examples
-from broker.cli.options import form_option, yes_option
+from broker.cli.options import examples, form_option, yes_option
 from broker.cli.output import Output, talk
 from broker.cli.progress import amount, progress
-from broker.cli.settings import sizes_of
-from broker.cli.store.access import Given, accessible, given_options, known_end
+from broker.cli.store.access import Given, accessible, given_options, known_end, sizes_of
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk

@@ -9,8 +9,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_DAMAGED, Failure
-from broker.cli.groups import examples
-from broker.cli.options import form_option, yes_option
+from broker.cli.options import examples, form_option, yes_option
 from broker.cli.output import Output, talk
 from broker.cli.progress import progress
 from broker.cli.store.access import Given, given_options

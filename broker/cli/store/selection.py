@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from broker.cli.options import directory_argument, read_only_option, set_option, takes
+from broker.cli.options import MOMENT, directory_argument, read_only_option, set_option, takes
 from broker.cli.output import talk
-from broker.cli.parameters import MOMENT
 from broker.cli.progress import progress
 from broker.cli.store.access import Given, tell_damage
 

@@ -6,8 +6,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.failures import EXIT_FAILED, Failure
-from broker.cli.groups import examples
-from broker.cli.options import form_option
+from broker.cli.options import examples, form_option
 from broker.cli.output import Output, at, column, moment, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.settings import sizes_of
+from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
 from broker.store.views.expiry import Expiry
 from broker.tools.verify.verification import VerifyOptions, verify

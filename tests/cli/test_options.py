@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from broker.cli.parameters import DURATION, MOMENT, duration_from_text, moment_from_text, wall_ms
+from broker.cli.options import DURATION, MOMENT, duration_from_text, moment_from_text, wall_ms
 
 NOW_MS = 1_795_228_200_000  # 2026-11-21T02:30:00Z
 
