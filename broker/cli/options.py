@@ -138,10 +138,6 @@ form_option: Final = click.option(
     help="Form of the output [default: table on a terminal, else json].",
 )  # fmt: skip
 """Gives a command what prints, as `out`."""
-output_option: Final = click.option(
-    "-o", "--output", "output_format", type=click.Choice(FORMATS),
-    help="Form of the output [default: table on a terminal, else json].",
-)  # fmt: skip
 endpoint_option: Final = click.option(
     "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
     show_envvar=True, metavar="HOST:PORT", help="The broker to ask.",

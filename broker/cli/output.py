@@ -37,7 +37,7 @@ class Output:
     __slots__ = ("form",)
 
     def __init__(self, given: str | None) -> None:
-        self.form = chosen_format(given)
+        self.form = given or ("table" if sys.stdout.isatty() else "json")
 
     @property
     def is_table(self) -> bool:
@@ -46,7 +46,16 @@ class Output:
 
     def show(self, document: Document) -> None:
         """Print one document."""
-        print_document(document, self.form)
+        if self.form == "csv":
+            _write_csv(document)
+            _write_csv(document.values())
+        elif self.is_table:
+            width = max(map(len, document), default=0)
+            for name, value in document.items():
+                _write(f"{name:<{width}}{GAP}{_plain(value)}\n")
+        else:
+            _write(_json(document, indent=2 if self.form == "json" else None) + "\n")
+        sys.stdout.flush()
 
     def rows(self, columns: Columns, more: Columns | None = None) -> "Rows":
         """Return what prints rows as they come, to be used in a `with`."""
@@ -63,11 +72,6 @@ class Output:
                     rows.flush()
 
 
-def chosen_format(given: str | None) -> str:
-    """Return the form asked for, else what suits standard output."""
-    return given or ("table" if sys.stdout.isatty() else "json")
-
-
 def talk(text: str) -> None:
     """Say something that is not data."""
     click.echo(text, err=True)
@@ -79,21 +83,6 @@ def talk_notes(notes: Iterable[str]) -> None:
         talk(f"Note: {note}")
 
 
-def print_document(document: Document, output_format: str | None) -> None:
-    """Print one document."""
-    chosen = chosen_format(output_format)
-    if chosen == "csv":
-        _write_csv(document)
-        _write_csv(document.values())
-    elif chosen in TABLES:
-        width = max(map(len, document), default=0)
-        lines = [f"{name:<{width}}{GAP}{_plain(value)}" for name, value in document.items()]
-        _write("".join(f"{line}\n" for line in lines))
-    else:
-        _write(_json(document, indent=2 if chosen == "json" else None) + "\n")
-    sys.stdout.flush()
-
-
 class Rows:
     """Rows of one kind, printed as they come; used in a `with`.
 
@@ -103,10 +92,8 @@ class Rows:
 
     __slots__ = ("_columns", "_count", "_format", "_pending", "_widths")
 
-    def __init__(
-        self, output_format: str | None, columns: Columns, more: Columns | None = None
-    ) -> None:
-        self._format = chosen_format(output_format)
+    def __init__(self, form: str, columns: Columns, more: Columns | None = None) -> None:
+        self._format = form
         is_wide = self._format in ("wide", "csv")
         self._columns = {**columns, **(more or {})} if is_wide else columns
         self._pending: list[list[str]] = []

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from broker.cli.output import Rows, chosen_format, column, moment, print_document
+from broker.cli.output import Output, Rows, column, moment
 
 COLUMNS = {"NAME": column("name"), "SIZE": column("size")}
 
@@ -19,10 +19,10 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_gets_a_table_and_a_pipe_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Terminal())
-    assert chosen_format(None) == "table"
-    assert chosen_format("jsonl") == "jsonl"
+    assert Output(None).form == "table"
+    assert Output("jsonl").form == "jsonl"
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert chosen_format(None) == "json"
+    assert Output(None).form == "json"
 
 
 def test_rows_as_json_are_one_array(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_a_cell_is_one_short_printable_line(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_lists_and_truths_read_as_words(capsys: pytest.CaptureFixture[str]) -> None:
-    print_document({"keys": ["a", "b"], "on": True, "map": {"k": 1}, "none": None}, "table")
+    Output("table").show({"keys": ["a", "b"], "on": True, "map": {"k": 1}, "none": None})
     assert capsys.readouterr().out.splitlines() == [
         "keys  a, b",
         "on    yes",
@@ -99,8 +99,8 @@ def test_lists_and_truths_read_as_words(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_one_document_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
-    print_document({"a": 1}, "json")
-    print_document({"a": 1}, "jsonl")
+    Output("json").show({"a": 1})
+    Output("jsonl").show({"a": 1})
     assert capsys.readouterr().out == '{\n  "a": 1\n}\n{"a":1}\n'
 
 
@@ -144,7 +144,7 @@ def test_csv_without_rows_still_has_its_titles(capsys: pytest.CaptureFixture[str
 
 
 def test_one_document_as_csv_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
-    print_document({"a": 1, "b": ["x", "y"]}, "csv")
+    Output("csv").show({"a": 1, "b": ["x", "y"]})
     assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [
         ["a", "b"],
         ["1", '["x","y"]'],
@@ -152,5 +152,5 @@ def test_one_document_as_csv_is_a_row(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_one_document_is_as_wide_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    print_document({"a": 1}, "wide")
+    Output("wide").show({"a": 1})
     assert capsys.readouterr().out == "a  1\n"
