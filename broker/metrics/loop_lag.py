@@ -40,7 +40,7 @@ class LoopLag:
 
     def _plan(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
         due = now + INTERVAL_SECONDS
-        assert self._timer is None or self._timer.when() < due  # One at a time.
+        assert due > now
         self._timer = loop.call_at(due, self._look, loop, due)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
