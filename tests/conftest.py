@@ -5,8 +5,13 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 from tests.golden_stores import GoldenStores
+
+# The same examples each time, as many as there are: how quick a machine is changes nothing.
+settings.register_profile("tests", derandomize=True, deadline=None, database=None)
+settings.load_profile("tests")
 
 LONG: Final = ("tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/")
 

@@ -185,7 +185,7 @@ def is_refused(root: Path, topic: str) -> bool:
 
 
 @given(st.one_of(st.text(), st.sampled_from(CORPUS), st.text(alphabet="./\\\0%|-_aA\r\n")))
-@settings(max_examples=1_000, derandomize=True, deadline=None)
+@settings(max_examples=1_000)
 def test_a_path_is_made_of_checked_names_only(topic: str) -> None:
     root = Path("/store/consumequeue")
     if not is_refused(root, topic):
@@ -285,7 +285,7 @@ async def test_directories_with_odd_names_are_no_queues(place: Path) -> None:
 
 
 @given(st.text(max_size=12))
-@settings(max_examples=500, derandomize=True, deadline=None)
+@settings(max_examples=500)
 def test_a_queue_has_one_name(name: str) -> None:
     queue_id = queue_id_from_name(name)
     assert queue_id is None or str(queue_id) == name
@@ -313,12 +313,7 @@ def test_no_value_of_a_broker_conf_escapes_its_line(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.one_of(st.text(max_size=300), st.sampled_from(CORPUS)), min_size=5, max_size=5))
-@settings(
-    max_examples=60,
-    derandomize=True,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_in_any_field(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     import asyncio
 

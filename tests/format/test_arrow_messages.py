@@ -47,7 +47,7 @@ def test_golden_messages(golden: GoldenStores, name: str, unfold: bool) -> None:
 
 
 @given(records)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_odd_messages(made: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as scratch:
         log = LogBytes(Path(scratch), 8192)

@@ -1,7 +1,7 @@
 """The checkpoint: six numbers, and files of older writers that hold fewer."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.checkpoint_layout import (
@@ -39,7 +39,6 @@ def test_values_and_layout_name_the_same_fields() -> None:
 
 
 @given(st.builds(CheckpointValues, I64, I64, I64, I64, I64, I64))
-@settings(derandomize=True, deadline=None)
 def test_numbers_come_back(values: CheckpointValues) -> None:
     encoded = encode_checkpoint(values)
     assert len(encoded) == 48

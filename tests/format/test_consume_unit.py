@@ -1,7 +1,7 @@
 """The consume unit: 20 bytes, where they lie, and where a file's units end."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.consume_unit import (
@@ -102,6 +102,5 @@ OFFSET = st.sampled_from([-(2**63), -1, 0, 1, 2**31, 2**63 - 1])
 
 
 @given(st.lists(st.builds(UNIT.pack, OFFSET, NUMBER | st.just(91), OFFSET)).map(b"".join))
-@settings(derandomize=True, deadline=None)
 def test_units_of_any_numbers_are_counted_as_one_by_one(content: bytes) -> None:
     assert valid_unit_count(content) == counted_one_by_one(content)

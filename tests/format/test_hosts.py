@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.hosts import (
@@ -74,7 +74,6 @@ def test_other_text_is_no_host(text: str) -> None:
 
 
 @given(st.ip_addresses(), st.integers(0, 65_535))
-@settings(derandomize=True, deadline=None)
 def test_every_host_comes_back(address: IPv4Address | IPv6Address, port: int) -> None:
     packed = pack_host(address, port)
     mapped = getattr(address, "ipv4_mapped", None) is not None

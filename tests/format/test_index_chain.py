@@ -20,7 +20,7 @@ def linked_one_by_one(hashes: list[int], slots: list[int], number: int) -> tuple
     return previous, used
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=60),
     st.lists(st.integers(-3, 12), min_size=1, max_size=9),
@@ -48,7 +48,7 @@ def test_an_entry_has_no_gaps() -> None:
     assert ENTRY_TYPE.itemsize == ENTRY_SIZE
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=80), st.integers(1, 7), st.data())
 def test_blocks_of_any_size_make_the_chains_of_one_go(
     hashes: list[int], slot_count: int, data: st.DataObject

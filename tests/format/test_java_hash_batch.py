@@ -30,21 +30,19 @@ def unsigned(text: str) -> int:
 @example(["", "a", "", ""])
 @example(["\ud83d", "\ude00"])
 @example(["polygenelubricants", "TopicA#k1", "中文", "😀"])
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_hashes_of_any_texts(texts: list[str]) -> None:
     assert java_hashes(texts).tolist() == one_by_one(texts)
 
 
 @given(st.lists(ANY_TEXT, min_size=1), ANY_TEXT)
 @example([""], "")
-@settings(derandomize=True, deadline=None)
 def test_hashes_behind_one_prefix(texts: list[str], prefix: str) -> None:
     expected = one_by_one(texts, [prefix] * len(texts))
     assert java_hashes(texts, unsigned(prefix)).tolist() == expected
 
 
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), min_size=1))
-@settings(derandomize=True, deadline=None)
 def test_hashes_behind_a_prefix_of_each(pairs: list[tuple[str, str]]) -> None:
     prefixes, texts = [prefix for prefix, _ in pairs], [text for _, text in pairs]
     hashed = np.array([unsigned(prefix) for prefix in prefixes], dtype=np.uint32)
@@ -85,7 +83,7 @@ def test_long_texts_are_hashed_in_goes(letter: str, lengths: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 3 * LIMIT), max_size=4))
-@settings(derandomize=True, deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_long_texts_of_any_lengths(lengths: list[int]) -> None:
     letters = [chr(0x4E00 + number) for number in range(len(lengths))]
     pairs = list(zip(letters, lengths, strict=True))

@@ -37,7 +37,7 @@ def test_golden_messages(golden: GoldenStores, name: str) -> None:
 
 
 @given(records)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_odd_messages(made: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as scratch:
         log = LogBytes(Path(scratch), 8192)

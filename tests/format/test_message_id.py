@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.hosts import host_from_text
@@ -43,7 +43,6 @@ def test_an_offset_id_is_host_and_offset_in_hex(host: str, physical_offset: int,
     st.one_of(st.binary(min_size=8, max_size=8), st.binary(min_size=20, max_size=20)),
     st.integers(0, 2**63 - 1),
 )
-@settings(derandomize=True, deadline=None)
 def test_every_offset_id_comes_back(host: bytes, physical_offset: int) -> None:
     text = offset_message_id(host, physical_offset)
     assert len(text) in (32, 56)

@@ -5,7 +5,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.names import (
@@ -38,7 +38,6 @@ def test_a_file_is_named_by_the_offset_of_its_first_byte() -> None:
 
 
 @given(st.integers(0, 10**25))
-@settings(derandomize=True, deadline=None)
 def test_every_offset_comes_back(offset_bytes: int) -> None:
     name = offset_file_name(offset_bytes)
     assert len(name) >= 20
@@ -160,7 +159,6 @@ def test_a_name_from_the_hour_that_does_not_exist_has_a_next_one() -> None:
     st.lists(st.integers(AUTUMN_MS - 2 * HOUR_MS, AUTUMN_MS + 2 * HOUR_MS), min_size=2),
     st.sampled_from([UTC, KOLKATA, BERLIN]),
 )
-@settings(derandomize=True, deadline=None)
 def test_names_rise_whatever_the_clock_does(times_ms: list[int], zone: tzinfo) -> None:
     names = [""]
     for timestamp_ms in times_ms:

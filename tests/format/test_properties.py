@@ -38,7 +38,6 @@ def test_a_block_byte_by_byte() -> None:
 
 
 @given(st.dictionaries(WORD, WORD))
-@settings(derandomize=True, deadline=None)
 def test_properties_come_back_in_their_order(properties: dict[str, str]) -> None:
     found = decode_properties(encode_properties(properties))
     assert found == properties
@@ -49,7 +48,7 @@ def test_properties_come_back_in_their_order(properties: dict[str, str]) -> None
 @example(b"a\x01\x01b\x02")
 @example(b"a\x01b\x02\x01c\x02d\x01\x02")
 @example(b"\xff\x01\xc3\x28\x02a\x01\xe2\x82")
-@settings(derandomize=True, deadline=None, max_examples=500)
+@settings(max_examples=500)
 def test_any_block_reads_as_it_does_in_java(block: bytes) -> None:
     assert decode_properties(block) == naive_properties(block)
 
@@ -94,7 +93,6 @@ def test_an_odd_block(block: bytes, properties: dict[str, str]) -> None:
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
 @example("a\x02b", "c")
 @example("a", "b\x02c")
-@settings(derandomize=True, deadline=None)
 def test_a_property_that_is_let_in_comes_back(name: str, value: str) -> None:
     try:
         check_property(name, value)

@@ -4,7 +4,7 @@ import zlib
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.consume_unit import UNIT
@@ -481,7 +481,6 @@ ROW = st.builds(
     st.integers(0, 2**62),
     I64,
 )
-@settings(derandomize=True, deadline=None)
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 def test_every_record_comes_back(
     crc: bool,
@@ -661,7 +660,6 @@ def test_a_blank_is_no_record_and_not_bad() -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(derandomize=True, deadline=None)
 def test_junk_behind_a_sound_beginning_is_bad_and_raises_nothing_else(junk: bytes) -> None:
     content = plain()[:8] + junk.ljust(8, b"\0")
     assert not is_sound(content)

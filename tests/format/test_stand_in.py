@@ -24,7 +24,7 @@ MARKED = Style(1_795_000_000_000, property_crc=True)
 STYLES = [PLAIN, MARKED]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.sampled_from(STYLES), st.integers(0, 2_000), st.integers(0, 1 << 40))
 @example(PLAIN, 0, 0)
 @example(MARKED, 17, 7)

@@ -84,7 +84,7 @@ def test_what_is_no_table_is_a_value_error(content: bytes) -> None:
 
 
 @given(TABLE)
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_every_table_comes_back(table: dict[str, Any]) -> None:
     assert decode_table(encode_table(table)) == table
 

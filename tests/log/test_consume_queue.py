@@ -230,7 +230,7 @@ def put_singly(queue: ConsumeQueue, batches: Sequence[Sequence[Written]]) -> Non
             queue.put(found.begin, found.sizes[0], found.tags_codes[0], found.queue_offset)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(HISTORIES)
 @example([Records().take(3), Records().take(17)])
 @example([Records(queue_offset=13).take(1), Records(queue_offset=13).take(12)])
@@ -243,7 +243,7 @@ def test_many_records_at_once_make_the_same_bytes_as_one_by_one(
     assert many == singly
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(HISTORIES)
 def test_the_files_hold_what_the_rules_say(batches: list[list[Written]]) -> None:
     model = Model()
@@ -509,7 +509,7 @@ def test_a_gap_elsewhere_or_too_small_for_what_is_missing_does_not_count(
     assert queue.units == [unit(0), unit(500)]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(LOSSES)
 def test_lost_messages_are_passed_over_wherever_they_are(drawn: tuple[int, list[bool]]) -> None:
     first, lost = drawn
@@ -531,7 +531,7 @@ def test_lost_messages_are_passed_over_wherever_they_are(drawn: tuple[int, list[
         queue.close()
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(LOSSES, st.integers(0, 30))
 def test_a_queue_with_lost_messages_is_cut_and_goes_on_as_it_was(
     drawn: tuple[int, list[bool]], kept: int

@@ -383,7 +383,7 @@ def test_units_by_column_go_to_their_queues(queues: Queues) -> None:
     assert queues.reopen() == places_of(31)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     some.lists(some.tuples(some.sampled_from(KEYS), some.integers(0, 9)), min_size=1, max_size=40),
     some.lists(some.integers(1, 39), max_size=3),

@@ -224,7 +224,7 @@ def filled(
         return index.content, count
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(fillings(), st.sampled_from([2, 23, 24, 25, 40, 100]))
 @example((IndexGeometry(50, 1001), None, rows_of(1000, 333)), 1000)
 @example((IndexGeometry(50, 900), IndexHeaderValues(0, TIME_MS - 5500, 0, 7), rows_of(1000)), 300)
@@ -324,7 +324,7 @@ def test_a_file_found_sparse_gets_its_blocks_before_it_is_written(tmp_path: Path
 # -- undoing ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(fillings(), st.integers(0, 90))
 @example((IndexGeometry(3, 900), None, rows_of(899)), 40)
 def test_undoing_leaves_the_bytes_there_were_then(

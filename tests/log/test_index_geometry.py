@@ -335,7 +335,7 @@ def plain_search(content: bytes, index_count: int) -> list[IndexGeometry]:
     return fitting
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     slot_count=st.integers(1, 12),
     entry_max=st.integers(2, 14),
@@ -351,7 +351,7 @@ def test_what_fits_is_what_a_plain_search_finds(
     assert sorted(fitting) == plain_search(content, len(hashes) + 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     slot_count=st.integers(1, 12),
     hashes=st.lists(st.integers(0, 50), min_size=1, max_size=30),

@@ -143,7 +143,7 @@ queue_choices = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(damages, queue_choices, st.sampled_from([1_024, 2_048, 4_096]), st.sampled_from([0, 7, 10]))
 def test_any_damage_leaves_what_a_repair_would(
     damaged: dict[int, str], choices: list[Any], file_size: int, first: int

@@ -31,7 +31,7 @@ def rebuilt(
     return queue, b"".join(files_below(directory).values())
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=14), st.integers(0, 14))
 def test_the_rule_is_the_brokers(offsets: list[int], cut: int) -> None:
     with TemporaryDirectory() as scratch:
@@ -63,7 +63,7 @@ def test_a_gap_elsewhere_or_too_large_for_what_is_gone_stays_the_brokers(tmp_pat
 gone = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 900)), max_size=4)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=14), st.integers(0, 14), gone)
 def test_with_records_gone_the_rule_is_the_brokers_too(
     offsets: list[int], cut: int, found_gone: list[tuple[int, int]]

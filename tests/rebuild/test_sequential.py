@@ -84,7 +84,7 @@ def plain(log: LogBytes, out: Path) -> dict[str, bytes]:
     return dispatched(log.store, SMALL, log.file_size, out)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(rows=records)
 def test_odd_logs_give_what_dispatch_gives(rows: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as scratch:

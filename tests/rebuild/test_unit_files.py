@@ -100,7 +100,7 @@ def test_a_name_that_is_no_topic_is_no_directory(tmp_path: Path) -> None:
 firsts = st.dictionaries(st.integers(0, 6), st.sampled_from([0, 1, 2, 3, 4, 8, 100]), min_size=1)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(firsts, st.lists(st.integers(0, 6), max_size=40), st.integers(1, 9), st.integers(1, 9))
 def test_queues_that_follow_are_the_brokers(
     first: dict[int, int], order: list[int], batch: int, held: int

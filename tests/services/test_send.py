@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.message_id import UniqueKeyMaker
@@ -202,7 +202,6 @@ async def test_messages_are_counted_by_topic_and_kind(sender: Sender) -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-@settings(deadline=None)
 @given(keys=st.lists(TEXT, max_size=3), tag=st.one_of(st.just(""), TEXT))
 async def test_what_is_accepted_can_be_read_back(keys: list[str], tag: str) -> None:
     async with store_broker() as broker:

@@ -274,7 +274,7 @@ def test_a_name_that_is_no_text_can_be_printed(golden: GoldenStores, store: Path
 
 
 # -- any damage ------------------------------------------------------------------------------------
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_whatever_a_file_holds_the_list_goes_on(golden: GoldenStores, data: st.DataObject) -> None:
     store, sizes = golden.store(STORE), golden_tool_sizes(golden, STORE)

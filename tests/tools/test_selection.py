@@ -77,7 +77,7 @@ selections = st.builds(
 
 
 @given(records, selections)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_selection_of_odd_messages(made: Records, selection: Selection) -> None:
     with TemporaryDirectory() as scratch:
         log = LogBytes(Path(scratch))

@@ -93,7 +93,7 @@ parts = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     st.lists(parts, min_size=1, max_size=5),
     st.booleans(),

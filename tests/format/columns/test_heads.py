@@ -108,7 +108,7 @@ changes = st.lists(
 noises = st.sampled_from([b"\0", b"\xff", b"\x7f", b"KEYS\x01behind\x02"])
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(cases, min_size=1, max_size=6), changes, noises)
 def test_sound_records_are_those_of_a_scan(
     rows: list[tuple[str, bytes, bytes, bytes, bytes]],

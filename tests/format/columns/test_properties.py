@@ -40,7 +40,7 @@ def found_by_column(found: list[bytes]) -> list[dict[str, bytes]]:
     return rows
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(blocks, max_size=10))
 def test_values_are_the_parsers(found: list[bytes]) -> None:
     for block, row in zip(found, found_by_column(found), strict=True):
@@ -69,7 +69,7 @@ def test_blocks_of_all_sizes_go_through_classes() -> None:
     assert rows == [{"KEYS": block.rpartition(b"\x01")[2]} for block in found]
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(st.lists(st.text("ab ", min_size=1, max_size=20), max_size=8))
 def test_keys_are_split_at_single_spaces(found: list[str]) -> None:
     buffer, heads = heads_of([f"KEYS\x01{text}\x02".encode() for text in found])
@@ -101,7 +101,7 @@ long_blocks = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(
     st.lists(st.one_of(blocks, long_blocks.map(lambda b: b[:32_767])), max_size=12),
     st.sampled_from([1, 70, 5_000, 1 << 22]),

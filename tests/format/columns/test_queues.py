@@ -83,7 +83,7 @@ topics = st.one_of(
 queue_ids = st.sampled_from([0, 1, 255, -1, 2**31 - 1, -(2**31)])
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120)
 @given(st.lists(st.lists(st.tuples(topics, queue_ids), max_size=20), max_size=3))
 def test_any_queues_in_any_order(batches: list[list[tuple[str, int]]]) -> None:
     table = QueueTable()

@@ -62,7 +62,7 @@ def one_by_one(content: bytes, base: int, style: str) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(rows=records)
 def test_odd_records_are_read_alike(rows: list[dict[str, Any]]) -> None:
     content = content_of(*rows)
@@ -122,7 +122,7 @@ large = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(st.lists(st.one_of(large, fields), min_size=1, max_size=9), st.sampled_from([700, 1 << 22]))
 def test_large_properties_are_read_alike(rows: list[dict[str, Any]], rows_size: int) -> None:
     content = content_of(*rows)

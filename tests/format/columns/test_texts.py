@@ -32,7 +32,7 @@ def hashed(found: list[bytes], prefixes: list[int] | None = None) -> list[int]:
     return hashes
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120)
 @given(st.lists(texts, max_size=12))
 def test_hashes_are_javas(found: list[str]) -> None:
     encoded = [text.encode("utf-8", "surrogatepass") for text in found]
@@ -40,7 +40,7 @@ def test_hashes_are_javas(found: list[str]) -> None:
     assert hashed(encoded) == wanted
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(texts, st.text(max_size=9)), max_size=12))
 def test_a_prefix_counts_as_what_stands_before(found: list[tuple[str, str]]) -> None:
     pairs = [(text.encode("utf-8", "replace").decode(), before) for text, before in found
@@ -50,7 +50,7 @@ def test_a_prefix_counts_as_what_stands_before(found: list[tuple[str, str]]) -> 
     assert hashed([text.encode() for text, _ in pairs], prefixes) == wanted
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\x02", b"")), max_size=8))
 def test_bytes_that_are_no_text_are_replaced_first(found: list[bytes]) -> None:
     wanted = [java_hash(text.decode("utf-8", "replace")) & WRAP for text in found]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.hosts import host_from_text
@@ -67,7 +67,6 @@ def test_messages_of_too_many_fields_are_not_parsed(piece: bytes) -> None:
 
 
 @given(st.binary(max_size=64), st.integers(1, 4))
-@settings(deadline=None)
 def test_whatever_the_bytes_are_the_walk_ends(raw: bytes, factor: int) -> None:
     long = (raw or b"\xff") * (SMALL_REQUEST_MAX * factor // max(len(raw), 1) + 1)
     try:

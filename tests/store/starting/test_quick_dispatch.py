@@ -72,7 +72,7 @@ def log_of(tmp_path: Path, count: int = 40) -> LogBytes:
     return log
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     fields=records,
     chunk_size=some.sampled_from(CHUNKS),

@@ -249,7 +249,7 @@ class Model:
         return topics
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(moves=st.lists(MOVES, max_size=8))
 async def test_whatever_happens_the_table_is_what_the_model_says(
     moves: list[tuple[Any, ...]],

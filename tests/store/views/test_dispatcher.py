@@ -309,7 +309,7 @@ PUTS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(puts=PUTS)
 def test_views_are_those_of_a_plain_rebuild(puts: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
