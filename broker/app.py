@@ -17,12 +17,12 @@ import resource
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from random import Random
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from broker import __version__
 from broker.config.addresses import advertised_address, held_port
@@ -35,6 +35,7 @@ from broker.log.store_manifest import FORMAT_VERSION
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.health import Health
 from broker.metrics.logs import start_logs
+from broker.metrics.loop_lag import LoopLag
 from broker.metrics.numbers import Numbers
 from broker.model.clock import SystemClock
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
@@ -42,15 +43,18 @@ from broker.model.stats import Stat
 from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
 from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.service import Service
 from broker.rpc.v1.admin import Admin
+from broker.rpc.v1.closed import closed_services
 from broker.rpc.v1.messaging import Messaging
 from broker.services.administration.status import Process
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted
 from broker.services.send import Send, SendRules
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from broker.store.runner import Runner
+from broker.store.starting.progress import Starting
 
 EXIT_OK: Final = 0
 EXIT_STORE_FAILED: Final = 74
@@ -128,81 +132,126 @@ async def serve(
     Errors   StorageError kinds: the broker did not start
     """
     settings = replace(config.store_settings(), accept_damage=accept_damage)
-    store = MessageStore(settings, SystemClock(), Disk())
+    clock = SystemClock()
+    outside = _Outside(Starting(clock), GrpcioServer(closed_services()))
     with held_port(config.rpc.listen) as grpc:
-        parts = _parts(store, config, grpc, lambda: _ask_to_stop(stop))
-        parts.server.add_port(grpc)
+        outside.server.add_port(grpc)
     async with AsyncExitStack() as up:
-        http = await up.enter_async_context(_http_served(config, store, parts))
-        await parts.server.start(Recovering())
-        up.push_async_callback(parts.server.stop, 0)
-        if not await _open_unless_stopped(store, stop):
+        http = await up.enter_async_context(_http_served(config, outside))
+        await outside.server.start(Recovering())
+        up.push_async_callback(outside.server.stop, 0)
+        store = await _open_unless_stopped(
+            open_store(settings, clock, Disk(), outside.starting), stop
+        )
+        if store is None:
             return EXIT_OK
         up.push_async_callback(store.close)
-        parts.retention = retention = retention_of(store, config)
-        store.tell_retention = lambda: retention.status
-        runner = Runner(store.clock)
+        parts = _parts(store, config, grpc, lambda: _ask_to_stop(stop))
+        runner = Runner(clock)
         up.push_async_callback(runner.close)
-        runner.run(retention.step)
-        may_write = bool(config.broker.permission & PERMISSION_WRITE)
-        parts.server.show_ready(writable=lambda: may_write and store.is_writable)
+        runner.run(parts.retention.step)
+        outside.show(store, parts, config)
         where = str(store.settings.directory.resolve())
         ready = {"grpc": grpc, "grpc_tls": None, "http": http, "store": where}
         announce({**ready, "pid": os.getpid(), "version": __version__})
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _drain(config, store, parts)
+            await _drain(config, store, parts, outside.server)
     if not store.failure.done():
         logger.info("broker.stopped", extra={"signal": stop.result()})
     return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
 
 
-async def _open_unless_stopped(store: MessageStore, stop: asyncio.Future[str]) -> bool:
-    """Open the store; False when told to stop before it is open, for recovery can take minutes.
+async def _open_unless_stopped(
+    opening: Coroutine[Any, Any, MessageStore], stop: asyncio.Future[str]
+) -> MessageStore | None:
+    """Open the store; None when told to stop before it is open, for recovery can take minutes.
 
     Effects  what is there by then is left out of all garbage collections: it is nearly all there
              will be, and walking over ten thousand queues stops everybody for a while
     """
     gc.disable()
     try:
-        opening = asyncio.create_task(store.open())
-        await asyncio.wait((opening, stop), return_when=asyncio.FIRST_COMPLETED)
-        with suppress(asyncio.CancelledError):
-            opening.cancel()  # Does nothing to one that is done.
-            await opening
+        task = asyncio.create_task(opening)
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()  # Does nothing to one that is done.
+        await asyncio.wait((task,))
         gc.freeze()
     finally:
         gc.enable()
-    return not opening.cancelled()
+    return None if task.cancelled() else task.result()
 
 
-@dataclass
-class _Parts:
-    """What runs on a store; retention from when it is open."""
+class _Parts(NamedTuple):
+    """What runs on an open store."""
 
     send: Send
     pull: Pull
-    server: GrpcioServer
-    retention: Retention | None = None
+    retention: Retention
+    services: list[Service]
 
-    @property
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
-        retention = self.retention.stats if self.retention is not None else []
-        return [*self.send.stats, *self.pull.stats, *self.server.stats, *retention]
+        return [*self.send.stats, *self.pull.stats, *self.retention.stats]
+
+
+class _Outside:
+    """What is seen of the broker, from before its store is open until after it is closed."""
+
+    __slots__ = ("_numbers", "_store", "loop_lag", "server", "starting")
+
+    def __init__(self, starting: Starting, server: GrpcioServer) -> None:
+        self.starting = starting
+        self.server = server
+        self.loop_lag = LoopLag()
+        self._store: MessageStore | None = None
+        self._numbers: Numbers | None = None
+
+    def show(self, store: MessageStore, parts: _Parts, config: Config) -> None:
+        """Show and serve an open store from now on."""
+        self._store = store
+        self._numbers = Numbers(
+            store,
+            parts.stats,
+            read_positions=store.tables.offsets.positions,
+            permission=config.broker.permission,
+            detail=config.metrics.detail,
+        )
+        may_write = bool(config.broker.permission & PERMISSION_WRITE)
+        self.server.serve(parts.services)
+        self.server.show_ready(writable=lambda: may_write and store.is_writable)
+
+    @property
+    def state(self) -> str:
+        """The store's state; that of its start while there is none."""
+        return self.starting.state if self._store is None else self._store.state
+
+    def stats(self) -> list[Stat]:
+        """What metrics show now."""
+        found = self.starting.stats if self._numbers is None else self._numbers.stats()
+        return [self.loop_lag.seconds, *found, *self.server.stats]
+
+    def names(self) -> dict[str, list[str]]:
+        """The topics and groups there are, by the label that names them."""
+        return {} if self._numbers is None else self._numbers.names()
+
+    async def refresh(self) -> None:
+        """Compute what takes a while."""
+        if self._numbers is not None:
+            await self._numbers.refresh()
 
 
 def retention_of(store: MessageStore, config: Config) -> Retention:
     """Return what lets an open store's old messages go."""
     settings, zone = config.retention_settings(), zone_from_name(store.settings.time_zone)
     return Retention(
-        store.expiry,
+        store.views.expiry,
         settings,
         is_on=store.damage is None
         and is_wanted(
             settings,
-            made_here=store.structures.made_here,
+            made_here=store.made_here,
             is_configured=config.retention_is_set,
         ),
         disk_space=store.disk_space,
@@ -233,57 +282,52 @@ def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], 
     send = Send(store, rules, store.clock, key_maker=keys, random=Random(secrets.randbits(64)))
     pull, query = Pull(store), Query(store)
     messaging = Messaging(store, send, pull, query)
+    retention = retention_of(store, config)
     process = Process(
         lambda: [
             (key, knob.text_of(config.value(key)), config.origin(key))
             for key, knob in KNOBS.items()
         ],
         drain,
+        lambda: retention.status,
     )
     admin = Admin(store, pull, query, process)
-    return _Parts(send, pull, GrpcioServer([messaging.service(), admin.service()]))
+    return _Parts(send, pull, retention, [messaging.service(), admin.service()])
 
 
 @asynccontextmanager
-async def _http_served(config: Config, store: MessageStore, parts: _Parts) -> AsyncIterator[str]:
+async def _http_served(config: Config, outside: _Outside) -> AsyncIterator[str]:
     """Serve metrics and health, from before recovery until the store is closed."""
     # Here, because loading it would keep gRPC clients waiting for the port.
     from broker.metrics.endpoint import HttpServer, application
 
     build = build_info(__version__, FORMAT_VERSION)
-    numbers = Numbers(
-        store,
-        lambda: parts.stats,
-        read_positions=store.offsets.positions,
-        permission=config.broker.permission,
-        detail=config.metrics.detail,
-    )
     exposition = Exposition(
-        lambda: [*numbers.stats(), build],
+        lambda: [*outside.stats(), build],
         cluster=config.broker.cluster,
         broker=config.broker.name,
         profiles=config.metrics.profile.split(","),
         max_series=config.metrics.max_series,
-        find_names=numbers.names,
+        find_names=outside.names,
     )
-    health = Health(lambda: store.state, read_progress=lambda: store.recovered_share)
+    health = Health(lambda: outside.state, read_progress=lambda: outside.starting.progress)
     version = {"version": __version__, "store_version": FORMAT_VERSION}
-    http = HttpServer(application(exposition, health, version, numbers.refresh), config.http.listen)
-    numbers.loop_lag.start()
+    http = HttpServer(application(exposition, health, version, outside.refresh), config.http.listen)
+    outside.loop_lag.start()
     running = asyncio.create_task(http.run())
     try:
         yield http.address
     finally:
-        numbers.loop_lag.end()
+        outside.loop_lag.end()
         http.end()
         await running
 
 
-async def _drain(config: Config, store: MessageStore, parts: _Parts) -> None:
+async def _drain(config: Config, store: MessageStore, parts: _Parts, server: GrpcioServer) -> None:
     """Take nothing new, send home who waits, and let calls under way end."""
     logger.info("broker.stopping")
-    parts.server.drain()
+    server.drain()
     store.drain()
     parts.pull.drain()
     grace_s = FAILED_GRACE_S if store.failure.done() else config.rpc.shutdown_grace_ms / 1000
-    await parts.server.stop(grace_s)
+    await server.stop(grace_s)

@@ -20,7 +20,7 @@ from broker.config.load import load
 from broker.files.disk import Disk
 from broker.model.errors import FsyncFailed, IllegalConfig
 from broker.model.results import PullStatus
-from broker.store.message_store import MessageStore
+from broker.store.starting.progress import Starting
 
 SIZES: Final = ("mappedFileSizeCommitLog=65536", "maxHashSlotNum=100", "maxIndexNum=400")
 
@@ -182,12 +182,14 @@ async def test_during_recovery_it_is_alive_not_ready_and_can_be_stopped(
 ) -> None:
     has_begun = asyncio.Event()
 
-    async def recover_for_ever(store: MessageStore) -> None:
-        store.enter("recovering")
+    async def recover_for_ever(*told: object) -> None:
+        starting = told[-1]
+        assert isinstance(starting, Starting)
+        starting.recover()
         has_begun.set()
         await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(MessageStore, "open", recover_for_ever)
+    monkeypatch.setattr(app, "open_store", recover_for_ever)
     stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     with held_port("127.0.0.1:0") as http:
         given = [f"store.directory={tmp_path}", "rpc.listen=127.0.0.1:0", f"http.listen={http}"]

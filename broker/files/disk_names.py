@@ -7,7 +7,7 @@ kept here, and whatever would write, sync, rename or remove raises it again inst
 import contextlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,27 +16,48 @@ from broker.files.system_calls import exchange_names, sync_file_system
 from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed, StoreFailed, WriteFailed
 
 Result = TypeVar("Result")
+Lost = Callable[[StoreFailed], object]
+Full = Callable[[DiskFull], bool]
+
+
+def _ignored(error: StoreFailed) -> None:
+    return None
+
+
+def _no_room(full: DiskFull) -> bool:
+    return False
 
 
 class DiskNames:
     """Directories and names; see files/disk.py for what each call raises."""
 
-    __slots__ = ("failure", "give_room", "tell_failure")
+    __slots__ = ("_full", "_lost", "failure")
 
     def __init__(self) -> None:
         self.failure: StoreFailed | None = None
         """The first loss of written bytes, None while there was none."""
-        self.tell_failure: Callable[[StoreFailed], object] = lambda error: None
-        """Called with it, once, in the thread that met it."""
+        self._lost: Lost = _ignored
+        self._full: Full = _no_room
 
-        self.give_room: Callable[[DiskFull], bool] = lambda full: False
-        """Called where the disk is full; True when it has made room, and a second try is due."""
+    @contextlib.contextmanager
+    def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
+        """Report to somebody while the block lasts.
+
+        lost   hears of the first loss, once, in the thread that met it
+        full   is asked for room where there is none; True when it made some: a second try is due
+        """
+        before = self._lost, self._full
+        self._lost, self._full = lost or self._lost, full or self._full
+        try:
+            yield
+        finally:
+            self._lost, self._full = before
 
     def _with_room(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
         except DiskFull as full:
-            if not self.give_room(full):
+            if not self._full(full):
                 raise
         return work()
 
@@ -44,7 +65,7 @@ class DiskNames:
         """Remember a loss, which is final; returns what to raise: the first one."""
         if self.failure is None:
             self.failure = error
-            self.tell_failure(error)
+            self._lost(error)
             return error
         return self._again(self.failure)
 

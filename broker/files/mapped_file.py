@@ -391,7 +391,7 @@ def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
 def let_go(files: Iterable[MappedFile]) -> None:
     """End one `hold` of each file.
 
-    Effects  one that cannot be closed is a loss, of which the disk tells (`Disk.tell_failure`)
+    Effects  one that cannot be closed is a loss, which the disk reports (`Disk.reporting`)
     """
     for file in files:
         with suppress(StoreFailed):

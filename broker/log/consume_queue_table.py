@@ -51,6 +51,7 @@ class Extension(NamedTuple):
 
 NO_EXTENSION: Final = Extension(None, 0, False)
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
+NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
 
 
 class ConsumeQueueTable:
@@ -68,6 +69,7 @@ class ConsumeQueueTable:
         file_size_bytes: int,
         keeper: Keeper | None = None,
         extension: Extension = NO_EXTENSION,
+        removed: Mapping[QueueKey, int] = NONE_REMOVED,
     ) -> None:
         self._disk = disk
         self._extension = extension
@@ -83,8 +85,8 @@ class ConsumeQueueTable:
         self.has_unsynced_cuts = False
         """Whether zeros behind the ends of queues are not durable yet: before the next checkpoint
         the whole file system is synced, else units that were cut might come back below it."""
-        self.removed: dict[QueueKey, int] = {}
-        """Queue offsets below which messages of removed topics stay out."""
+        self.removed = removed
+        """Queue offsets below which messages of removed topics stay out; they may change."""
         self.extension_failures = 0
         """Messages whose extension could not be written, since the start."""
         self._held: list[Written] = []

@@ -1,7 +1,6 @@
 """All numbers of one broker, wired: what its parts count, and what is computed at a scrape.
 
-numbers = Numbers(store, count, …)      `count` returns what the parts count; the store need not
-                                        be open
+numbers = Numbers(store, count, …)      `count` returns what the parts count
 await numbers.refresh()                 before a page is made
 Exposition(numbers.stats, find_names=numbers.names, …)
 """
@@ -10,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker.metrics.lag import Lag, Position
-from broker.metrics.loop_lag import LoopLag
 from broker.metrics.storage import Oldest, queue_gauges, storage_gauges
 from broker.model.stats import Stat
 from broker.store.message_store import MessageStore
@@ -18,7 +16,6 @@ from broker.store.message_store import MessageStore
 PUBLIC: Final = "public"
 FULL: Final = "full"
 OPEN_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
-OPENING_STATES: Final = frozenset({"starting", "recovering"})
 
 
 class Numbers:
@@ -29,7 +26,7 @@ class Numbers:
     detail           "public", or "full" for series of every queue
     """
 
-    __slots__ = ("_count", "_gauges", "_lag", "_oldest", "_store", "loop_lag")
+    __slots__ = ("_count", "_gauges", "_lag", "_oldest", "_store")
 
     def __init__(
         self,
@@ -59,24 +56,20 @@ class Numbers:
         self._gauges = [*storage_gauges(store, self._oldest, permission), *self._lag.gauges]
         if detail == FULL:
             self._gauges += queue_gauges(store)
-        self.loop_lag = LoopLag()
 
     def stats(self) -> list[Stat]:
-        """Return all stats there are now; those of the store once it is open."""
-        gauges = self._gauges if self._store.state not in OPENING_STATES else []
-        return [self.loop_lag.seconds, *self._store.stats, *self._count(), *gauges]
+        """Return all stats there are."""
+        return [*self._store.stats, *self._count(), *self._gauges]
 
     def names(self) -> dict[str, list[str]]:
         """Return the topics and groups there are, by the label that names them."""
-        if self._store.state in OPENING_STATES:
-            return {}
         return {
-            "topic": self._store.topics.names(),
-            "consumer_group": self._store.groups.names(),
+            "topic": self._store.tables.topics.names(),
+            "consumer_group": self._store.tables.groups.names(),
         }
 
     async def refresh(self) -> None:
-        """Compute what takes a while; while the store opens or ends, what was found is kept."""
+        """Compute what takes a while; while the store ends, what was found is kept."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()

@@ -64,14 +64,6 @@ def storage_gauges(store: MessageStore, oldest: Oldest, permission: int) -> list
     permission   the broker's: 4 read, 2 write
     """
 
-    def mapped() -> tuple[int, int]:
-        """Return (count, bytes) of all mapped files; those of the index are mapped all the time."""
-        parts = store.structures
-        index_count = len(parts.index.files)
-        count = parts.log_files.count + parts.queue_files.count + index_count
-        size_bytes = parts.log_files.size_bytes + parts.queue_files.size_bytes
-        return count, size_bytes + index_count * parts.index.geometry.file_size
-
     rows: tuple[tuple[str, str, Callable[[], int]], ...] = (
         (
             "rocketmq_storage_size_bytes",
@@ -93,15 +85,19 @@ def storage_gauges(store: MessageStore, oldest: Oldest, permission: int) -> list
             "Age of the oldest message.",
             oldest.age_ms,
         ),
-        ("rocketmq_topic_number", "Topics.", lambda: len(store.topics.names())),
-        ("rocketmq_consumer_group_number", "Consumer groups.", lambda: len(store.groups.names())),
+        ("rocketmq_topic_number", "Topics.", lambda: len(store.tables.topics.names())),
+        (
+            "rocketmq_consumer_group_number",
+            "Consumer groups.",
+            lambda: len(store.tables.groups.names()),
+        ),
         (
             "rocketmq_broker_permission",
             "What the broker allows: 4 read, 2 write, or their sum.",
             lambda: permission,
         ),
-        ("pocketmq_mapped_files", "Files that are mapped.", lambda: mapped()[0]),
-        ("pocketmq_mapped_bytes", "Length of all mapped files.", lambda: mapped()[1]),
+        ("pocketmq_mapped_files", "Files that are mapped.", lambda: store.views.mapped()[0]),
+        ("pocketmq_mapped_bytes", "Length of all mapped files.", lambda: store.views.mapped()[1]),
     )
     return [_gauge(*row) for row in rows]
 
@@ -114,7 +110,7 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
     """Return gauges of every queue."""
 
     def by_queue(bound: str) -> dict[LabelValues, float]:
-        queues = store.structures.queues.queues.items()
+        queues = store.views.queues.queues.items()
         return {(topic, str(number)): float(getattr(q, bound)) for (topic, number), q in queues}
 
     return [

@@ -159,7 +159,8 @@ class CallStats:
 
     def method(self, path: str, method: Method) -> MethodStats:
         """Return the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
-        assert path not in self._methods, "a method is counted in one place"
+        before = self._methods.get(path)
+        assert before is None or not before.count, "a method is counted in one place"
         creations = self._creations.get(path)
         made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)
         return made

@@ -161,7 +161,7 @@ class Send:
         if count > MESSAGES_MAX:
             raise TooManyMessages(count=count, limit=MESSAGES_MAX)
         topic = drafts.topics[0]
-        config = self._store.topics.find(topic)
+        config = self._store.tables.topics.find(topic)
         if config is None or config.is_internal:
             config = await self._make_topic(topic)
         if not config.is_writable:
@@ -195,13 +195,13 @@ class Send:
             raise TopicNotFound(topic=topic)
         queue_count = self._rules.default_queue_count
         permission = PERMISSION_READ | PERMISSION_WRITE
-        template = self._store.topics.find(DEFAULT_TOPIC)
+        template = self._store.tables.topics.find(DEFAULT_TOPIC)
         if template is not None:
             if not template.permission & PERMISSION_INHERIT:
                 raise TopicNotFound(topic=topic)
             queue_count = min(queue_count, template.write_queue_count)
             permission = template.permission & ~PERMISSION_INHERIT
-        return await self._store.topics.create(
+        return await self._store.tables.topics.create(
             topic, queue_count=queue_count, permission=permission
         )
 

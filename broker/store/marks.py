@@ -15,6 +15,7 @@ every advance their order is asserted: flushed <= committed <= appended, replica
 dispatched <= visible. What a start found is where all of them begin.
 """
 
+from broker.model.errors import StoreFailed
 from broker.store.watermark import Watermark
 
 
@@ -45,7 +46,8 @@ class Marks:
     """
 
     __slots__ = (
-        "_visible", "appended", "committed", "dispatched", "flushed", "last_dispatched",
+        "_visible", "appended", "committed", "dispatched", "failure", "flushed",
+        "last_dispatched",
         "replicated",
     )  # fmt: skip
 
@@ -59,10 +61,17 @@ class Marks:
         self.last_dispatched = last_record
         """Where the last dispatched record starts: what a checkpoint says of the views."""
         self._visible = self.flushed if is_sync else self.committed
+        self.failure: StoreFailed | None = None
+        """Why nothing is acknowledged any more: the first failure of any part of the store."""
 
     def visible(self) -> End:
         """Return the end that dispatch, and so every consumer, may not look beyond."""
         return self._visible
+
+    def fail(self, failure: StoreFailed) -> None:
+        """Let no mark rise for those who wait for the disk: they, now and later, get the error."""
+        self.failure = self.failure or failure
+        self.flushed.fail(self.failure)
 
     def append(self, end: int, time_ms: int) -> None:
         """Records were written; called under the put-lock."""
@@ -75,6 +84,7 @@ class Marks:
 
     def flush(self, end: int, time_ms: int) -> None:
         """Records are durable; the disk said so."""
+        assert self.failure is None, "a flush after a failure proves nothing"
         assert end <= self.committed.value, (end, self.committed.value)
         self.flushed.rise(end, time_ms)
         self.replicated.rise(end, time_ms)

@@ -8,6 +8,8 @@ from broker.format.index_layout import STYLE_5_5
 
 FLUSH_SYNC: Final = "sync"
 """Answer after fdatasync; consumers see what is durable."""
+PAGE_SIZE: Final = 4096
+"""What "pages" are counted in."""
 FLUSH_ASYNC: Final = "async"
 """Answer when the record is in the log; flush by timer."""
 

@@ -26,7 +26,7 @@ from broker.rpc.v1.send_reply import encode_sent
 from broker.rpc.v1.send_request import drafts_of
 from broker.rpc.v1.stored_reply import encode_plain
 from broker.services.send import Send, SendRules, Sent
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
 
 HOST = host_from_text("127.0.0.1:8081")
@@ -44,8 +44,7 @@ async def _lag(seconds: float) -> float:
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
         settings = StoreSettings(directory=Path(directory) / "store", flush="async")
         clock = SystemClock()
-        store = MessageStore(settings, clock, Disk())
-        await store.open()
+        store = await open_store(settings, clock, Disk())
         maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"lagx")
         rules = SendRules(HOST, "DefaultCluster")
         send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
@@ -150,10 +149,8 @@ def pull_joined_us() -> float:
 
 async def _pull_joined() -> float:
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
-        store = MessageStore(
-            StoreSettings(directory=Path(directory) / "store", flush="async"), SystemClock(), Disk()
-        )
-        await store.open()
+        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
+        store = await open_store(settings, SystemClock(), Disk())
         batch = _same(32, random.Random(3).randbytes(1024), b"")
         await store.put([(Destination("bench", 0, HOST), batch)])
         await store.reading.arrivals("bench", 0).reached(32)

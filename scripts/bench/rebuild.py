@@ -103,7 +103,9 @@ def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, A
 def run_reput(store: Path) -> dict[str, float]:
     """Let the broker's own dispatch build the views of a store that has none."""
     from broker.files.disk import Disk
+    from broker.model.clock import SystemClock
     from broker.store.settings import StoreSettings
+    from broker.store.starting.start import start_at_once
     from broker.store.starting.structures import Structures
 
     parts = Structures(
@@ -115,8 +117,7 @@ def run_reput(store: Path) -> dict[str, float]:
         Disk(),
     )  # fmt: skip
     begun, cpu = perf_counter(), cpu_seconds()
-    for _ in parts.recover():
-        pass
+    start_at_once(parts, SystemClock())
     found = {"seconds": perf_counter() - begun, "cpu": cpu_seconds() - cpu}
     parts.close()
     return found

@@ -35,7 +35,7 @@ from broker.format.properties import encode_properties
 from broker.model.batch import Batch, Destination
 from broker.model.clock import SystemClock
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
 
 GIB = 1 << 30
@@ -83,8 +83,9 @@ def batch(number: int, body: bytes) -> Batch:
 
 async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
     """Put messages into all queues in turn until the log has so many bytes, then close in order."""
-    store = MessageStore(StoreSettings(directory=directory, flush="async"), SystemClock(), Disk())
-    await store.open()
+    store = await open_store(
+        StoreSettings(directory=directory, flush="async"), SystemClock(), Disk()
+    )
     queues, body = shuffled_queues(topics_of(queue_count)), random.Random(2).randbytes(1024)
     number = 0
     while store.appended < log_bytes:

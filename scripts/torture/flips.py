@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from broker.model.errors import MessageDamaged
 from broker.model.read_range import ReadRange
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
@@ -74,7 +74,7 @@ class Flipping:
     async def flip(self, bit: int) -> None:
         """Flip a bit, read, and flip it back."""
         place = bit // 8
-        file = self.store.structures.log.files.file_at(place)
+        file = self.store.log.files.file_at(place)
         owner = self._owners[place]
         self.found.flips += 1
         if file is None:
@@ -134,8 +134,7 @@ async def _flip_all(bits: list[int], *, property_crc: bool) -> Found:
         file_size=FILE_SIZE, count=RECORDS, property_crc=property_crc, killed=True
     )
     disk = SimDisk(stock.image())
-    store = MessageStore(stock.settings, FakeClock(), disk)
-    await store.open()
+    store = await open_store(stock.settings, FakeClock(), disk)
     flipping = Flipping(stock, store, disk)
     for bit in bits:
         await flipping.flip(bit)

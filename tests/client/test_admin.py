@@ -23,7 +23,7 @@ async def desk() -> AsyncIterator[Desk]:
     async with opened_desk() as opened:
         opened.broker.clock.wall = 1_000
         await opened.broker.add("orders", b"a", b"b", b"c")
-        await opened.broker.store.offsets.commit("readers", "orders", 0, 1)
+        await opened.broker.store.tables.offsets.commit("readers", "orders", 0, 1)
         yield opened
 
 
@@ -100,8 +100,8 @@ async def test_groups_are_moved(desk: Desk) -> None:
 async def test_the_store_and_its_process(desk: Desk) -> None:
     status = await desk.admin.store_status()
     assert (status.state, status.state_since_ms) == ("running", START_MS)
-    free_and_total = (status.disk_free_bytes, status.disk_total_bytes)
-    assert free_and_total == desk.broker.store.disk_usage()
+    _, used, free = desk.broker.store.disk_space()
+    assert (status.disk_free_bytes, status.disk_total_bytes) == (free, used + free)
     assert (status.retention_state, status.index_file_count, status.group_count) == ("off", 0, 1)
     assert await desk.admin.flush() == desk.broker.store.appended
     assert await desk.admin.effective_config() == [SettingRow("store.flush", "async", "--set")]

@@ -60,7 +60,7 @@ async def test_pulling(desk: Desk) -> None:
 
 
 async def test_pulling_system_topics_is_for_operators(desk: Desk) -> None:
-    desk.broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
+    desk.broker.store.tables.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
     await desk.broker.add("SCHEDULE_TOPIC_XXXX", b"a")
     query = PullQuery("SCHEDULE_TOPIC_XXXX", 0, 0)
     assert (await desk.client.admin.pull(query)).messages[0].body == b"a"

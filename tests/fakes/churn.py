@@ -21,7 +21,7 @@ from broker.model.errors import TopicNotFound
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.services.pull import Pull, PullRequest
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop
@@ -62,8 +62,7 @@ class Churn:
             view_flush_thorough_interval_ms=10,
             consume_queue_file_size_bytes=60,
         )
-        self.store = MessageStore(settings, loop.clock, self.disk)
-        self.pull = Pull(self.store)
+        self.settings, self.clock = settings, loop.clock
         self.is_over = False
         self.removing = ""
         self.sending: Counter[str] = Counter()
@@ -71,9 +70,10 @@ class Churn:
 
     async def run(self) -> None:
         """Delete so many topics, and expire files meanwhile."""
-        await self.store.open()
+        self.store = await open_store(self.settings, self.clock, self.disk)
+        self.pull = Pull(self.store)
         in_order(self.store)
-        self.store.structures.log_files.count_max = OPEN_MAX
+        self.store._structures.log_files.count_max = OPEN_MAX
         others = [asyncio.create_task(self._read()) for _ in range(READERS)]
         others += [asyncio.create_task(self._write()) for _ in range(WRITERS)]
         others.append(asyncio.create_task(self._expire()))
@@ -90,11 +90,11 @@ class Churn:
         while self.sending[topic]:
             await self.loop.pause(0.001)
         with suppress(TopicNotFound):
-            await self.store.topics.remove(topic)
+            await self.store.tables.topics.remove(topic)
         await self.store.remove_topic(topic)
         for queue_id in range(2):
             assert self.store.reading.queue_range(topic, queue_id) == (0, 0)
-        await self.store.topics.create(topic, queue_count=2)
+        await self.store.tables.topics.create(topic, queue_count=2)
         self.removing = ""
         self.tally.deletes += 1
 
@@ -111,10 +111,10 @@ class Churn:
             await self.loop.pause(self.random.random() * 0.01)
 
     async def _expire(self) -> None:
-        expiry = self.store.expiry
+        expiry = self.store.views.expiry
         while not self.is_over:
             oldest = expiry.oldest()
-            if oldest is not None and len(self.store.structures.log.files.files) > KEPT_FILES:
+            if oldest is not None and len(self.store.log.files.files) > KEPT_FILES:
                 await expiry.drop(oldest)
                 self.tally.expired_files += 1
                 if self.random.random() < 0.5:

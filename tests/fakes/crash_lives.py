@@ -104,7 +104,7 @@ def _continued(life: Life, cut: Cut) -> Life:
     later.number = life.number + 1_000
     later.dropped = [started.parts.log.min_offset] * 2
     later.offsets = {
-        key: [(0, -1 if (found := started.offsets.find(*key)) is None else found)]
+        key: [(0, -1 if (found := started.tables.offsets.find(*key)) is None else found)]
         for key in promise.offsets
     }
     later.topics = set(promise.topics)

@@ -1,19 +1,17 @@
 """Starting a store after a power cut, with further cuts on the way, and looking at the outcome."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from broker.format.names import BACKUP_SUFFIX
 from broker.log.queue_ends import QUEUE_ENDS_FILE
 from broker.model.errors import BrokerError
+from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
-from broker.store.tables.offsets import ConsumerOffsets
-from broker.store.tables.removed_queues import RemovedQueues
-from broker.store.tables.topics import GroupTable, TopicTable
+from broker.store.tables.tables import Tables
 from tests.fakes.clock import FakeClock
 from tests.fakes.crash_checks import (
     Violation,
@@ -29,7 +27,6 @@ from tests.fakes.store_language import small_settings
 
 ENDS = f"pocketmq/{QUEUE_ENDS_FILE}"
 
-NO_POOL = cast(ThreadPoolExecutor, None)
 DEPTH_MAX = 3
 
 
@@ -73,25 +70,19 @@ class Started:
         self.disk = disk = SimDisk(image)
         disk.hook = hook
         clock = FakeClock()
-        self.parts = Structures(small_settings(STORE, **geometry), disk)
-        removed = RemovedQueues(disk, STORE / "pocketmq", NO_POOL)
-        removed.load()
-        self.removed = removed.next_offsets()
-        self.parts.queues.removed = self.removed
-        for _ in self.parts.recover(clock.wall_ms()):
-            pass
-        self.topics = TopicTable(disk, STORE, clock, NO_POOL)
-        self.groups = GroupTable(disk, STORE, clock, NO_POOL)
-        self.offsets = ConsumerOffsets(disk, STORE, clock, NO_POOL, self.groups)
-        for table in (self.topics, self.groups, self.offsets):
-            table.load()
+        self.tables = Tables(disk, STORE, clock)
+        self.removed = self.tables.removed.next_offsets
+        self.parts = Structures(small_settings(STORE, **geometry), disk, self.removed)
+        self.tables.removed.load()
+        self.recovery = start_at_once(self.parts, clock).recovery
+        self.tables.load(())
         disk.hook = None
 
     def check(self, promise: Promise) -> None:
         """Raise Violation unless all that was promised holds."""
         parts, image = self.parts, self.disk.image
-        if parts.recovery.damage is not None:
-            raise Violation(f"a power cut was taken for damage: {parts.recovery.damage}")
+        if self.recovery.damage is not None:
+            raise Violation(f"a power cut was taken for damage: {self.recovery.damage}")
         log = check_log(image, parts.log.appended, promise, self.removed)
         parts.queues.settle(parts.queues.doubtful)  # A running store does it with its first pass.
         check_queues(image, log, self.removed)
@@ -100,11 +91,11 @@ class Started:
 
     def _check_tables(self, promise: Promise) -> None:
         for key, values in promise.offsets.items():
-            found = self.offsets.find(*key)
+            found = self.tables.offsets.find(*key)
             if (-1 if found is None else found) not in values:
                 raise Violation(f"C-tables: offset {found} of {key}, not one of {values}")
         for topic in promise.topics:
-            if self.topics.find(topic) is None:
+            if self.tables.topics.find(topic) is None:
                 raise Violation(f"C-tables: the topic {topic} is gone")
         for queue, end in promise.removed.items():
             if self.removed.get(queue, -1) < end:
@@ -138,7 +129,7 @@ def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | 
         started = Started(
             image, cut.promise.geometry, hook if nested and depth <= DEPTH_MAX else None
         )
-        plan = started.parts.recovery.plan.label
+        plan = started.recovery.plan.label
         tally.plans[plan] = tally.plans.get(plan, 0) + 1
         started.check(cut.promise)
         if rng.random() < 0.1:

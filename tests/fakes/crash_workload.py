@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from broker.model.batch import Destination
 from broker.model.results import PutStatus
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
@@ -145,7 +145,7 @@ class Life:
     # -- what is promised ----------------------------------------------------------------------
     def promise(self, call: str = "") -> Promise:
         """Return what the store has promised by now."""
-        if self.store is not None and hasattr(self.store, "marks"):
+        if self.store is not None:
             self.flushed, self.appended = self.store.flushed, self.store.appended
             if self.is_sync:  # What was acknowledged or shown has to stay as well.
                 self.flushed = max(self.flushed, self.acknowledged, self.store.dispatched)
@@ -191,8 +191,7 @@ class Life:
         return self.cuts
 
     async def _open(self, clock: FakeClock) -> MessageStore:
-        store = MessageStore(self.settings(), clock, self.disk)
-        await store.open()
+        store = await open_store(self.settings(), clock, self.disk)
         in_order(store)
         self.store = store
         return store
@@ -260,12 +259,12 @@ class Life:
         rng = self.rng
         key = (rng.choice(GROUPS), rng.choice(TOPICS), rng.choice((0, 1)))
         self.number += 1
-        queue = store.structures.queues.find(*key[1:])
+        queue = store.views.queues.find(*key[1:])
         end = queue.first_at_or_behind(store.flushed) if queue is not None else 0
         mine = (self.number, rng.randint(0, end))
         values = self.offsets.setdefault(key, [(0, -1)])
         values.append(mine)
-        await store.offsets.commit(*key, mine[1])
+        await store.tables.offsets.commit(*key, mine[1])
         self.number += 1
         self.committed[mine[0]] = self.number
         # Of commits that were under way at once, any may be the last.
@@ -273,7 +272,7 @@ class Life:
 
     async def _create_topic(self, store: MessageStore) -> None:
         name = f"made{self.rng.randrange(5)}"
-        await store.topics.create(name, queue_count=2)
+        await store.tables.topics.create(name, queue_count=2)
         self.topics.add(name)
 
     async def _remove_topic(self, store: MessageStore) -> None:
@@ -292,10 +291,10 @@ class Life:
             self.is_expiring = False
 
     async def _expire_one(self, store: MessageStore) -> None:
-        oldest = store.expiry.oldest()
+        oldest = store.views.expiry.oldest()
         if oldest is not None:
             end = oldest.base + oldest.size_bytes
             self.dropped[1] = end
-            await store.expiry.drop(oldest)
+            await store.views.expiry.drop(oldest)
             self.dropped[0] = end
-        await store.expiry.trim_views()
+        await store.views.expiry.trim_views()

@@ -20,7 +20,7 @@ from broker.format.record import decode_record
 from broker.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
 from broker.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
@@ -179,8 +179,7 @@ async def stocked(
         | changes,
     )
     disk = SimDisk()
-    store = MessageStore(settings, FakeClock(), disk)
-    await store.open()
+    store = await open_store(settings, FakeClock(), disk)
     talking = TalkingStore(store, FakeClock(), disk)
     keys: dict[str, list[str]] = {}
     for number in range(count):
@@ -191,10 +190,10 @@ async def stocked(
         if topic == "orders":
             keys.setdefault(key, []).append(body)
     await talking.settled()
-    await store.topics.create("orders", queue_count=2)
-    await store.groups.ensure(GROUP)
+    await store.tables.topics.create("orders", queue_count=2)
+    await store.tables.groups.ensure(GROUP)
     for one in QUEUES:
-        await store.offsets.commit(GROUP, *one, count // 9)
+        await store.tables.offsets.commit(GROUP, *one, count // 9)
     records: dict[QueueKey, dict[int, bytes]] = {}
     places: dict[int, tuple[QueueKey, int, int]] = {}
     for topic, queue_id in QUEUES:
@@ -210,11 +209,10 @@ async def stocked(
 
 async def _look(stock: Stock, disk: SimDisk, seen: Seen, *, send: bool, **changes: Any) -> None:
     """Open, read everything, and close."""
-    store = MessageStore(replace(stock.settings, **changes), FakeClock(), disk)
-    await store.open()
+    store = await open_store(replace(stock.settings, **changes), FakeClock(), disk)
     try:
         seen.damaged = store.damage
-        seen.plan = store.structures.recovery.plan.label
+        seen.plan = store._start.recovery.plan.label
         for queue in QUEUES:
             await _read(store, queue, seen)
         for key in sorted(stock.keys)[:KEYS_LOOKED_UP]:

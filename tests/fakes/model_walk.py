@@ -15,7 +15,7 @@ from broker.format.record import decode_record
 from broker.model.batch import Destination
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
@@ -62,8 +62,7 @@ class Walk:
 
     async def _open(self, image: Image) -> None:
         self.disk = SimDisk(image, seed=self.random.getrandbits(32))
-        self.store = MessageStore(self.settings, self.loop.clock, self.disk)
-        await self.store.open()
+        self.store = await open_store(self.settings, self.loop.clock, self.disk)
         in_order(self.store)
 
     async def _seen(self) -> None:
@@ -133,29 +132,29 @@ class Walk:
         key = (self.random.choice(GROUPS), *queue)
         # Beyond the end a start takes offsets back to the end.
         value = self.random.randint(0, self.model.range_of(queue)[1])
-        await self.store.offsets.commit(*key, value)
+        await self.store.tables.offsets.commit(*key, value)
         self.model.commit(*key, value)
 
     async def _create(self) -> None:
         topic = self.random.choice(TOPICS)
-        if topic not in self.model.topics and self.store.topics.find(topic) is None:
-            await self.store.topics.create(topic, queue_count=2)
+        if topic not in self.model.topics and self.store.tables.topics.find(topic) is None:
+            await self.store.tables.topics.create(topic, queue_count=2)
             self.model.topics.add(topic)
 
     async def _remove(self) -> None:
         topic = self.random.choice(TOPICS)
-        await self.store.topics.remove(topic)
+        await self.store.tables.topics.remove(topic)
         await self.store.remove_topic(topic)
-        await self.store.offsets.remove_topic(topic)
+        await self.store.tables.offsets.remove_topic(topic)
         self.model.remove_topic(topic)
 
     async def _expire(self) -> None:
         await self.loop.pause(0.05)
-        oldest = self.store.expiry.oldest()
+        oldest = self.store.views.expiry.oldest()
         if oldest is not None:
-            await self.store.expiry.drop(oldest)
+            await self.store.views.expiry.drop(oldest)
             self.counts["expired files"] += 1
-        await self.store.expiry.trim_views()
+        await self.store.views.expiry.trim_views()
         self.model.expire(self.store.min_offset)
 
     async def _flush(self) -> None:
@@ -190,12 +189,12 @@ class Walk:
             for key in ("k1", "k2"):
                 result = await store.reading.query(topic, key, count_max=99)
                 assert [m.body.decode() for m in result.messages] == model.by_key(topic, key)
-        assert model.topics <= set(store.topics.names())
-        assert model.groups == set(store.groups.names())
+        assert model.topics <= set(store.tables.topics.names())
+        assert model.groups == set(store.tables.groups.names())
         for group in GROUPS:
             found = {
                 (group, topic, queue_id): value
-                for topic, row in store.offsets.all_of(group).items()
+                for topic, row in store.tables.offsets.all_of(group).items()
                 for queue_id, value in row.items()
             }
             expected = {k: v for k, v in model.offsets.items() if k[0] == group}

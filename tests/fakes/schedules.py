@@ -29,7 +29,7 @@ from broker.model.read_range import ReadRange
 from broker.model.results import PullResult
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk
@@ -168,15 +168,6 @@ class Play:
             view_flush_thorough_interval_ms=30,
             **settings,
         )
-        self.store = MessageStore(self.settings, loop.clock, self.disk)
-        self.pull = Pull(self.store)
-        self.send = Send(
-            self.store,
-            SendRules(STORE_HOST, "DefaultCluster", default_queue_count=QUEUES),
-            loop.clock,
-            key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
-            random=self.random,
-        )
         self.puts: list[Put] = []
         self.offsets: dict[tuple[str, str, int], list[int]] = {}
         self.moment = 0
@@ -190,7 +181,15 @@ class Play:
     # -- what clients do -----------------------------------------------------------------------
     async def run(self) -> None:
         """Play it and look at what came of it."""
-        await self.store.open()
+        self.store = await open_store(self.settings, self.loop.clock, self.disk)
+        self.pull = Pull(self.store)
+        self.send = Send(
+            self.store,
+            SendRules(STORE_HOST, "DefaultCluster", default_queue_count=QUEUES),
+            self.loop.clock,
+            key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
+            random=self.random,
+        )
         in_order(self.store)
         clients = [asyncio.create_task(self._client()) for _ in range(CLIENTS)]
         for result in await asyncio.gather(*clients, return_exceptions=True):
@@ -278,7 +277,7 @@ class Play:
         key = (self.random.choice(GROUPS), self.random.choice(TOPICS), self.random.randrange(2))
         value = self._now()
         self.offsets.setdefault(key, [-1]).append(value)
-        await self.store.offsets.commit(*key, value)
+        await self.store.tables.offsets.commit(*key, value)
         # What was acknowledged is there, or what others wrote meanwhile.
         self.offsets[key] = [v for v in self.offsets[key] if v >= value or v not in (-1,)]
 
@@ -293,9 +292,9 @@ class Play:
         self.is_removing = True
         try:
             with suppress(TopicNotFound):
-                await self.store.topics.remove(DOOMED)
+                await self.store.tables.topics.remove(DOOMED)
             await self.store.remove_topic(DOOMED)
-            await self.store.offsets.remove_topic(DOOMED)
+            await self.store.tables.offsets.remove_topic(DOOMED)
         finally:
             self.is_removing = False
 
@@ -304,11 +303,11 @@ class Play:
             return
         self.is_expiring = True
         try:
-            oldest = self.store.expiry.oldest()
+            oldest = self.store.views.expiry.oldest()
             if oldest is not None:
-                await self.store.expiry.last_time(oldest)
-                await self.store.expiry.drop(oldest)
-            await self.store.expiry.trim_views()
+                await self.store.views.expiry.last_time(oldest)
+                await self.store.views.expiry.drop(oldest)
+            await self.store.views.expiry.trim_views()
         finally:
             self.is_expiring = False
 
@@ -319,7 +318,7 @@ class Play:
         while store.dispatched < store.appended:
             await self.loop.pause(0.005)
         await self.loop.pause(0.1)  # Jobs of those who gave up end too.
-        parts = (store._view_flush, store._allocation, store._commit, store._durability)
+        parts = (store.views.flush, store._allocation, store._commit, store._durability)
         while any(part._job is not None for part in parts):
             await self.loop.pause(0)
 
@@ -345,7 +344,7 @@ class Play:
         self._look_at_gauges()
 
     def _stored(self) -> list[StoredMessage]:
-        log = self.store.structures.log
+        log = self.store.log
         found = []
         for _, file, position, size in log.scan(log.min_offset, log.appended):
             found.append(decode_record(bytes(file.view[position : position + size])))
@@ -396,21 +395,21 @@ class Play:
                 bodies: list[bytes] = []
                 position = upper - len(expected)
                 while position < upper:
-                    result = self.store.structures.queues.find(topic, queue_id)
+                    result = self.store.views.queues.find(topic, queue_id)
                     assert result is not None
                     unit = result.unit(position)
                     assert unit is not None
-                    message = decode_record(self.store.structures.log.read(unit[0], unit[1]))
+                    message = decode_record(self.store.log.read(unit[0], unit[1]))
                     assert message.queue_offset == position
                     bodies.append(message.body)
                     position += 1
                 assert bodies == expected
 
     def _look_at_gauges(self) -> None:
-        store, parts = self.store, self.store.structures
+        store, parts = self.store, self.store._structures
         assert not store._writer.lock._lock.locked(), "the put-lock is held"
         assert self.pull.waiter_count == 0, f"{self.pull.waiter_count} polls are parked"
-        for key, mark in store._arrivals._marks.items():
+        for key, mark in store.views.arrivals._marks.items():
             waiting = [row for row in mark._heap if not row[2].done()]
             assert not waiting, f"{len(waiting)} waiters of {key} are leaked"
         waiting = [row for row in store.marks.flushed._heap if not row[2].done()]
@@ -425,24 +424,23 @@ class Play:
         tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
         assert len(tasks) <= 3, f"tasks are left: {tasks}"
         for (group, topic, queue_id), values in self.offsets.items():
-            found = store.offsets.find(group, topic, queue_id)
+            found = store.tables.offsets.find(group, topic, queue_id)
             assert (-1 if found is None else found) in values
 
     async def _reopen(self) -> None:
         """Close it, start it again: everything is as it was, a removed topic stays removed."""
         await self._remove()
         stored = self._stored()
-        offsets = {key: self.store.offsets.find(*key) for key in self.offsets}
+        offsets = {key: self.store.tables.offsets.find(*key) for key in self.offsets}
         await self.store.close()
-        self.store = MessageStore(self.settings, self.loop.clock, SimDisk(self.disk.image))
-        await self.store.open()
-        assert not self.store.structures.was_aborted
+        self.store = await open_store(self.settings, self.loop.clock, SimDisk(self.disk.image))
+        assert not self.store._structures.was_aborted
         again = self._stored()
         assert [(m.physical_offset, m.body) for m in again] == [
             (m.physical_offset, m.body) for m in stored
         ]
         self._look_at_queues(stored)
-        assert offsets == {key: self.store.offsets.find(*key) for key in self.offsets}
+        assert offsets == {key: self.store.tables.offsets.find(*key) for key in self.offsets}
         for queue_id in range(QUEUES):
             assert self.store.reading.queue_range(DOOMED, queue_id) == (0, 0), (
                 "a removed queue is back"

@@ -14,13 +14,12 @@ from unittest.mock import patch
 from broker.format.record import decode_record
 from broker.model.message import StoredMessage
 from broker.model.results import PullResult, PullStatus
-from broker.store import running
 from broker.store.message_store import MessageStore
-from broker.store.views import dispatcher, expiry
+from broker.store.views import dispatcher, expiry, views
 from broker.store.views import flush as view_flush
 from tests.fakes.loop import SeededLoop, run_seeded
 
-TIMED: Final = (dispatcher, expiry, running, view_flush)
+TIMED: Final = (dispatcher, expiry, views, view_flush)
 """Modules that look how long a turn took, which must not depend on the machine."""
 
 
@@ -52,9 +51,9 @@ class Sorted(set[Any]):
 
 def in_order(store: MessageStore) -> None:
     """Let an open store walk its sets in order: a seed is the same in every process."""
-    store.structures.queues.dirty = Sorted(store.structures.queues.dirty)
-    arrived = store._dispatcher._arrived
-    store._dispatcher._arrived = lambda keys: arrived(Sorted(keys))
+    store.views.queues.dirty = Sorted(store.views.queues.dirty)
+    arrived = store.views.dispatcher._arrived
+    store.views.dispatcher._arrived = lambda keys: arrived(Sorted(keys))
 
 
 async def stop_short() -> None:

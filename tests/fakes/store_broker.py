@@ -104,7 +104,7 @@ class StoreBroker:
         while self.store.appended < size_bytes:
             await self.add("filler", bytes(size_bytes // 3))
         self.clock.advance(self.store.settings.view_flush_thorough_interval_ms)
-        expiry = self.store.expiry
+        expiry = self.store.views.expiry
         await until(lambda: expiry.oldest() is not None)
         oldest = expiry.oldest()
         assert oldest is not None
@@ -171,7 +171,7 @@ async def store_broker(
         return
     sizes = {**SIZES, **settings}
     async with store_at(Path("/store"), clock=clock, disk=SimDisk(), **sizes) as talking:
-        talking.store.topics.adopt("orders", 2)
+        talking.store.tables.topics.adopt("orders", 2)
         yield StoreBroker(talking)
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.store.settings import StoreSettings
+from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
+from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import GoldenStores
 
@@ -71,8 +73,7 @@ def recovered(directory: Path, **settings: Any) -> Iterator[Structures]:
     """Open a store and recover it; what recovery wrote stays behind."""
     parts = Structures(StoreSettings(directory=directory, **settings), QuickDisk())
     try:
-        for _ in parts.recover():
-            pass
+        start_at_once(parts, FakeClock())
         yield parts
     finally:
         parts.close()

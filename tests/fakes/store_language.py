@@ -27,7 +27,7 @@ from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus, PutResult
 from broker.model.step import Now
 from broker.services.retention import Retention
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import NowOrLater
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
@@ -118,7 +118,7 @@ class TalkingStore:
     async def stocked(self) -> None:
         """Return when the next log file is made; a damaged store makes none."""
         if self.store.damage is None:
-            await until(lambda: self.store.structures.log.spare_base is None)
+            await until(lambda: self.store.log.spare_base is None)
 
     def pull(self, topic: str, queue_offset: int, *, queue_id: int = 0) -> PullResult:
         """Pull at most 7 messages from an offset on."""
@@ -170,8 +170,7 @@ async def store_at(
 ) -> AsyncIterator[TalkingStore]:
     """Open a store of small files, its next log file made, and close it in the end."""
     clock, disk = clock or FakeClock(), disk or StoreDisk()
-    store = MessageStore(small_settings(directory, **settings), clock, disk)
-    await store.open()
+    store = await open_store(small_settings(directory, **settings), clock, disk)
     talking = TalkingStore(store, clock, disk)
     try:
         await talking.stocked()

@@ -24,7 +24,7 @@ from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.files.disk import Disk
 from broker.model.errors import BrokerError, StoreFailed
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon
 from tests.fakes.clock import FakeClock
 from tests.fakes.failing_os import FailingOs, Fault
@@ -63,11 +63,9 @@ class Work:
 
     async def _live(self, life: int) -> None:
         self.disk = Disk()
-        store = MessageStore(
-            small_settings(self.directory, **self.settings), FakeClock(), self.disk
-        )
+        settings = small_settings(self.directory, **self.settings)
         try:
-            await store.open()
+            store = await open_store(settings, FakeClock(), self.disk)
         except BrokerError as error:
             self._note(error)
             return
@@ -82,7 +80,7 @@ class Work:
 
     async def _use(self, store: MessageStore, life: int) -> None:
         talking = TalkingStore(store, store.clock, self.disk)  # type: ignore[arg-type]
-        await self._try(store.topics.create("T", queue_count=1))
+        await self._try(store.tables.topics.create("T", queue_count=1))
         for number in range(3):
             await self._put(talking, "T", f"{life}.{number}")
         await asyncio.gather(*(self._put(talking, "U", f"{life}.u{n}") for n in range(2)))
@@ -93,7 +91,7 @@ class Work:
         await self._put(talking, "T", f"{life}.last")
 
     async def _commit(self, store: MessageStore, offset: int) -> None:
-        if await self._try(store.offsets.commit("G", "T", 0, offset)):
+        if await self._try(store.tables.offsets.commit("G", "T", 0, offset)):
             self.offset = offset
 
     async def _put(self, store: TalkingStore, topic: str, body: str) -> None:
@@ -121,14 +119,13 @@ class Work:
 
 
 def _is_settled(store: MessageStore) -> bool:
-    is_stuck = store.failure.done() or store._dispatcher.is_blocked
+    is_stuck = store.failure.done() or store.views.dispatcher.is_blocked
     return is_stuck or store.dispatched >= store.flushed
 
 
 async def check(directory: Path, work: Work) -> None:
     """Open what is left on a disk that works: everything acknowledged is there, in its place."""
-    store = MessageStore(small_settings(directory, **work.settings), FakeClock(), Disk())
-    await store.open()
+    store = await open_store(small_settings(directory, **work.settings), FakeClock(), Disk())
     try:
         assert store.state in ("running", "disk_full")
         await until(lambda: store.dispatched >= store.flushed)
@@ -136,7 +133,7 @@ async def check(directory: Path, work: Work) -> None:
         for (topic, offset), body in work.acknowledged.items():
             assert bodies[topic][offset] == body
         assert all(len(set(found)) == len(found) for found in bodies.values())
-        assert (store.offsets.find("G", "T", 0) or 0) >= work.offset
+        assert (store.tables.offsets.find("G", "T", 0) or 0) >= work.offset
         talking = TalkingStore(store, store.clock, Disk())  # type: ignore[arg-type]
         assert (await talking.send("T", "afterwards")).queue_offset == len(bodies["T"])
     finally:

@@ -24,7 +24,7 @@ from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.files.disk import Disk
 from broker.model.errors import DiskFull
 from broker.model.results import PullStatus
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon, is_busy
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.failing_os import FailingOs
@@ -92,7 +92,9 @@ class FilledStore:
             self.clock.advance(1_000)
             self.store._allocation.step(at(self.clock.monotonic_ms()))
             await until(lambda: self.store._allocation._job is None)
-            await until(lambda: not self.store._dispatcher.is_blocked or not self.store.is_writable)
+            await until(
+                lambda: not self.store.views.dispatcher.is_blocked or not self.store.is_writable
+            )
             if self.store.is_writable:
                 await self.fill_one()
                 return
@@ -112,11 +114,10 @@ class FilledStore:
 async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: int) -> int:
     """Fill a store's disk and free it again and again; returns how many messages it took."""
     dice, clock = random.Random(seed), FakeClock()
-    store = MessageStore(small_settings(directory, **FILES), clock, Disk())
-    await store.open()
+    store = await open_store(small_settings(directory, **FILES), clock, Disk())
     filled = FilledStore(system, store, clock)
     await filled.talking.stocked()
-    await store.offsets.commit("G", "T", 0, 0)
+    await store.tables.offsets.commit("G", "T", 0, 0)
     try:
         for number in range(cycles):
             system.stranger_bytes = 0
@@ -129,7 +130,7 @@ async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: i
             assert not store.is_writable
             assert store.state == "disk_full"
             await filled.read()
-            await store.offsets.commit("G", "T", 0, number)
+            await store.tables.offsets.commit("G", "T", 0, number)
             assert system.room_bytes >= 0
     finally:
         await store.close()
@@ -141,12 +142,11 @@ async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: i
 
 async def reopened(directory: Path, acknowledged: list[str], offset: int) -> None:
     """Open the store again on the disk that is still full: all is there."""
-    store = MessageStore(small_settings(directory, **FILES), FakeClock(), Disk())
-    await store.open()
+    store = await open_store(small_settings(directory, **FILES), FakeClock(), Disk())
     try:
         await until(lambda: store.dispatched >= store.flushed)
         assert queue_bodies(store, "T") == acknowledged
-        assert store.offsets.find("G", "T", 0) == offset
+        assert store.tables.offsets.find("G", "T", 0) == offset
     finally:
         await store.close()
 

@@ -124,7 +124,7 @@ async def test_requests(tmp_path: Path) -> None:
     ended: Counter[str] = Counter()
     slowest = 0.0
     async with store_broker(tmp_path / "s", commit_log_file_size_bytes=1 << 22) as broker:
-        await broker.talking.store.topics.create("orders", queue_count=2)
+        await broker.talking.store.tables.topics.create("orders", queue_count=2)
         sound = sound_requests(broker)
         for _ in range(REQUESTS):
             name, raw = random.choice(sound)
@@ -136,14 +136,14 @@ async def test_requests(tmp_path: Path) -> None:
                 raise AssertionError(f"repro: SEED={SEED}: {name} {raw[:300]!r}") from error
             slowest = max(slowest, thread_time() - begun)
         await broker.talking.settled()
-        names = broker.talking.store.topics.names()
+        names = broker.talking.store.tables.topics.names()
     print(f"{sum(ended.values())} requests, seed {SEED}, slowest {slowest * 1000:.0f} ms: {ended}")
     assert sum(ended.values()) >= REQUESTS
     assert ended["MalformedRequest"] > REQUESTS // 50
     assert ended["ok"] > REQUESTS // 50
     assert slowest <= SLOW_S * FACTOR
     async with store_broker(tmp_path / "s", commit_log_file_size_bytes=1 << 22) as again:
-        assert again.talking.store.topics.names() == names
+        assert again.talking.store.tables.topics.names() == names
 
 
 # -- records, the checksum put right ---------------------------------------------------------------
@@ -195,8 +195,8 @@ async def test_tables_of_a_store(tmp_path: Path) -> None:
     """Whatever a table holds, the store opens and serves, or says that it cannot be read."""
     random = Random(SEED)
     async with store_broker(tmp_path / "s") as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
-        await broker.talking.store.offsets.commit("g", "orders", 0, 0)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.offsets.commit("g", "orders", 0, 0)
     config = tmp_path / "s" / "config"
     sound = {path: path.read_bytes() for path in config.glob("*.json")}
     ended: Counter[str] = Counter()

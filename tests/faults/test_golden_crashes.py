@@ -15,7 +15,7 @@ from broker.format.record import decode_record
 from broker.format.record_scan import RecordScan
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult
-from broker.store.message_store import MessageStore
+from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
 from broker.store.settings import StoreSettings
 from tests.fakes.clock import FakeClock
@@ -39,12 +39,11 @@ async def pulled(store: MessageStore, topic: str, queue_id: int, position: int) 
 
 async def served(directory: Path, disk: Disk, **sizes: Any) -> dict[int, bytes]:
     """Open a store and return every message it serves, by its place in the log."""
-    store = MessageStore(StoreSettings(directory=directory, **sizes), FakeClock(), disk)
-    await store.open()
+    store = await open_store(StoreSettings(directory=directory, **sizes), FakeClock(), disk)
     found: dict[int, bytes] = {}
     try:
         assert store.damage is None
-        for topic, queue_id in store.structures.queues.queues:
+        for topic, queue_id in store.views.queues.queues:
             position, upper = store.reading.queue_range(topic, queue_id)
             while position < upper:
                 result = await pulled(store, topic, queue_id, position)

@@ -50,7 +50,7 @@ async def flooded(directory: Path, count: int) -> AsyncIterator[StoreBroker]:
         flush="async",
         index_style="5.3",
     ) as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         wanted = pb.Message(topic="orders", body=b"the one", keys=[KEYS[0]], message_id="first")
         await broker.answer("SendMessage", pb.SendMessageRequest(messages=[wanted]))
         number = 0
@@ -95,7 +95,7 @@ def test_the_keys_are_one_to_java() -> None:
 async def test_a_flood_of_colliding_keys_is_walked_page_by_page(tmp_path: Path) -> None:
     held = Held()
     async with flooded(tmp_path / "s", FLOOD) as broker:
-        index = broker.talking.store.structures.index
+        index = broker.talking.store.views.index
         assert sum(file.entry_count for file in index.files) >= FLOOD
         begun = perf_counter()
         bodies: list[bytes] = []

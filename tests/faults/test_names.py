@@ -160,18 +160,18 @@ async def test_no_name_leads_out_of_the_store(place: Path) -> None:
     async with store_broker(
         place / "s", commit_log_file_size_bytes=1 << 22, consume_queue_file_size_bytes=2_000
     ) as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
-        await broker.talking.store.groups.ensure("g")
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.groups.ensure("g")
         ended = await flood(broker, [*CORPUS, "orders"])
         await broker.talking.settled()
-        topics = broker.talking.store.topics.names()
+        topics = broker.talking.store.tables.topics.names()
     assert sum(ended.values()) >= REQUESTS_MIN
     assert ended["ok"] > 1_000, ended
     assert ended["IllegalTopic"] > 1_000, ended
     assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
     async with store_broker(place / "s", commit_log_file_size_bytes=1 << 22) as again:
-        assert again.talking.store.topics.names() == topics
+        assert again.talking.store.tables.topics.names() == topics
         sent = pb.SendMessageRequest(messages=[pb.Message(topic="Orders", body=b"x")])
         assert await again.outcome("SendMessage", sent.SerializeToString()) == "ok"
 
@@ -201,7 +201,7 @@ async def test_names_are_checked_where_directories_are_made(place: Path) -> None
     async with store_at(place / "s") as talking:
         await talking.send("orders", "a")
         await talking.settled()
-        queues = talking.store.structures.queues
+        queues = talking.store.views.queues
         keys = [(name, 0) for name in CORPUS] + [("orders", -1), ("orders", 2**31)]
         for number, (topic, queue_id) in enumerate(keys, 9):
             queues.apply([entry(number * 100, topic=topic, queue_id=queue_id)])
@@ -220,7 +220,7 @@ async def test_a_record_with_an_odd_topic_holds_nothing_up(place: Path) -> None:
     shutil.rmtree(place / "s" / "consumequeue")  # All is built anew from the log.
     async with store_at(place / "s") as talking:
         assert await talking.pulled("orders") == ["good"]
-        assert set(talking.store.topics.names()) == {"orders"}
+        assert set(talking.store.tables.topics.names()) == {"orders"}
     assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
 
@@ -231,8 +231,8 @@ ROW: Final = {"perm": 6, "readQueueNums": 1, "writeQueueNums": 1}
 
 async def test_tables_with_odd_names_are_read_and_kept(place: Path) -> None:
     async with store_at(place / "s") as talking:
-        await talking.store.topics.create("orders", queue_count=1)
-        await talking.store.offsets.commit("g", "orders", 0, 0)
+        await talking.store.tables.topics.create("orders", queue_count=1)
+        await talking.store.tables.offsets.commit("g", "orders", 0, 0)
     config = place / "s" / "config"
     rows = {name: {**ROW, "topicName": name} for name in ["good", *CORPUS] if "\ue000" not in name}
     (config / "topics.json").write_bytes(encode_table({"topicConfigTable": rows}))
@@ -247,15 +247,15 @@ async def test_tables_with_odd_names_are_read_and_kept(place: Path) -> None:
     )
     before = outside(place.parents[2], place / "s")
     async with store_broker(place / "s") as broker:
-        assert broker.talking.store.topics.find("good") is not None
+        assert broker.talking.store.tables.topics.find("good") is not None
         for name in rows:
-            assert broker.talking.store.topics.find("../x") is None
+            assert broker.talking.store.tables.topics.find("../x") is None
             sent = pb.SendMessageRequest(messages=[pb.Message(topic=name, body=b"x")])
             await broker.outcome("SendMessage", sent.SerializeToString())
         await broker.talking.settled()
         for method in ("ListTopics", "TopicStats", "ListGroups", "GroupLag", "StoreStatus"):
             assert await broker.outcome(f"Admin/{method}", b"") == "ok"
-        await broker.talking.store.topics.create("another", queue_count=1)
+        await broker.talking.store.tables.topics.create("another", queue_count=1)
     assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
     kept = decode_table((config / "topics.json").read_bytes())["topicConfigTable"]
@@ -277,7 +277,7 @@ async def test_directories_with_odd_names_are_no_queues(place: Path) -> None:
         (root / "orders" / name).mkdir()
         shutil.copy(file, root / "orders" / name / file.name)
     async with store_broker(place / "s") as broker:
-        assert list(broker.talking.store.structures.queues.queues) == [("orders", 0)]
+        assert list(broker.talking.store.views.queues.queues) == [("orders", 0)]
         assert await broker.talking.pulled("orders") == ["a"]
         await broker.talking.send("orders", "b")
         assert await broker.talking.pulled("orders") == ["a", "b"]
@@ -321,7 +321,7 @@ def test_any_text_in_any_field(tmp_path_factory: pytest.TempPathFactory, names: 
         place = tmp_path_factory.mktemp("names") / "a" / "b"
         place.mkdir(parents=True)
         async with store_broker(place / "s") as broker:
-            await broker.talking.store.topics.create("orders", queue_count=1)
+            await broker.talking.store.tables.topics.create("orders", queue_count=1)
             storable = [n for n in names if not any(0xD800 <= ord(c) < 0xE000 for c in n)]
             await flood(broker, storable)
         assert [path.name for path in place.iterdir()] == ["s"]

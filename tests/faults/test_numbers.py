@@ -90,9 +90,9 @@ def good_request(method: Method) -> Any:
 
 async def stocked(broker: StoreBroker) -> None:
     """Make what the requests name: a topic with some messages, and a group."""
-    await broker.talking.store.topics.create("orders", queue_count=2)
+    await broker.talking.store.tables.topics.create("orders", queue_count=2)
     for group in ("g", "orders"):
-        await broker.talking.store.groups.ensure(group)
+        await broker.talking.store.tables.groups.ensure(group)
     for number in range(20):
         await broker.talking.send("orders", f"{number}", key="k", queue_id=number % 2)
     await broker.talking.settled()
@@ -103,11 +103,13 @@ async def answered(broker: StoreBroker, name: str, request: Message) -> str:
     outcome = await broker.outcome(name, request.SerializeToString())
     store = broker.talking.store
     if outcome == "ok" and broker.methods[name].call_class is CallClass.ADMIN:
-        if store.topics.find("orders") is None:
-            await store.topics.create("orders", queue_count=2)
-        await store.topics.update("orders", read_queue_count=2, write_queue_count=2, permission=6)
+        if store.tables.topics.find("orders") is None:
+            await store.tables.topics.create("orders", queue_count=2)
+        await store.tables.topics.update(
+            "orders", read_queue_count=2, write_queue_count=2, permission=6
+        )
         for group in ("g", "orders"):
-            await store.groups.ensure(group)
+            await store.tables.groups.ensure(group)
     return outcome
 
 
@@ -159,7 +161,7 @@ async def test_offsets_reach_from_zero_to_the_largest(tmp_path: Path) -> None:
 
 async def test_times_far_off_are_stored_or_refused(tmp_path: Path) -> None:
     async with store_broker(tmp_path / "s") as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         for born_ms in EDGES_64:
             sent = pb.Message(topic="orders", body=b"x", born_timestamp_ms=born_ms, flag=-1)
             request = pb.SendMessageRequest(messages=[sent]).SerializeToString()
@@ -175,7 +177,7 @@ async def test_times_far_off_are_stored_or_refused(tmp_path: Path) -> None:
 
 async def test_batches_of_nothing_cost_nothing(tmp_path: Path) -> None:
     async with store_broker(tmp_path / "s") as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         begun = resident_bytes()
         for count in (1, MESSAGES_MAX, MESSAGES_MAX + 1, 100_000):
             empties = pb.SendMessageRequest(messages=[pb.Message()] * count)

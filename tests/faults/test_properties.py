@@ -133,7 +133,7 @@ def texts() -> Iterator[str]:
 async def test_no_text_of_a_message_becomes_another_property(tmp_path: Path) -> None:
     count = refused = 0
     async with store_broker(tmp_path / "s", commit_log_file_size_bytes=1 << 20) as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         for make in FIELDS.values():
             for text in texts():
                 sent = make(text)
@@ -147,7 +147,7 @@ async def test_no_text_of_a_message_becomes_another_property(tmp_path: Path) -> 
 
 async def test_system_keys_do_not_pass_the_api(tmp_path: Path) -> None:
     async with store_broker(tmp_path / "s") as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         for name in SYSTEM_KEYS:
             assert await stored(broker, message(properties={name: "1"})) is None
             hidden = {"a": f"b\x02{name}\x01c"}
@@ -160,7 +160,7 @@ async def test_a_block_ends_where_its_length_field_does(tmp_path: Path, property
     async with store_broker(
         tmp_path / "s", commit_log_file_size_bytes=1 << 20, property_crc=property_crc
     ) as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         sizes = {True: 0, False: PROPERTIES_SIZE_MAX + 1}
         while sizes[False] - sizes[True] > 1:
             size = (sizes[False] + sizes[True]) // 2
@@ -175,7 +175,7 @@ async def test_a_block_ends_where_its_length_field_does(tmp_path: Path, property
 
 async def test_many_properties_are_refused_before_they_are_looked_at(tmp_path: Path) -> None:
     async with store_broker(tmp_path / "s", commit_log_file_size_bytes=1 << 20) as broker:
-        await broker.talking.store.topics.create("orders", queue_count=1)
+        await broker.talking.store.tables.topics.create("orders", queue_count=1)
         most = {f"n{number}": "v" for number in range(PROPERTY_COUNT_MAX)}
         assert await stored(broker, message(properties=most)) is not None
         for count in (PROPERTY_COUNT_MAX + 1, 10_000):

@@ -12,8 +12,6 @@ import pytest
 
 from broker.services.pull import Pull
 from broker.services.send import Send
-from broker.store.commit import Commit
-from broker.store.durability import Durability
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import Patience
 from broker.store.reading.pulling import Pulling
@@ -22,6 +20,8 @@ from broker.store.tables.durable_table import DurableTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.removed_queues import RemovedQueues
 from broker.store.writing.allocation import Allocation
+from broker.store.writing.commit import Commit
+from broker.store.writing.durability import Durability
 from tests.fakes.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))

@@ -180,7 +180,7 @@ def test_removed_queues_are_known_as_before_or_as_now() -> None:
         for image in images:
             again = RemovedQueues(SimDisk(image), HOME, pool)
             again.load()
-            met.append(again.next_offsets())
+            met.append(again.next_offsets)
     before = {("orders", 0): 7, ("orders", 1): 3}
     after = {**before, ("events", 0): 9}
     assert [found for found in met if found not in (before, after)] == []

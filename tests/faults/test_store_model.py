@@ -11,7 +11,7 @@ import pytest
 
 from broker.model.batch import Destination
 from broker.model.errors import DiskFull, RecordTooLarge
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
 from tests.fakes.model_walk import shortest, walk
@@ -50,8 +50,7 @@ def test_a_store_answers_what_its_model_answers(piece: int) -> None:
 
 def test_a_put_that_fails_takes_no_queue_offset() -> None:
     async def story(loop: SeededLoop) -> None:
-        store = MessageStore(small_settings(Path("/store")), loop.clock, SimDisk())
-        await store.open()
+        store = await open_store(small_settings(Path("/store")), loop.clock, SimDisk())
 
         async def put(body: str) -> int:
             run = (Destination("orders", 0, STORE_HOST), batch(put_row(body)))

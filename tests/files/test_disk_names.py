@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -54,12 +55,12 @@ def test_a_loss_is_told_once_and_the_first_one_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, told = Disk(), list[StoreFailed]()
-    disk.tell_failure = told.append
-    with monkeypatch.context() as patch, pytest.raises(FsyncFailed) as first:
-        refuse(patch, "fsync", errno.EIO)
-        disk.sync_directory(tmp_path)
-    with pytest.raises(FsyncFailed) as again:
-        disk.write_file(tmp_path / "f", b"x")
+    with disk.reporting(lost=told.append):
+        with monkeypatch.context() as patch, pytest.raises(FsyncFailed) as first:
+            refuse(patch, "fsync", errno.EIO)
+            disk.sync_directory(tmp_path)
+        with pytest.raises(FsyncFailed) as again:
+            disk.write_file(tmp_path / "f", b"x")
     assert told == [first.value]
     assert str(again.value) == str(first.value)
     assert again.value is not first.value  # An error raised twice is its own context.
@@ -130,10 +131,6 @@ def test_room_that_is_made_is_used(
             patch.undo()
             return has_room
 
-        disk.give_room = give
-        if has_room:
+        with disk.reporting(full=give), nullcontext() if has_room else pytest.raises(DiskFull):
             disk.make_directory(tmp_path / "d")
-        else:
-            with pytest.raises(DiskFull):
-                disk.make_directory(tmp_path / "d")
     assert disk.is_directory(tmp_path / "d") is has_room

@@ -57,16 +57,6 @@ async def test_the_lag_of_a_group_is_shown(tmp_path: Path) -> None:
     assert shown["rocketmq_storage_message_reserve_time_milliseconds"].samples[0].value == 1000
 
 
-async def test_a_store_that_is_not_open_shows_what_there_is(tmp_path: Path) -> None:
-    async with whole_broker(tmp_path / "store") as broker:
-        broker.store.enter("recovering")
-        assert broker.numbers.names() == {}
-        shown = families(await broker.page())
-        broker.store.enter("running")
-    assert "pocketmq_event_loop_lag_seconds" in shown
-    assert "rocketmq_topic_number" not in shown
-
-
 async def test_a_store_that_takes_no_messages_is_looked_at_all_the_same(tmp_path: Path) -> None:
     async with whole_broker(tmp_path / "store") as broker:
         await broker.traffic()

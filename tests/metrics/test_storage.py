@@ -84,7 +84,7 @@ async def test_the_store_is_shown_as_it_is(tmp_path: Path, monkeypatch: pytest.M
         await broker.traffic()
         monkeypatch.setattr(MessageStore, "disk_space", lambda store: ("/s", 30, 70))
         shown = families(await broker.page())
-        parts = broker.store.structures
+        parts = broker.store._structures
         mapped = (parts.log_files.count, parts.queue_files.count, len(parts.index.files))
         mapped_bytes = parts.log_files.size_bytes + parts.queue_files.size_bytes
         mapped_bytes += len(parts.index.files) * parts.index.geometry.file_size
@@ -93,8 +93,8 @@ async def test_the_store_is_shown_as_it_is(tmp_path: Path, monkeypatch: pytest.M
         "rocketmq_storage_size_bytes": 30,
         "pocketmq_disk_free_bytes": 70,
         "pocketmq_disk_total_bytes": 100,
-        "rocketmq_topic_number": len(broker.store.topics.names()),
-        "rocketmq_consumer_group_number": len(broker.store.groups.names()),
+        "rocketmq_topic_number": len(broker.store.tables.topics.names()),
+        "rocketmq_consumer_group_number": len(broker.store.tables.groups.names()),
         "rocketmq_broker_permission": 6,
         "pocketmq_mapped_files": sum(mapped),
         "pocketmq_mapped_bytes": mapped_bytes,

@@ -23,8 +23,8 @@ from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
 
 def positions(store: MessageStore) -> Iterator[Position]:
     """Yield where every group stands."""
-    for group in store.offsets.topics_by_group():
-        for topic, queue_offsets in store.offsets.all_of(group).items():
+    for group in store.tables.offsets.topics_by_group():
+        for topic, queue_offsets in store.tables.offsets.all_of(group).items():
             yield group, topic, queue_offsets
 
 
@@ -42,7 +42,7 @@ class WholeBroker:
         self.messaging = Messaging(store, send, pull, query)
         server = GrpcioServer([self.messaging.service()])
         retention = Retention(
-            store.expiry,
+            store.views.expiry,
             RetentionSettings(),
             is_on=True,
             disk_space=store.disk_space,

@@ -64,21 +64,21 @@ def test_offsets_of_a_group_topic_are_no_secret() -> None:
 async def test_a_topic_has_to_exist_and_be_readable(
     broker: StoreBroker, topic: str, error: type[BrokerError]
 ) -> None:
-    await broker.store.topics.create("closed", queue_count=1, permission=2)
+    await broker.store.tables.topics.create("closed", queue_count=1, permission=2)
     with pytest.raises(error):
-        find_readable(broker.store.topics, topic, "", check_client_reads)
+        find_readable(broker.store.tables.topics, topic, "", check_client_reads)
 
 
 def test_operators_read_every_topic(broker: StoreBroker) -> None:
-    topics = broker.store.topics
+    topics = broker.store.tables.topics
     topics.adopt("SCHEDULE_TOPIC_XXXX", 18)
     config = find_readable(topics, "SCHEDULE_TOPIC_XXXX", "", check_operator_reads)
     assert config.read_queue_count == 18
 
 
 async def test_queues_have_bounds(broker: StoreBroker) -> None:
-    await broker.store.topics.update("orders", write_queue_count=4)
-    config = find_readable(broker.store.topics, "orders", "", check_client_reads)
+    await broker.store.tables.topics.update("orders", write_queue_count=4)
+    config = find_readable(broker.store.tables.topics, "orders", "", check_client_reads)
     config.check_queue(1)
     for queue_id in (-1, 2):
         with pytest.raises(QueueOutOfRange) as caught:

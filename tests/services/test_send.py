@@ -21,7 +21,7 @@ class Sender:
     """A send pipeline, spoken to in messages; its topic `orders` has 4 queues."""
 
     def __init__(self, broker: StoreBroker, **rules: Any) -> None:
-        self.broker, self.topics = broker, broker.store.topics
+        self.broker, self.topics = broker, broker.store.tables.topics
         self.send_service = Send(
             broker.store,
             SendRules(STORE_HOST, "ClusterA", **rules),
@@ -39,7 +39,7 @@ class Sender:
 
 @pytest.fixture
 async def sender(broker: StoreBroker) -> Sender:
-    await broker.store.topics.update("orders", write_queue_count=4)
+    await broker.store.tables.topics.update("orders", write_queue_count=4)
     return Sender(broker)
 
 

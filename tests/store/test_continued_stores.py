@@ -37,7 +37,7 @@ def sizes(golden: GoldenStores, name: str, settings: dict[str, Any]) -> dict[str
 
 async def go_on(store: TalkingStore, topic: str) -> None:
     """Send to one queue of a topic, and let everything be committed and dispatched."""
-    log = store.store.structures.log
+    log = store.store.log
     for number, body in enumerate(BODIES):
         await store.stocked()
         await store.send(topic, body, tag=TAGS[number % 3], key=f"k{number}")
@@ -61,7 +61,7 @@ async def test_a_real_store_goes_on(
     old = {path: path.read_bytes() for path in sorted((directory / "commitlog").iterdir())}
     settings = sizes(golden, name, settings)
     async with store_at(directory, **settings) as store:
-        topic = topic or sorted(key[0] for key in store.store.structures.queues.queues)[0]
+        topic = topic or sorted(key[0] for key in store.store.views.queues.queues)[0]
         lower, upper = store.store.reading.queue_range(topic, 0)
         before = queue_bytes(store, topic)
         await go_on(store, topic)
@@ -79,7 +79,7 @@ async def test_a_real_store_goes_on(
 
 
 def queue_bytes(store: TalkingStore, topic: str) -> bytes:
-    queue = store.store.structures.queues.queues[topic, 0]
+    queue = store.store.views.queues.queues[topic, 0]
     first = queue.files.min_offset // 20
     return queue.units(first, 1 << 20)
 
@@ -91,7 +91,7 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
     async with store_at(directory, **golden_sizes(golden, "cqext")) as store:
         begin = store.store.reading.queue_range("SqlTopic", 0)[1]
         await go_on(store, "SqlTopic")
-        queue = store.store.structures.queues.queues["SqlTopic", 0]
+        queue = store.store.views.queues.queues["SqlTopic", 0]
         codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
         assert all(map(is_address, codes))
         assert codes == sorted(codes)
@@ -116,10 +116,10 @@ async def test_an_extension_without_room_leaves_the_plain_code_and_warns(
             await store.stocked()
             await store.send("SqlTopic", body, queue_id=1, tag="TagB")
         await store.settled()
-        queue = store.store.structures.queues.queues["SqlTopic", 1]
+        queue = store.store.views.queues.queues["SqlTopic", 1]
         codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
         assert codes[-1] == tags_code("TagB")
-        failures = store.store.structures.queues.extension_failures
+        failures = store.store.views.queues.extension_failures
         assert failures == codes.count(tags_code("TagB")) > 0
         assert len(codes) == len(BODIES) * 8
         disk.full_below = None

@@ -22,8 +22,9 @@ from broker.model.errors import (
 from broker.model.message import TRANSACTION_PREPARED
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullStatus, PutStatus
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
+from broker.store.starting.progress import Starting
 from broker.store.views import dispatcher as dispatcher_module
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
@@ -97,7 +98,7 @@ async def test_numbers_of_a_store(tmp_path: Path) -> None:
         await store.settled()
         facade = store.store
         assert facade.appended == facade.flushed == facade.dispatched == end
-        assert (facade.min_offset, facade.behind_count) == (0, 0)
+        assert (facade.min_offset, facade.views.dispatcher.remembered_count) == (0, 0)
         assert facade.reading.queue_range("T", 0) == (0, 2)
         assert (
             facade.reading.queue_range("T", 1) == facade.reading.queue_range("nowhere", 0) == (0, 0)
@@ -177,11 +178,11 @@ async def test_every_component_shows_its_numbers(tmp_path: Path) -> None:
 
 async def test_queues_without_a_topic_make_one(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
-        await store.store.topics.create("T", queue_count=1)
+        await store.store.tables.topics.create("T", queue_count=1)
         await store.send("T", "a", queue_id=3)
         await store.send("U", "a", queue_id=3)
     async with store_at(tmp_path / "s") as store:
-        counts = {name: store.store.topics.find(name) for name in ("T", "U")}
+        counts = {name: store.store.tables.topics.find(name) for name in ("T", "U")}
         assert {n: t.write_queue_count for n, t in counts.items() if t} == {"T": 1, "U": 4}
 
 
@@ -376,7 +377,7 @@ async def test_a_view_without_room_makes_the_store_read_only_until_there_is_some
         await store.pulled("T")
         disk.full_below = store.directory / "consumequeue"
         await store.send("U", "b", key="k")
-        await until(lambda: store.store._dispatcher.failure is not None)
+        await until(lambda: store.store.views.dispatcher.failure is not None)
         with pytest.raises(DiskFull, match="full"):
             await store.send("T", "c")
         assert queue_bodies(store.store, "T") == ["a"]
@@ -507,10 +508,10 @@ async def test_a_locked_store_is_not_touched(
         raise StoreLocked(path="s")
 
     monkeypatch.setattr("broker.files.directory_lock.DirectoryLock.acquire", refuse)
-    store = MessageStore(small_settings(tmp_path / "s"), FakeClock(), StoreDisk())
+    starting = Starting(FakeClock())
     with pytest.raises(StoreLocked):
-        await store.open()
-    assert store.state == "starting"
+        await open_store(small_settings(tmp_path / "s"), FakeClock(), StoreDisk(), starting)
+    assert starting.state == "starting"
 
 
 async def test_opening_is_logged_with_the_plan(

@@ -13,7 +13,7 @@ from tests.fakes.store_language import store_at, until
 async def test_the_reserve_stands_soon_after_a_start(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         reserve = store.directory / "pocketmq" / RESERVE_FILE
-        assert reserve.stat().st_size == store.store.structures.log.file_size_bytes
+        assert reserve.stat().st_size == store.store.log.file_size_bytes
 
 
 async def test_a_loop_that_ends_with_an_error_ends_the_store(

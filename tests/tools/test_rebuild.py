@@ -86,7 +86,7 @@ async def test_a_store_in_use_keeps_its_views(tmp_path: Path) -> None:
         settings = store.store.settings
         own = Sizes(
             settings.commit_log_file_size_bytes, settings.consume_queue_file_size_bytes,
-            store.store.structures.index.geometry,
+            store.store.views.index.geometry,
         )  # fmt: skip
         assert plan_rebuild(Disk(), store.directory, own).out is None
         beside = plan_rebuild(Disk(), store.directory, own, out=tmp_path / "out")

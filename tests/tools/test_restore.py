@@ -51,7 +51,7 @@ async def test_a_real_brokers_log_is_enough(golden: GoldenStores, tmp_path: Path
     assert not (again / "consumequeue").exists()
     async with store_at(again, **golden_sizes(golden, "semantics")) as store:
         await store.settled()
-        for topic, queue_id in sorted(store.store.structures.queues.queues):
+        for topic, queue_id in sorted(store.store.views.queues.queues):
             low, high = store.store.reading.queue_range(topic, queue_id)
             assert low <= high
 

@@ -54,7 +54,7 @@ class GrpcioServer:
     Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
     """
 
-    __slots__ = ("_admission", "_edge", "_health", "_server", "stats")
+    __slots__ = ("_admission", "_edge", "_health", "_served", "_server", "stats")
 
     def __init__(
         self,
@@ -70,16 +70,20 @@ class GrpcioServer:
         self._server = grpc.aio.server(
             options=OPTIONS, maximum_concurrent_rpcs=sum(limits.values()) + OTHER_CALLS_MAX
         )
-        served = {
-            f"/{service.path(row)}": ServedMethod(
-                service, row, self._admission.gate(row.call_class), self._edge
-            )
-            for service in services
-            for row in service.methods
-        }
-        self._server.add_generic_rpc_handlers([_Handlers(served), self._health.handler()])
+        self._served: dict[str, ServedMethod] = {}
+        self.serve(services)
+        handlers = [_Handlers(self._served), self._health.handler()]
+        self._server.add_generic_rpc_handlers(handlers)
         names = [*(service.name for service in services), HEALTH_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, self._server)
+
+    def serve(self, services: Sequence[Service]) -> None:
+        """Serve these methods from now on, in place of those of the same names."""
+        for service in services:
+            for row in service.methods:
+                gate = self._admission.gate(row.call_class)
+                served = ServedMethod(service, row, gate, self._edge)
+                self._served[f"/{service.path(row)}"] = served
 
     def add_port(self, address: str) -> int:
         """Listen on "host:port" and return the port; port 0 takes any that is free.

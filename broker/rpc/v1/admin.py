@@ -39,7 +39,7 @@ class Admin:
     ) -> None:
         self._store = store
         self._process = process
-        self.query_messages = QueryMessages(query, store.topics, check=check_operator_reads)
+        self.query_messages = QueryMessages(query, store.tables.topics, check=check_operator_reads)
         self._pull_message = PullMessage(store, pull, check=check_operator_reads)
 
     def service(self) -> Service:
@@ -244,7 +244,7 @@ class Admin:
     # -- the store and its process -------------------------------------------------------------
     def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
         """Return what the store is doing and how far it has come."""
-        return pb.StoreStatusResponse(**status.store_status(self._store)._asdict())
+        return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
 
     async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:
         """Make everything durable that was appended before.

@@ -40,7 +40,7 @@ class Messaging:
         self._store = store
         self._send = send
         self._query = query
-        self.query_messages = QueryMessages(query, store.topics, check=check_client_reads)
+        self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
         self._pull_message = PullMessage(store, pull, check=check_client_reads)
 
     def service(self) -> Service:
@@ -115,7 +115,7 @@ class Messaging:
         self._find_for_group(group, topic, queue_id)
         check_number("offset", request.offset)
         self._store.reading.check_offset(topic, queue_id, request.offset)
-        await self._store.offsets.commit(group, topic, queue_id, request.offset)
+        await self._store.tables.offsets.commit(group, topic, queue_id, request.offset)
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
@@ -125,11 +125,14 @@ class Messaging:
         """
         group, topic, queue_id = request.group, request.topic, request.queue_id
         self._find_for_group(group, topic, queue_id)
-        return pb.FetchOffsetResponse(offset=self._store.offsets.find(group, topic, queue_id))
+        offset = self._store.tables.offsets.find(group, topic, queue_id)
+        return pb.FetchOffsetResponse(offset=offset)
 
     def _locate(self, topic: str, queue_id: int) -> None:
-        find_readable(self._store.topics, topic, "", check_client_locates).check_queue(queue_id)
+        topics = self._store.tables.topics
+        find_readable(topics, topic, "", check_client_locates).check_queue(queue_id)
 
     def _find_for_group(self, group: str, topic: str, queue_id: int) -> None:
         check_group(group)
-        find_readable(self._store.topics, topic, group, check_client_reads).check_queue(queue_id)
+        topics = self._store.tables.topics
+        find_readable(topics, topic, group, check_client_reads).check_queue(queue_id)

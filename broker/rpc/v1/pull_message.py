@@ -70,7 +70,7 @@ class PullMessage:
         Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
                  IllegalNumber, IllegalFilter, UnsupportedFeature, OffsetOutOfRange, Corruption
         """
-        config = find_readable(self._store.topics, message.topic, message.group, self._check)
+        config = find_readable(self._store.tables.topics, message.topic, message.group, self._check)
         request = request_from_message(message, call)
         joined = message.shape == pb.RECORDS
         if not 0 <= message.queue_id < config.read_queue_count:
@@ -93,7 +93,7 @@ class PullMessage:
     ) -> bytes:
         topic, queue_id = request.range.topic, request.range.queue_id
         self._store.reading.check_offset(topic, queue_id, commit_offset)
-        await self._store.offsets.commit(request.group, topic, queue_id, commit_offset)
+        await self._store.tables.offsets.commit(request.group, topic, queue_id, commit_offset)
         return await self._wait(request, self._pull.pull(request, joined=joined), joined=joined)
 
 

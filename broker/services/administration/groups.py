@@ -21,7 +21,7 @@ async def create_group(store: MessageStore, name: str, settings: GroupSettings) 
     """
     check_changeable(name, why="create")
     _check_settings(settings)
-    return await store.groups.create(name, settings)
+    return await store.tables.groups.create(name, settings)
 
 
 async def update_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
@@ -31,7 +31,7 @@ async def update_group(store: MessageStore, name: str, settings: GroupSettings) 
     """
     check_changeable(name, why="change")
     _check_settings(settings)
-    return await store.groups.update(name, settings)
+    return await store.tables.groups.update(name, settings)
 
 
 async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> list[str]:
@@ -42,13 +42,13 @@ async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> 
     Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
     """
     check_changeable(name, why="remove")
-    store.groups.existing(name)
+    store.tables.groups.existing(name)
     own = (retry_topic(name), dead_letter_topic(name))
-    topics = [topic for topic in own if with_topics and store.topics.find(topic)]
+    topics = [topic for topic in own if with_topics and store.tables.topics.find(topic)]
 
     async def remove() -> None:
-        await store.groups.remove(name)
-        await store.offsets.remove_group(name)
+        await store.tables.groups.remove(name)
+        await store.tables.offsets.remove_group(name)
         await remove_topics(store, topics)
 
     await asyncio.shield(remove())  # Half a group is none.
@@ -62,9 +62,9 @@ def list_groups(
 
     Errors   IllegalNumber, IllegalPageToken
     """
-    names = [n for n in store.groups.names() if include_system or not is_system_group(n)]
+    names = [n for n in store.tables.groups.names() if include_system or not is_system_group(n)]
     page = page_of(names, page_size, page_token, check_group)
-    return Page([store.groups.existing(name) for name in page.items], page.next_page_token)
+    return Page([store.tables.groups.existing(name) for name in page.items], page.next_page_token)
 
 
 def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[str]]:
@@ -72,7 +72,7 @@ def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[st
 
     Errors   IllegalGroup, GroupNotFound
     """
-    return store.groups.existing(name), sorted(store.offsets.all_of(name))
+    return store.tables.groups.existing(name), sorted(store.tables.offsets.all_of(name))
 
 
 def check_changeable(group: str, *, why: str) -> None:

@@ -27,9 +27,9 @@ async def group_lag(store: MessageStore, group: str, topic: str = "") -> list[To
     Cost     one look into the log for each queue that is behind
     """
     if topic:
-        store.topics.existing(topic)
-    store.groups.existing(group)
-    rows = store.offsets.all_of(group)
+        store.tables.topics.existing(topic)
+    store.tables.groups.existing(group)
+    rows = store.tables.offsets.all_of(group)
     lags = []
     for name in [topic] if topic else sorted(rows):
         lag = _topic_lag(store, group, name, rows.get(name, {}))
@@ -47,10 +47,10 @@ async def all_lags(
     Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
     """
     if topic:
-        store.topics.existing(topic)
+        store.tables.topics.existing(topic)
     pairs = sorted(
         f"{group}{TOKEN_SEPARATOR}{name}"
-        for group, names in store.offsets.topics_by_group().items()
+        for group, names in store.tables.offsets.topics_by_group().items()
         for name in names
         if topic in ("", name)
     )
@@ -58,7 +58,7 @@ async def all_lags(
     lags = []
     for pair in page.items:
         group, _, name = pair.partition(TOKEN_SEPARATOR)
-        committed = store.offsets.all_of(group).get(name, {})
+        committed = store.tables.offsets.all_of(group).get(name, {})
         lags.append(_topic_lag(store, group, name, committed)._replace(queues=[]))
         await asyncio.sleep(0)
     return Page(lags, page.next_page_token)
@@ -90,7 +90,7 @@ def _topic_lag(
     store: MessageStore, group: str, topic: str, committed: Mapping[int, int]
 ) -> TopicLag:
     """Return the lag in every queue the topic has, and those the group knows besides."""
-    config = store.topics.find(topic)
+    config = store.tables.topics.find(topic)
     count = config.queue_count if config is not None else 0
     queues = [
         queue_lag(queue_id, committed.get(queue_id), *store.reading.queue_range(topic, queue_id))

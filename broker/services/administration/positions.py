@@ -41,7 +41,7 @@ async def set_offsets(
     Errors   those of finding group, topic and queues, OffsetOutOfRange, DiskFull
     """
     _check_movable(store, group)
-    config = store.topics.existing(topic)
+    config = store.tables.topics.existing(topic)
     wanted: dict[int, int] = {}
     for queue_id, queue_offset in queue_offsets:
         config.check_queue(queue_id)
@@ -65,7 +65,7 @@ async def reset_offsets(
     Errors   those of finding group, topic and queues, IllegalNumber, OffsetOutOfRange, DiskFull
     """
     _check_movable(store, group)
-    config = store.topics.existing(topic)
+    config = store.tables.topics.existing(topic)
     for queue_id in queue_ids:
         config.check_queue(queue_id)
     check_number("time_ms", target.time_ms or 0)
@@ -83,23 +83,23 @@ async def clone_offsets(
     Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
              DiskFull
     """
-    store.groups.existing(source)
+    store.tables.groups.existing(source)
     check_changeable(target, why="move")
     if source == target:
         raise IllegalGroup(group=target, why="it is the source of the clone as well")
     rows = _rows(store, source, topic)
     moved = [row for name, queues in rows.items() for row in _moved(store, target, name, queues)]
     for name in rows if not dry_run else ():
-        await store.offsets.clone(source, target, name)
+        await store.tables.offsets.clone(source, target, name)
     return moved
 
 
 def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, int]]:
     """Return topic -> queue id -> queue offset of a group, in one topic or in all."""
-    store.groups.existing(group)
+    store.tables.groups.existing(group)
     if topic:
-        store.topics.existing(topic)
-    rows = sorted(store.offsets.all_of(group).items())
+        store.tables.topics.existing(topic)
+    rows = sorted(store.tables.offsets.all_of(group).items())
     return {name: queues for name, queues in rows if topic in ("", name)}
 
 
@@ -122,19 +122,20 @@ async def _move(
 ) -> list[MovedOffset]:
     moved = _moved(store, group, topic, wanted)
     if not dry_run:
-        await store.offsets.set_many(group, topic, wanted)
+        await store.tables.offsets.set_many(group, topic, wanted)
     return moved
 
 
 def _moved(
     store: MessageStore, group: str, topic: str, wanted: Mapping[int, int]
 ) -> list[MovedOffset]:
+    find = store.tables.offsets.find
     return [
-        MovedOffset(topic, queue_id, store.offsets.find(group, topic, queue_id), queue_offset)
+        MovedOffset(topic, queue_id, find(group, topic, queue_id), queue_offset)
         for queue_id, queue_offset in sorted(wanted.items())
     ]
 
 
 def _check_movable(store: MessageStore, group: str) -> None:
-    store.groups.existing(group)
+    store.tables.groups.existing(group)
     check_changeable(group, why="move")

@@ -15,19 +15,21 @@ QUEUE_FILES: Final = "pocketmq_consume_queue_files"
 class Process(NamedTuple):
     """What the process around the store tells and does; the defaults know of none.
 
-    read_settings   returns (key, value, origin) of every setting
-    drain           asks the process to end in order, and returns at once; None: it cannot be asked
+    read_settings      returns (key, value, origin) of every setting
+    drain              asks the process to end in order, and returns at once; None: it cannot be
+    retention_status   returns what retention is doing
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
     drain: Callable[[], None] | None = None
+    retention_status: Callable[[], str] = lambda: "off"
 
 
-def store_status(store: MessageStore) -> StoreStatus:
+def store_status(store: MessageStore, process: Process) -> StoreStatus:
     """Return what a store is doing and how far it has come."""
-    settings = store.settings
-    configs = [store.topics.existing(name) for name in store.topics.names()]
-    disk_free_bytes, disk_total_bytes = store.disk_usage()
+    settings, topics = store.settings, store.tables.topics
+    configs = [topics.existing(name) for name in topics.names()]
+    _, used_bytes, free_bytes = store.disk_space()
     return StoreStatus(
         state=store.state,
         state_since_ms=store.state_since_ms,
@@ -40,12 +42,12 @@ def store_status(store: MessageStore) -> StoreStatus:
         version=__version__,
         topic_count=len(configs),
         queue_count=sum(config.write_queue_count for config in configs),
-        group_count=len(store.groups.names()),
+        group_count=len(store.tables.groups.names()),
         cluster=settings.cluster,
         broker=settings.broker,
-        retention_state=store.retention_status(),
-        disk_free_bytes=disk_free_bytes,
-        disk_total_bytes=disk_total_bytes,
+        retention_state=process.retention_status(),
+        disk_free_bytes=free_bytes,
+        disk_total_bytes=used_bytes + free_bytes,
         index_file_count=_gauge(store, INDEX_FILES),
         queue_file_count=_gauge(store, QUEUE_FILES),
     )

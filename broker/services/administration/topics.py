@@ -41,7 +41,7 @@ async def create_topic(
     if is_system_topic(name) or is_group_topic(name):
         raise SystemTopic(topic=name, why="create")
     check_number("queue_count", queue_count, upper=QUEUE_COUNT_MAX)
-    return await store.topics.create(
+    return await store.tables.topics.create(
         name,
         queue_count=queue_count or QUEUE_COUNT_DEFAULT,
         attributes={TYPE_ATTRIBUTE: type_name},
@@ -62,7 +62,7 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
         value = getattr(change, field)
         if value is not None:
             check_number(field, value, lower=lower, upper=upper)
-    return await store.topics.update(
+    return await store.tables.topics.update(
         name,
         read_queue_count=change.read_queue_count,
         write_queue_count=change.write_queue_count,
@@ -82,7 +82,7 @@ async def delete_topic(store: MessageStore, name: str) -> list[str]:
     Source   AdminBrokerProcessor.deleteTopic
     """
     _changeable(store, name, why="remove")
-    retried = [topic for topic in _retry_topics(store, name) if store.topics.find(topic)]
+    retried = [topic for topic in _retry_topics(store, name) if store.tables.topics.find(topic)]
     # A caller who gives up half-way would leave queues that the next start takes for a topic.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
@@ -91,9 +91,9 @@ async def delete_topic(store: MessageStore, name: str) -> list[str]:
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
     """Remove topics: nothing may be sent to one before its queues go."""
     for topic in topics:
-        await store.topics.remove(topic)
+        await store.tables.topics.remove(topic)
         await store.remove_topic(topic)
-        await store.offsets.remove_topic(topic)
+        await store.tables.offsets.remove_topic(topic)
 
 
 def list_topics(
@@ -105,7 +105,7 @@ def list_topics(
     """
     names = _names(store, include_system=include_system)
     page = page_of(names, page_size, page_token, check_topic)
-    return Page([store.topics.existing(name) for name in page.items], page.next_page_token)
+    return Page([store.tables.topics.existing(name) for name in page.items], page.next_page_token)
 
 
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
@@ -113,7 +113,7 @@ async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, l
 
     Errors   IllegalTopic, TopicNotFound
     """
-    config = store.topics.existing(name)
+    config = store.tables.topics.existing(name)
     return config, await _queue_states(store, config)
 
 
@@ -123,7 +123,7 @@ async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = Fa
     Errors   IllegalTopic, TopicNotFound
     Cost     two looks into the log a queue, none with totals_only
     """
-    config = store.topics.existing(name)
+    config = store.tables.topics.existing(name)
     queues = [] if totals_only else await _queue_states(store, config)
     ranges = [(queue.min_offset, queue.max_offset) for queue in queues]
     if totals_only:
@@ -158,7 +158,7 @@ async def all_topic_counts(
     page = page_of(names, page_size, page_token, check_topic)
     counts = []
     for name in page.items:
-        if store.topics.find(name):  # else it was removed while we waited
+        if store.tables.topics.find(name):  # else it was removed while we waited
             counts.append(await topic_counts(store, name, totals_only=totals_only))
         await asyncio.sleep(0)
     return Page(counts, page.next_page_token)
@@ -170,18 +170,18 @@ async def _queue_states(store: MessageStore, config: TopicConfig) -> list[QueueS
 
 
 def _names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
-    names = store.topics.names()
+    names = store.tables.topics.names()
     return names if include_system else [name for name in names if not is_system_topic(name)]
 
 
 def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
     if is_system_topic(topic):
         raise SystemTopic(topic=topic, why=why)
-    return store.topics.existing(topic)
+    return store.tables.topics.existing(topic)
 
 
 def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
-    for group, topics in store.offsets.topics_by_group().items():
+    for group, topics in store.tables.offsets.topics_by_group().items():
         if topic in topics:
             for separator in RETRY_SEPARATORS:
                 yield f"{RETRY_PREFIX}{group}{separator}{topic}"

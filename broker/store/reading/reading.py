@@ -12,7 +12,6 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from broker.files.disk import Disk
 from broker.format.record import decode_record
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
@@ -53,7 +52,9 @@ class Reading:
         "stats",
     )  # fmt: skip
 
-    def __init__(self, parts: Structures, disk: Disk, arrivals: Arrivals, marks: Marks) -> None:
+    def __init__(
+        self, parts: Structures, arrivals: Arrivals, marks: Marks, *, is_writing: bool
+    ) -> None:
         self._log = parts.log
         self._queues = parts.queues
         self._arrivals = arrivals
@@ -61,13 +62,12 @@ class Reading:
         self._pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
         self._patience = Patience(self._pool)
         self._keys = KeySearch(parts.log, parts.index, is_ours=parts.made_here)
-        is_writing = parts.recovery.damage is None
-        self.repair = UnitRepair(disk, self._patience, parts.levels, is_writing=is_writing)
+        self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
         """Searches for records that no unit leads to."""
         self._pulling = Pulling(parts.log, self._patience, self.repair)
         self.stats = self._keys.stats
 
-    def shutdown(self) -> None:
+    def close(self) -> None:
         """End the threads, once what they read is read."""
         self._pool.shutdown()
 

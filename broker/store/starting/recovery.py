@@ -1,34 +1,15 @@
-"""What a start finds, and what it does about it: a pure table, then a loop without opinions.
+"""Making log and views agree, as the tables say (store/starting/decisions.py); no opinions here.
 
-label          damage found                          mark    log                    views
-@no_log        none: there is no file                0       nothing to do          removed
-@clean         none                                  <= end  keep                   complete
-@behind        none                                  <= end  keep                   dispatch
-@ahead         none                                  <= end  keep                   cut to the end
-@torn_tail     at the end, nothing sound behind      <= end  cut, zero the rest     cut to the end
-@foreign_hole  with sound records behind             none    quarantine             built behind it
-@hole          with sound records behind, or torn    > it    DAMAGED, or quarantine
-@lost_tail     none: the log ends too early          > end   DAMAGED, or keep
+    walk the log to its end ─► decide ─► cut, quarantine or refuse ─► give the views what they lack
 
-DAMAGED: bytes that were durable are damaged or gone. Nothing is changed in the log, no message is
-taken, everything sound is served, over the damage too. Who starts with `accept_damage` gives up
-what is lost: holes are quarantined, and the store goes on.
-
-Damage at or behind the mark was never acknowledged as durable; what lies behind it there is cut,
-for a record that parses is a record. Without a valid mark (another broker wrote here) nothing tells
-torn from damaged but what lies behind: RocketMQ cuts there, and loses what follows.
-
-After an unclean end the views are believed up to the checkpoint's `logics_physical_offset`; what
-lies behind is dispatched again. Views that are missing or short are built from the log's minimum.
+Views are cut before the log is changed: none may lead to what is no message any more.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.record_scan import written_at
@@ -40,13 +21,13 @@ from broker.model.batch import Destination, Written
 from broker.model.delay_levels import DelayLevels
 from broker.model.errors import StoreDamaged
 from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.offsets import OFFSET_MAX
 from broker.model.results import ScanEnd
 from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.store.starting.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
+from broker.store.starting.progress import Starting
 from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
-from broker.store.starting.recovery_numbers import RecoveryNumbers
-from broker.store.starting.stand_ins import mend_holes
+from broker.store.starting.stand_ins import fill_holes
 from broker.walk.log_walk import Hole
 
 QUICK_MIN: Final = 1024 * 1024
@@ -60,89 +41,37 @@ what lies before is looked at for damage again."""
 logger = logging.getLogger(__name__)
 
 
-class LogDecision(Enum):
-    """What happens to the log."""
-
-    KEEP = "keep"
-    CUT = "cut"
-    MEND = "mend"
-    DAMAGED = "damaged"
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What the walk over the log and the loading of the views showed.
-
-    mark is the flushed offset, None without a valid one; view_offsets are the views' marks;
-    has_holes: sound records lie behind damage.
-    """
-
-    has_log: bool
-    end: int
-    scan_end: ScanEnd
-    mark: int | None
-    view_offsets: tuple[int, ...]
-    has_holes: bool = False
-    accept_damage: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The row of the table that applies, and what it says."""
-
-    label: str
-    log: LogDecision
-
-
-def decide(seen: Observation) -> Plan:
-    """Return the row for an observation; pure."""
-    if not seen.has_log and not seen.mark:
-        return Plan("@no_log", LogDecision.KEEP)
-    is_bad = seen.scan_end is not ScanEnd.END_OF_DATA
-    is_short = seen.mark is not None and seen.end < seen.mark
-    if seen.has_holes and seen.mark is None:
-        return Plan("@foreign_hole", LogDecision.MEND)
-    if seen.has_holes or is_short:
-        label = "@hole" if seen.has_holes or is_bad else "@lost_tail"
-        accepted = LogDecision.MEND if seen.has_holes or is_bad else LogDecision.KEEP
-        return Plan(label, accepted if seen.accept_damage else LogDecision.DAMAGED)
-    if is_bad:
-        return Plan("@torn_tail", LogDecision.CUT)
-    if any(view > seen.end for view in seen.view_offsets):
-        return Plan("@ahead", LogDecision.KEEP)
-    if any(view < seen.end for view in seen.view_offsets):
-        return Plan("@behind", LogDecision.KEEP)
-    return Plan("@clean", LogDecision.KEEP)
-
-
-@dataclass(frozen=True)
-class Beliefs:
+class Beliefs(NamedTuple):
     """What a start may believe before it has looked.
 
-    views_upto     after an unclean end: the physical offset up to which views are durable; None
-                   after an orderly one, when views are believed as far as they reach
-    sealed_time    after an unclean end of another broker: index files that end later are not
-                   believed, ms
+    views          which units and index entries are believed
     mark           the flushed offset, None without a valid one
     from_min       a consume queue is missing something: build from the log's minimum
     accept_damage  go on over damage
     now_ms         wall time, for the name of a quarantine
     """
 
-    views_upto: int | None
-    sealed_time: int | None
+    views: ViewPlan
     mark: int | None
     from_min: bool = False
     accept_damage: bool = False
     now_ms: int = 0
 
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the last life did not end in order."""
+        return self.views.believed_upto is not None
+
 
 class Recovery:
-    """Performs a plan on one store's structures; `steps` yields progress between bounded pieces."""
+    """Performs a plan on one store's structures; `steps` yields progress between bounded pieces.
+
+    disbelieve   is called before views are cut below what a crash would find believed, with where
+    """
 
     __slots__ = (
-        "_directory", "_disk", "_index", "_levels", "_log", "_queues", "damage", "disbelieve",
-        "holes", "last_record", "last_time", "numbers", "plan",
+        "_directory", "_disbelieve", "_disk", "_index", "_levels", "_log", "_progress", "_queues",
+        "damage", "holes", "last_record", "last_time", "plan",
     )  # fmt: skip
 
     def __init__(
@@ -153,6 +82,8 @@ class Recovery:
         queues: ConsumeQueueTable,
         index: HashIndex,
         levels: DelayLevels,
+        progress: Starting,
+        disbelieve: Callable[[int], None],
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -160,10 +91,9 @@ class Recovery:
         self._queues = queues
         self._index = index
         self._levels = levels
-        self.numbers = RecoveryNumbers()
+        self._progress = progress
+        self._disbelieve = disbelieve
         self.plan = Plan("@no_log", LogDecision.KEEP)
-        self.disbelieve: Callable[[int], None] = lambda physical_offset: None
-        """Called before views are cut below what a crash would find believed, with where."""
         self.damage: StoreDamaged | None = None
         """Why the store takes no messages; None where it does."""
         self.holes: list[Hole] = []
@@ -180,15 +110,15 @@ class Recovery:
         Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
         """
         log = self._log
-        below = OFFSET_MAX if beliefs.views_upto is None else beliefs.views_upto
-        if beliefs.views_upto is not None and beliefs.mark is not None:
+        below = beliefs.views.below
+        if beliefs.is_aborted and beliefs.mark is not None:
             self._index.mend(below, self._store_time)
         marks = (
             self._queues.durable_below(below),
-            self._index.durable_below(below, beliefs.sealed_time),
+            self._index.durable_below(below, beliefs.views.sealed_time),
         )
         begin = min(log.min_offset if beliefs.from_min else marks[0], marks[1], log.appended)
-        self.numbers.enter("scan")
+        self._progress.enter("scan")
         survey = self._survey(self._begin_of_walk(begin), marks, beliefs)
         seen = Observation(
             has_log=bool(log.files.files),
@@ -202,19 +132,19 @@ class Recovery:
         self.plan = decide(seen)
         if self.plan.log is LogDecision.DAMAGED:
             self._refuse(survey, beliefs.mark)
-            if beliefs.views_upto is not None:
+            if beliefs.is_aborted:
                 self._cut_views(below)
         else:
             self._settle_log(survey, beliefs, below)
-        self.numbers.enter("dispatch")
-        if self.damage is None or beliefs.views_upto is not None:
+        self._progress.enter("dispatch")
+        if self.damage is None or beliefs.is_aborted:
             yield from self._dispatch(survey.end, from_min=beliefs.from_min)
         yield 1.0
 
     def _survey(self, begin: int, marks: tuple[int, int], beliefs: Beliefs) -> Survey:
-        view_end = max(marks) if beliefs.views_upto is None else None
+        view_end = max(marks) if not beliefs.is_aborted else None
         known = Known(beliefs.mark, view_end)
-        survey = survey_log(self._log, self._disk, begin, known, crc=beliefs.views_upto is not None)
+        survey = survey_log(self._log, self._disk, begin, known, crc=beliefs.is_aborted)
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
         return survey
@@ -256,13 +186,13 @@ class Recovery:
     def _settle_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
         """Make the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._log, survey.end
-        self._index.drop_doubtful(self._store_time, beliefs.sealed_time)
+        self._index.drop_doubtful(self._store_time, beliefs.views.sealed_time)
         upto = min(below, end, survey.holes[0].begin if survey.holes else end)
-        if beliefs.views_upto is not None and upto < below:
-            self.disbelieve(upto)
+        if beliefs.is_aborted and upto < below:
+            self._disbelieve(upto)
         self._cut_views(upto)
         if survey.holes:  # Views first: none may lead to what is no message any more.
-            mend_holes(
+            fill_holes(
                 log, self._disk, self._directory, survey.holes,
                 time_ms=self._time_before(survey), now_ms=beliefs.now_ms,
             )  # fmt: skip
@@ -270,8 +200,8 @@ class Recovery:
         is_torn = survey.scan_end is not ScanEnd.END_OF_DATA
         if is_torn:
             logger.warning("log.cut", extra={"physical_offset": end, "reason": survey.reason})
-            self.numbers.truncated_bytes = log.appended - end
-        if is_torn or beliefs.views_upto is not None:
+            self._progress.truncated_bytes = log.appended - end
+        if is_torn or beliefs.is_aborted:
             log.truncate(end)  # A lost page may have left records behind it.
         else:
             log.adopt_end(end)

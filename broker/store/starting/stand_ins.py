@@ -25,7 +25,7 @@ _PIECE: Final = 1024 * 1024
 logger = logging.getLogger(__name__)
 
 
-def mend_holes(
+def fill_holes(
     log: CommitLog, disk: Disk, store: Path, holes: Sequence[Hole], time_ms: int, now_ms: int
 ) -> list[Hole]:
     """Let stand-in records take the place of damage; returns what was replaced.
@@ -35,7 +35,7 @@ def mend_holes(
     Errors   DiskFull, AllocationFailed, FsyncFailed: the next start goes on
     """
     quarantine = new_quarantine(disk, store, now_ms)
-    mended: list[Hole] = []
+    filled: list[Hole] = []
     for hole in holes:
         file = log.files.file_at(hole.begin)
         assert file is not None
@@ -44,7 +44,7 @@ def mend_holes(
         note = {"reason": hole.reason, "begin": hole.begin, "end": end}
         quarantine.keep(file.path, hole.begin, end, base=file.base, note=note)
         _write(disk, file, hole.begin, _replacement(file, hole, end, style))
-        mended.append(Hole(hole.path, hole.begin, end, hole.reason, hole.is_followed))
+        filled.append(Hole(hole.path, hole.begin, end, hole.reason, hole.is_followed))
         logger.warning(
             "log.quarantined",
             extra={
@@ -52,7 +52,7 @@ def mend_holes(
                 "reason": hole.reason, "copy": str(quarantine.directory),
             },
         )  # fmt: skip
-    return mended
+    return filled
 
 
 def _widened(log: CommitLog, file: MappedFile, hole: Hole, least: int) -> int:

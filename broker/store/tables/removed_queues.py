@@ -21,12 +21,14 @@ from broker.store.tables.durable_table import DurableTable
 class RemovedQueues:
     """Next offsets of queues that are gone."""
 
-    __slots__ = ("_durable", "_file", "_topics")
+    __slots__ = ("_durable", "_file", "_topics", "next_offsets")
 
     def __init__(self, disk: Disk, own_directory: Path, pool: ThreadPoolExecutor) -> None:
         self._file = TableFile(disk, own_directory / REMOVED_QUEUES_FILE)
         self._durable = DurableTable(self._file, pool, self._encode)
         self._topics: dict[str, dict[str, int]] = {}
+        self.next_offsets: dict[QueueKey, int] = {}
+        """The offset the next message of each removed queue gets; the same object for ever."""
 
     def load(self) -> None:
         """Read the table.
@@ -34,17 +36,11 @@ class RemovedQueues:
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
         self._topics = self._file.read(_decode) or {}
+        for topic, queues in self._topics.items():
+            self.next_offsets.update({(topic, int(i)): offset for i, offset in queues.items()})
 
     def _encode(self) -> bytes:
         return json.dumps(self._topics, indent=2, sort_keys=True).encode()
-
-    def next_offsets(self) -> dict[QueueKey, int]:
-        """Return the offset the next message of each removed queue gets."""
-        return {
-            (topic, int(queue_id)): queue_offset
-            for topic, queues in self._topics.items()
-            for queue_id, queue_offset in queues.items()
-        }
 
     async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
         """Remember the queues of a topic, by queue id; durable when it returns.
@@ -55,6 +51,7 @@ class RemovedQueues:
         queues.update({str(queue_id): value for queue_id, value in next_offsets.items()})
         self._durable.touch()
         await self._durable.saved()
+        self.next_offsets.update({(topic, i): value for i, value in next_offsets.items()})
 
 
 def _decode(content: bytes) -> dict[str, dict[str, int]]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeVar
 
-from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.names import files_from, queue_directory
 from broker.format.record import (
@@ -68,9 +67,9 @@ class Expiry:
 
     __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
 
-    def __init__(self, parts: Structures, disk: Disk, marks: Marks) -> None:
+    def __init__(self, parts: Structures, marks: Marks) -> None:
         self._parts = parts
-        self._disk = disk
+        self._disk = parts.disk
         self._marks = marks
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="expire")
         self._jobs: list[Job[Any]] = []

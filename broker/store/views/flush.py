@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Final, NamedTuple, TypeVar
 
-from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile, let_go
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.log.consume_queue import ConsumeQueue
@@ -27,8 +26,8 @@ from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
 from broker.model.step import Next, Now
-from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.marks import Marks
+from broker.store.settings import PAGE_SIZE
 from broker.store.starting.structures import Structures
 
 NEVER: Final = -1
@@ -61,28 +60,27 @@ class ViewFlush:
     """Syncs consume queues and index; owns the checkpoint."""
 
     __slots__ = (
-        "_changed", "_checkpoint", "_disk", "_durability", "_ends", "_fail", "_index", "_job",
-        "_mark", "_marks", "_pool", "_queues", "_settings", "_thorough_at_ms", "_unsaved",
+        "_changed", "_checkpoint", "_disk", "_ends", "_fail", "_index", "_job", "_mark", "_marks",
+        "_pool", "_queues", "_request_flush", "_settings", "_thorough_at_ms", "_unsaved",
         "flush_seconds",
     )  # fmt: skip
 
     def __init__(
         self,
         structures: Structures,
-        disk: Disk,
-        durability: Durability,
         marks: Marks,
+        request_flush: Callable[[], None],
         fail: Callable[[StoreFailed], None],
     ) -> None:
-        self._disk = disk
+        self._disk = structures.disk
         self._queues = structures.queues
         self._index = structures.index
         self._checkpoint = structures.checkpoint
         self._mark = structures.mark
         self._ends = structures.ends
         self._settings = structures.settings
-        self._durability = durability
         self._marks = marks
+        self._request_flush = request_flush
         self._fail = fail
         self._changed: dict[QueueKey, None] = {}
         """Queues that small passes flushed since their ends were noted."""
@@ -135,7 +133,7 @@ class ViewFlush:
         What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
         """
         self._unsaved = None
-        self._durability.request()
+        self._request_flush()
         marks = self._marks
         ends = marks.last_dispatched, marks.dispatched.time_ms, marks.flushed.time_ms
         files: list[MappedFile] = []
@@ -262,7 +260,7 @@ class ViewFlush:
     ) -> None:
         self._job = None
         error = job.exception()
-        if self._durability.has_failed:
+        if self._marks.failure is not None:
             return
         if file:
             self.flush_seconds[file].observe(perf_counter() - begun)
@@ -290,7 +288,7 @@ class ViewFlush:
             logics_physical_offset=max(old.logics_physical_offset, last_record),
         )
         if values != old and last_record >= self._marks.flushed.value:
-            self._durability.request()
+            self._request_flush()
             return
         self._unsaved = None
         if values == old:

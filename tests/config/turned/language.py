@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from broker import app
 from broker.client.broker import BrokerClient
 from broker.config.load import load
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from tests.fakes.clock import FakeClock
 from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import TalkingStore, until
@@ -80,8 +80,7 @@ async def store_with(directory: Path, *assignments: str) -> AsyncIterator[Turned
     """Open a store as the settings say, its next log file made, and close it in the end."""
     config = load(assignments=[*SMALL, f"store.directory={directory}", *assignments])
     clock, disk = WatchedClock(), StoreDisk()
-    store = MessageStore(config.store_settings(), clock, disk)
-    await store.open()
+    store = await open_store(config.store_settings(), clock, disk)
     turned = TurnedStore(store, clock, disk)
     try:
         await turned.stocked()

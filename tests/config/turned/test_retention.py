@@ -12,7 +12,7 @@ from broker.app import retention_of
 from broker.config.load import load
 from broker.files.disk import Disk
 from broker.services.retention import Retention
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from tests.config.turned.language import SMALL
 from tests.fakes.clock import START_MS, FakeClock, at
 from tests.fakes.store_disk import StoreDisk
@@ -39,7 +39,7 @@ class Kept(TalkingStore):
 
     @property
     def file_count(self) -> int:
-        return len(self.store.structures.log.files.files)
+        return len(self.store.log.files.files)
 
 
 class UsedDisk(StoreDisk):
@@ -57,8 +57,7 @@ async def kept(directory: Path, *assignments: str, percent: int = 50) -> AsyncIt
     config = load(assignments=[*SMALL, *VIEWS_DURABLE_SOON, where, *assignments])
     clock, disk = FakeClock(NINE_O_CLOCK), UsedDisk()
     disk.percent = percent
-    store = MessageStore(config.store_settings(), clock, disk)
-    await store.open()
+    store = await open_store(config.store_settings(), clock, disk)
     talking = Kept(store, clock, disk)
     try:
         for _ in range(6):
@@ -69,7 +68,7 @@ async def kept(directory: Path, *assignments: str, percent: int = 50) -> AsyncIt
             clock.advance(HOUR_MS)
         await talking.settled()
         await store.flush()
-        parts = store.structures
+        parts = store._structures
         last_base = parts.log.files.files[-1].base
         while parts.checkpoint.values.logics_physical_offset < last_base:
             clock.advance(1)

@@ -38,7 +38,7 @@ async def test_messages_wait_in_the_pool_before_they_are_seen(tmp_path: Path) ->
 @pytest.mark.knob("store.transient_pool_file_count")
 async def test_so_many_buffers_are_made(tmp_path: Path) -> None:
     async with store_with(tmp_path, *POOL, "store.transient_pool_file_count=4") as store:
-        pool = store.store.structures.log.pool
+        pool = store.store.log.pool
         assert pool is not None
         assert (pool.count, pool.free_count) == (4, 4)
         await store.send("T", "a")
@@ -93,7 +93,7 @@ async def test_units_lead_to_an_extension(tmp_path: Path) -> None:
     async with store_with(tmp_path, "store.consume_queue_extension=true") as store:
         await store.send("T", "a", tag="A")
         await store.settled()
-        unit = UNIT.unpack(store.store.structures.queues.queues["T", 0].units(0, 1))
+        unit = UNIT.unpack(store.store.views.queues.queues["T", 0].units(0, 1))
         assert is_address(unit[2])
     assert (tmp_path / "consumequeue_ext" / "T" / "0" / f"{0:020d}").exists()
 
@@ -114,7 +114,7 @@ async def test_no_more_queue_files_are_open(tmp_path: Path) -> None:
         for queue_id in range(9):
             await store.send("T", f"m{queue_id}", queue_id=queue_id)
         await store.settled()
-        assert store.store.structures.queue_files.count == 3
+        assert store.store._structures.queue_files.count == 3
         for queue_id in range(9):
             assert await store.pulled("T", queue_id) == [f"m{queue_id}"]
-        assert store.store.structures.queue_files.count == 3
+        assert store.store._structures.queue_files.count == 3

@@ -198,9 +198,9 @@ async def test_offsets_of_a_queue(broker: StoreBroker) -> None:
     for queue_id in (-1, 2):
         with pytest.raises(QueueOutOfRange):
             await ask(queue_id=queue_id)
-    broker.store.topics.adopt("%DLQ%g", 1)
+    broker.store.tables.topics.adopt("%DLQ%g", 1)
     assert (await ask(topic="%DLQ%g")).max_offset == 0
-    await broker.store.topics.create("write_only", queue_count=1, permission=2)
+    await broker.store.tables.topics.create("write_only", queue_count=1, permission=2)
     with pytest.raises(TopicNotReadable):
         await ask(topic="write_only")
 
@@ -245,13 +245,13 @@ async def test_bad_commits_are_refused(
     await broker.add("orders", b"a", b"b")
     with pytest.raises(error):
         await commit(broker, **fields)
-    assert not broker.store.offsets.topics_by_group()
+    assert not broker.store.tables.offsets.topics_by_group()
     if "offset" not in fields:
         with pytest.raises(error):
             fetch(broker, **fields)
 
 
 async def test_a_group_stands_in_its_own_retry_topic(broker: StoreBroker) -> None:
-    broker.store.topics.adopt("%RETRY%g", 1)
+    broker.store.tables.topics.adopt("%RETRY%g", 1)
     await commit(broker, topic="%RETRY%g")
     assert fetch(broker, topic="%RETRY%g").offset == 0

@@ -44,7 +44,7 @@ class Desk:
     def __init__(self, broker: StoreBroker) -> None:
         self.broker, self.pull = broker, broker.pull
         for topic in ("SCHEDULE_TOPIC_XXXX", "%DLQ%g"):
-            broker.store.topics.adopt(topic, 1)
+            broker.store.tables.topics.adopt(topic, 1)
         self.clients, self.operators = (
             PullMessage(broker.store, broker.pull, check=check)
             for check in (check_client_reads, check_operator_reads)
@@ -233,10 +233,10 @@ async def test_committing_comes_before_pulling(desk: Desk) -> None:
     await desk.broker.add("orders", b"a", b"b")
     found = await desk.ask(group="g", offset=1, commit_offset=1)
     assert [message.body for message in found.messages] == [b"b"]
-    assert desk.broker.store.offsets.find("g", "orders", 0) == 1
+    assert desk.broker.store.tables.offsets.find("g", "orders", 0) == 1
     task = asyncio.create_task(desk.ask(group="g", offset=2, commit_offset=2, wait_ms=30_000))
     await turns()
-    assert desk.broker.store.offsets.find("g", "orders", 0) == 2
+    assert desk.broker.store.tables.offsets.find("g", "orders", 0) == 2
     desk.pull.drain()
     assert (await task).status == pb.OFFSET_OVERFLOW_ONE
 

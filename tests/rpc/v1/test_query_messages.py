@@ -15,7 +15,7 @@ CALL = FakeCall()
 
 @pytest.fixture
 async def stocked(broker: StoreBroker) -> StoreBroker:
-    broker.store.topics.adopt(HALF, 1)
+    broker.store.tables.topics.adopt(HALF, 1)
     for topic in ("orders", HALF):
         await broker.add(topic, b"first", UNIQ_KEY=f"id-{topic}", KEYS="k1 k2", TAGS="a tag")
         await broker.add(topic, b"second", KEYS="k2")
@@ -24,7 +24,7 @@ async def stocked(broker: StoreBroker) -> StoreBroker:
 
 def lookups(broker: StoreBroker, *, operator: bool = False) -> QueryMessages:
     check = check_operator_reads if operator else check_client_reads
-    return QueryMessages(broker.query, broker.store.topics, check=check)
+    return QueryMessages(broker.query, broker.store.tables.topics, check=check)
 
 
 def bodies(answer: pb.QueryByKeyResponse) -> list[bytes]:

@@ -86,7 +86,7 @@ async def test_where_nothing_is_the_answer_is_the_same(tmp_path: Path) -> None:
 
 def overwrite(store: TalkingStore, queue_offset: int, position: int, content: bytes) -> int:
     """Put bytes over a record on disk; returns where the record lies."""
-    parts = store.store.structures
+    parts = store.store._structures
     unit = parts.queues.queues["orders", 0].unit(queue_offset)
     assert unit is not None
     file = parts.log.files.file_at(unit[0])
@@ -159,7 +159,7 @@ async def test_a_reader_keeps_a_file_that_is_removed_meanwhile(tmp_path: Path) -
         await stocked(store)
         reading = asyncio.create_task(cold(store))
         await asyncio.sleep(0)
-        files = store.store.structures.log.files
+        files = store.store.log.files
         first = files.files[0]
         files.drop_first().remove()
         assert bodies(await reading)[:5] == BODIES[:5]
@@ -174,7 +174,7 @@ async def test_a_caller_who_gives_up_leaves_no_file_held(tmp_path: Path) -> None
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        first = store.store.structures.log.files.files[0]
+        first = store.store.log.files.files[0]
         await until(lambda: not first.is_held)
 
 

@@ -36,7 +36,7 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
 
 
 def query_of(store: TalkingStore) -> KeySearch:
-    parts = store.store.structures
+    parts = store.store._structures
     return KeySearch(parts.log, parts.index, is_ours=True)
 
 
@@ -133,7 +133,7 @@ async def test_what_the_log_does_not_hold_any_more_is_left_out(store: TalkingSto
     for number in range(4):
         await store.send("T", f"{number}" * 1_500, key="k")
     await store.settled()
-    parts = store.store.structures
+    parts = store.store._structures
     parts.log.files.files.pop(0).remove()
     found = pages(query_of(store), "T", "k", count_max=9)
     assert [body[0] for body in joined(found)] == ["3", "2"]
@@ -142,7 +142,7 @@ async def test_what_the_log_does_not_hold_any_more_is_left_out(store: TalkingSto
 async def test_a_damaged_record_is_named_and_never_served(store: TalkingStore) -> None:
     place = (await store.send("T", "damaged", key="k")).physical_offsets[0]
     await store.settled()
-    file = store.store.structures.log.files.files[0]
+    file = store.store.log.files.files[0]
     store.disk.write_at(file.descriptor, place + 90, b"\0")
     with pytest.raises(Corruption) as caught:
         pages(query_of(store), "T", "k", count_max=9)
@@ -154,7 +154,7 @@ async def test_a_damaged_record_hides_no_other_and_the_last_page_is_not_complete
 ) -> None:
     places = [(await store.send("T", f"{n}", key="k")).physical_offsets[0] for n in range(5)]
     await store.settled()
-    file = store.store.structures.log.files.files[0]
+    file = store.store.log.files.files[0]
     store.disk.write_at(file.descriptor, places[2] + 88, b"\xff")
     for count in (1, 2, 3, 9):
         query = query_of(store)
@@ -197,7 +197,7 @@ async def test_a_damaged_entry_is_told_and_ends_nothing_else(
     for number in range(5):
         await store.send("T", f"{number}", key="k")
     await store.settled()
-    index = store.store.structures.index.files[0]
+    index = store.store.views.index.files[0]
     view = index.hold().view
     begin = index.geometry.entries_position + 20 * 3 + position
     view[begin : begin + len(content)] = content
@@ -212,7 +212,7 @@ async def test_a_damaged_entry_is_told_and_ends_nothing_else(
 async def test_a_damaged_slot_is_told(store: TalkingStore) -> None:
     await store.send("T", "a", key="k")
     await store.settled()
-    file = store.store.structures.index.files[0].hold()
+    file = store.store.views.index.files[0].hold()
     slots = file.view[40:72]
     for value in (99, -1, 2**31 - 1):
         for slot in range(8):
@@ -231,7 +231,7 @@ async def test_pages_hold_everything_once(store: TalkingStore, count_max: int) -
         await store.send("T", f"{number}", key=f"all {COLLIDING[number % 2]}", unique_key="x")
     await store.settled()
     query = query_of(store)
-    assert len(store.store.structures.index.files) > 3
+    assert len(store.store.views.index.files) > 3
     for key, expected in (("all", range(59, -1, -1)), ("Aa", range(58, -1, -2))):
         found = pages(query, "T", key, count_max=count_max)
         assert joined(found) == [str(number) for number in expected]
@@ -305,7 +305,7 @@ async def test_a_token_of_another_make_is_refused(store: TalkingStore, text: str
 async def test_a_token_that_leads_nowhere_ends_the_query(store: TalkingStore) -> None:
     await store.send("T", "a", key="k")
     await store.settled()
-    name = store.store.structures.index.files[0].path.name
+    name = store.store.views.index.files[0].path.name
     for text in (f"{name}:9999999999:5", f"{name}:0:-1", "00000000000000000:1:0"):
         token = base64.urlsafe_b64encode(text.encode()).decode()
         query_of(store).by_key(

@@ -205,7 +205,7 @@ async def test_records_gone_since_are_expired(tmp_path: Path, joined: bool) -> N
         for number in range(10):
             await store.send("T", f"{number} {'x' * 1500}")
         await store.settled()
-        parts = store.store.structures
+        parts = store.store._structures
         parts.log.files.files.pop(0).remove()
         log, queue = parts.log, parts.queues.queues["T", 0]
         wanted = ReadRange("T", 0, 1, 32, 1 << 20)

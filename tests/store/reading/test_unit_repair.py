@@ -38,7 +38,7 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
 
 
 def queue_of(store: TalkingStore) -> ConsumeQueue:
-    return store.store.structures.queues.queues["T", 0]
+    return store.store.views.queues.queues["T", 0]
 
 
 def unit_of(store: TalkingStore, queue_offset: int) -> Unit:
@@ -118,7 +118,7 @@ async def test_what_the_log_lost_is_looked_for_once(
     store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, size, _ = unit_of(store, 20)
-    file = store.store.structures.log.files.file_at(place)
+    file = store.store.log.files.file_at(place)
     assert file is not None
     store.disk.write_at(file.open().descriptor, place - file.base, bytes(size))
     searches: list[int] = []
@@ -143,7 +143,7 @@ async def test_damage_beside_a_damaged_unit_does_not_end_the_search(store: Talki
     """Sizes and heads of the records between its neighbours are damaged too."""
     place = unit_of(store, 20)[0]
     for other in (place - 150, place - 300):
-        file = store.store.structures.log.files.file_at(other)
+        file = store.store.log.files.file_at(other)
         assert file is not None
         store.disk.write_at(file.open().descriptor, other - file.base, b"\xff" * 40)
     relead(store, 20, 0, 0, 0)
@@ -188,6 +188,6 @@ async def test_one_search_at_a_time(store: TalkingStore) -> None:
 
 async def test_a_file_that_is_gone_ends_nothing(store: TalkingStore) -> None:
     relead(store, 30, 0, 0, 0)
-    files = store.store.structures.log.files
+    files = store.store.log.files
     files.files[1].path.unlink()
     assert (await pull(store, 30, 1)).record_count == 1

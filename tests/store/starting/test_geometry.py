@@ -179,7 +179,7 @@ async def test_without_tags_or_without_an_index_the_style_is_the_configured_one(
             await store.settled()
         (tmp_path / name / "pocketmq" / "store.json").unlink()
         async with store_at(tmp_path / name, index_style=STYLE_5_3) as store:
-            assert store.store.structures.index.style == STYLE_5_3
+            assert store.store.views.index.style == STYLE_5_3
 
 
 def test_an_operators_style_is_taken_whoever_wrote_the_index(

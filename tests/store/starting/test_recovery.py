@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +18,13 @@ from broker.model.errors import StoreDamaged
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, ScanEnd
 from broker.store.message_store import MessageStore
+from broker.store.settings import StoreSettings
 from broker.store.starting import recovery as recovery_module
-from broker.store.starting.recovery import LogDecision, Observation, decide
+from broker.store.starting.decisions import LogDecision, Observation, decide
+from broker.store.starting.progress import Starting
+from broker.store.starting.start import Start, start_at_once
 from broker.store.starting.structures import Structures
+from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_disk import StoreDisk
@@ -39,7 +44,7 @@ BODY = "x" * 300
 
 # -- the table -------------------------------------------------------------------------------------
 
-KEEP, CUT, MEND, DAMAGED = LogDecision
+KEEP, CUT, QUARANTINE, DAMAGED = LogDecision
 END, TORN, BAD = ScanEnd.END_OF_DATA, ScanEnd.TORN, ScanEnd.BAD
 
 ROWS = [
@@ -63,8 +68,8 @@ ROWS = [
     ("@hole", DAMAGED, True, 500, END, 500, (500, 500), True),
     ("@hole", DAMAGED, True, 500, BAD, 501, (500, 500), True),
     ("@hole", DAMAGED, True, 500, END, 501, (500, 500), True),
-    ("@foreign_hole", MEND, True, 500, END, None, (500, 500), True),
-    ("@foreign_hole", MEND, True, 500, TORN, None, (500, 500), True),
+    ("@foreign_hole", QUARANTINE, True, 500, END, None, (500, 500), True),
+    ("@foreign_hole", QUARANTINE, True, 500, TORN, None, (500, 500), True),
 ]
 
 
@@ -89,7 +94,7 @@ def test_every_observation_has_its_row(
     accepted = decide(replace(seen, accept_damage=True))
     assert accepted.label == label
     if decision is DAMAGED:
-        assert accepted.log is (MEND if label == "@hole" else KEEP)
+        assert accepted.log is (QUARANTINE if label == "@hole" else KEEP)
     else:
         assert accepted.log is decision
 
@@ -148,7 +153,7 @@ async def first_letters(store: TalkingStore) -> str:
 async def label_of(image: Path) -> tuple[str, str]:
     """Open a store; returns the plan's label and the first letters of what can be pulled."""
     async with store_at(image) as store:
-        label = store.store.structures.recovery.plan.label
+        label = store.store._start.recovery.plan.label
         return label, await first_letters(store)
 
 
@@ -294,7 +299,7 @@ async def test_without_a_mark_damage_with_sound_records_behind_is_quarantined(
     torn = copied(image, tmp_path / "torn")
     flip(image, second)
     async with store_at(image) as store:
-        assert store.store.structures.recovery.plan.label == "@foreign_hole"
+        assert store.store._start.recovery.plan.label == "@foreign_hole"
         assert await first_letters(store) == "acd"
         assert (await store.send("T", f"e{BODY}", key="k")).queue_offset == 4
     assert await label_of(image) == ("@clean", "acde")
@@ -313,7 +318,7 @@ async def test_without_a_mark_damage_at_a_files_end_is_a_hole_if_the_next_file_b
     last_of_file = max(place for place in places if place < FILE_SIZE)
     overwrite(image, last_of_file, SIZE_AND_MAGIC.pack(-1, 0x01020304))
     async with store_at(image) as store:
-        assert store.store.structures.recovery.plan.label == "@foreign_hole"
+        assert store.store._start.recovery.plan.label == "@foreign_hole"
         assert len(await first_letters(store)) == len(places) - 1
     assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
 
@@ -550,7 +555,7 @@ async def test_recovery_itself_may_be_killed(
     parts = Structures(small_settings(image), QuickDisk())
     shares: list[float] = []
     copies: list[Path] = []
-    for share in parts.recover():
+    for share in Start(parts, Starting(FakeClock())).steps(0):
         shares.append(share)
         copies.append(copied(image, tmp_path / f"copy{len(copies)}"))
     parts.close()
@@ -630,8 +635,12 @@ def test_of_a_real_store_with_a_flipped_bit_only_that_record_is_lost(
 ) -> None:
     name = "crash-flip.before"
     before = {record["phy"] for record in golden.manifest("crash-kill.before")["records"]}
-    with golden_parts(golden, name, tmp_path, **golden_sizes(golden, name)) as parts:
-        assert parts.recovery.plan.label == "@foreign_hole"
+    directory = golden_copy(golden, name, tmp_path / name)
+    parts = Structures(
+        StoreSettings(directory=directory, **golden_sizes(golden, name)), QuickDisk()
+    )
+    with closing(parts):
+        assert start_at_once(parts, FakeClock()).recovery.plan.label == "@foreign_hole"
         units = {
             unit[0]
             for queue in parts.queues.queues.values()

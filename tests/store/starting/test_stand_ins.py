@@ -8,7 +8,7 @@ import pytest
 from broker.format.record import BLANK_SIZE, decode_record
 from broker.model.errors import FsyncFailed
 from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.store.starting.stand_ins import mend_holes
+from broker.store.starting.stand_ins import fill_holes
 from broker.walk.log_walk import Hole
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
@@ -29,7 +29,7 @@ def mended(log: LogBytes, disk: QuickDisk | None = None) -> list[tuple[int, int]
     disk = disk or QuickDisk()
     holes = survey(log).holes
     with opened(log, disk) as found:
-        done = mend_holes(found, disk, log.store, holes, time_ms=1_002, now_ms=NOW_MS)
+        done = fill_holes(found, disk, log.store, holes, time_ms=1_002, now_ms=NOW_MS)
     assert survey(log).holes == []
     return [(hole.begin, hole.end) for hole in done]
 
@@ -80,7 +80,7 @@ def test_a_hole_too_short_for_a_stand_in_takes_what_follows_with_it(tmp_path: Pa
     hole = Hole(str(directory_of(log) / f"{0:020d}"), 300, 300 + BLANK_SIZE, "?", True)
     disk = QuickDisk()
     with opened(log, disk) as found:
-        (done,) = mend_holes(found, disk, log.store, [hole], time_ms=0, now_ms=NOW_MS)
+        (done,) = fill_holes(found, disk, log.store, [hole], time_ms=0, now_ms=NOW_MS)
     assert done.end > hole.end
 
 
@@ -91,6 +91,6 @@ def test_the_copy_is_durable_before_anything_is_written(tmp_path: Path) -> None:
     before = (directory_of(log) / f"{0:020d}").read_bytes()
     disk.fail("sync", FsyncFailed(why="EIO"))
     with opened(log, disk) as found, pytest.raises(FsyncFailed):
-        mend_holes(found, disk, log.store, holes, time_ms=0, now_ms=NOW_MS)
+        fill_holes(found, disk, log.store, holes, time_ms=0, now_ms=NOW_MS)
     assert (directory_of(log) / f"{0:020d}").read_bytes() == before
     assert mended(log) == [(300, 400)]

@@ -27,8 +27,11 @@ from broker.model.errors import (
     StoreTooNew,
     WrongFileSize,
 )
+from broker.store.starting.progress import Starting
 from broker.store.starting.recovery import Recovery
+from broker.store.starting.start import Start, start_at_once
 from broker.store.starting.structures import Structures
+from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_parts, recovered
@@ -55,7 +58,6 @@ def test_another_name_is_a_wrong_setting(name: str) -> None:
 
 def test_a_new_store_gets_its_directories_lock_and_manifest(tmp_path: Path) -> None:
     with recovered(tmp_path / "s", index_slot_count=77, time_zone="UTC") as parts:
-        assert parts.recovery.plan.label == "@no_log"
         assert not parts.was_aborted
         assert parts.own_directory == tmp_path / "s" / "pocketmq"
     names = {str(path.relative_to(tmp_path / "s")) for path in (tmp_path / "s").rglob("*")}
@@ -165,8 +167,7 @@ def refusal(directory: Path) -> StorageError:
 def recovered_small(directory: Path) -> Iterator[Structures]:
     parts = Structures(small_settings(directory), StoreDisk())
     try:
-        for _ in parts.recover():
-            pass
+        start_at_once(parts, FakeClock())
         yield parts
     finally:
         parts.close()
@@ -327,8 +328,7 @@ async def test_a_start_does_not_wait_for_many_queues_to_be_synced(
     image, before = await crashed_with(count, tmp_path)
     disk = StoreDisk()
     parts = Structures(small_settings(image), disk)
-    for _ in parts.recover():
-        pass
+    start_at_once(parts, FakeClock())
     may_wait = count > FILES_APART_MAX
     assert [queue.max_offset for queue in parts.queues.queues.values()].count(1) == count - 1
     assert ((image / "checkpoint").read_bytes() == before) is may_wait
@@ -429,7 +429,8 @@ async def test_units_below_the_checkpoint_are_cut_after_it_was_taken_back(tmp_pa
     before = (image / "checkpoint").read_bytes()
     parts = Structures(small_settings(image, accept_damage=True), StoreDisk())
     seen: list[int] = []
-    cut = parts.recovery._cut_views
+    start = Start(parts, Starting(FakeClock()))
+    cut = start.recovery._cut_views
 
     def cut_views(physical_offset: int) -> None:
         values = decode_checkpoint((image / "checkpoint").read_bytes())
@@ -437,7 +438,7 @@ async def test_units_below_the_checkpoint_are_cut_after_it_was_taken_back(tmp_pa
         cut(physical_offset)
 
     with patch.object(Recovery, "_cut_views", side_effect=cut_views):
-        for _ in parts.recover():
+        for _ in start.steps(0):
             pass
     parts.close()
     assert seen[0] == seen[1] < decode_checkpoint(before).logics_physical_offset

@@ -106,7 +106,7 @@ async def test_what_a_crash_left_behind_their_ends_goes_with_them(tmp_path: Path
     async with store_at(tmp_path / "s") as store:
         await store.send("orders", "a")
         await store.settled()
-        queue = store.store.structures.queues.queues["orders", 0]
+        queue = store.store.views.queues.queues["orders", 0]
         queue.is_doubtful = True
         last = queue.files.files[-1]
         last.path.with_name(f"{last.base + last.size:020d}").write_bytes(bytes(last.size))

@@ -20,11 +20,11 @@ async def filled(store: TalkingStore) -> None:
         await store.stocked()
         await store.send("orders", body, queue_id=number % 2, key=f"k{number}")
     await store.settled()
-    await store.store._view_flush.finish()
+    await store.store.views.flush.finish()
 
 
 async def expire(store: TalkingStore, count: int) -> None:
-    expiry = store.store.expiry
+    expiry = store.store.views.expiry
     for _ in range(count):
         oldest = expiry.oldest()
         assert oldest is not None
@@ -35,10 +35,10 @@ async def expire(store: TalkingStore, count: int) -> None:
 async def test_the_oldest_file_goes_and_queues_begin_behind_it(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await filled(store)
-        size_before = store.store.expiry.log_size_bytes
+        size_before = store.store.views.expiry.log_size_bytes
         await expire(store, 2)
         assert store.store.min_offset == 8192
-        assert store.store.expiry.log_size_bytes == size_before - 8192
+        assert store.store.views.expiry.log_size_bytes == size_before - 8192
         assert await store.pulled("orders", 0) == BODIES[8::2]
         assert await store.pulled("orders", 1) == BODIES[9::2]
         assert await store.found("orders", "k3") == []
@@ -48,12 +48,12 @@ async def test_the_oldest_file_goes_and_queues_begin_behind_it(tmp_path: Path) -
 async def test_a_reader_of_what_is_gone_is_told_where_to_go_on(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await filled(store)
-        oldest = store.store.expiry.oldest()
+        oldest = store.store.views.expiry.oldest()
         assert oldest is not None
-        await store.store.expiry.drop(oldest)  # The queues have not followed yet.
+        await store.store.views.expiry.drop(oldest)  # The queues have not followed yet.
         result = store.pull("orders", 0)
         assert (result.status, result.next_begin_offset) == (PullStatus.EXPIRED, 2)
-        await store.store.expiry.trim_views()
+        await store.store.views.expiry.trim_views()
         result = store.pull("orders", 0)
         assert (result.status, result.next_begin_offset) == (PullStatus.OFFSET_TOO_SMALL, 2)
 
@@ -61,11 +61,11 @@ async def test_a_reader_of_what_is_gone_is_told_where_to_go_on(tmp_path: Path) -
 async def test_queue_and_index_files_follow_but_never_the_last(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s", consume_queue_file_size_bytes=60) as store:
         await filled(store)
-        index_files = len(store.store.structures.index.files)
+        index_files = len(store.store.views.index.files)
         await expire(store, 4)
         queue = tmp_path / "s" / "consumequeue" / "orders" / "0"
         assert [path.name for path in sorted(queue.iterdir())] == [f"{120:020d}", f"{180:020d}"]
-        assert 0 < len(store.store.structures.index.files) < index_files
+        assert 0 < len(store.store.views.index.files) < index_files
     assert view_files(tmp_path / "s").keys() <= (
         await rebuilt_views(tmp_path / "s", tmp_path / "anew", consume_queue_file_size_bytes=60)
     ).keys() | {name for name in view_files(tmp_path / "s") if name.startswith("index")}
@@ -73,10 +73,10 @@ async def test_queue_and_index_files_follow_but_never_the_last(tmp_path: Path) -
 
 async def test_the_file_that_is_written_to_never_goes(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
-        assert store.store.expiry.oldest() is None
+        assert store.store.views.expiry.oldest() is None
         await filled(store)
         await expire(store, 4)
-        assert store.store.expiry.oldest() is None
+        assert store.store.views.expiry.oldest() is None
 
 
 async def test_a_file_a_view_does_not_know_yet_never_goes(tmp_path: Path) -> None:
@@ -86,13 +86,13 @@ async def test_a_file_a_view_does_not_know_yet_never_goes(tmp_path: Path) -> Non
         for body in BODIES[:9]:
             await store.stocked()
             await store.send("orders", body)
-        assert store.store.expiry.oldest() is None
+        assert store.store.views.expiry.oldest() is None
         disk.full_below = None
         store.clock.advance(1_000)
         await store.settled()
-        assert store.store.expiry.oldest() is None  # A power cut may still take its units.
-        await store.store._view_flush.finish()
-        assert store.store.expiry.oldest() is not None
+        assert store.store.views.expiry.oldest() is None  # A power cut may still take its units.
+        await store.store.views.flush.finish()
+        assert store.store.views.expiry.oldest() is not None
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -113,7 +113,7 @@ async def test_the_age_of_a_file_is_that_of_its_last_message(tmp_path: Path) -> 
     async with store_at(tmp_path / "s") as store:
         begun = store.clock.wall_ms()
         await filled(store)
-        expiry = store.store.expiry
+        expiry = store.store.views.expiry
         oldest = expiry.oldest()
         assert oldest == LogFile(0, 4096)
         assert await expiry.last_time(oldest) == begun + 4_000
@@ -128,7 +128,7 @@ async def test_the_age_of_a_file_is_not_what_the_file_system_says(
         begun = store.clock.wall_ms()
         await filled(store)
         os.utime(tmp_path / "s" / "commitlog" / f"{0:020d}", (mtime_s, mtime_s))
-        assert await store.store.expiry.last_time(LogFile(0, 4096)) == begun + 4_000
+        assert await store.store.views.expiry.last_time(LogFile(0, 4096)) == begun + 4_000
 
 
 async def test_a_damaged_file_is_never_old(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_a_damaged_file_is_never_old(tmp_path: Path) -> None:
         content = bytearray(path.read_bytes())
         content[4:8] = b"rust"
         path.write_bytes(content)
-        assert await store.store.expiry.last_time(LogFile(0, 4096)) == UNKNOWN_TIME
+        assert await store.store.views.expiry.last_time(LogFile(0, 4096)) == UNKNOWN_TIME
 
 
 async def test_a_file_that_cannot_be_removed_stays_in_the_log(tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ async def test_a_file_that_cannot_be_removed_stays_in_the_log(tmp_path: Path) ->
     async with store_at(tmp_path / "s", disk=disk) as store:
         await filled(store)
         disk.fail("unlink", PermissionError(13, "Permission denied"))
-        oldest = store.store.expiry.oldest()
+        oldest = store.store.views.expiry.oldest()
         assert oldest is not None
         with pytest.raises(PermissionError):
-            await store.store.expiry.drop(oldest)
+            await store.store.views.expiry.drop(oldest)
         assert store.store.min_offset == 0
         assert await store.pulled("orders", 0) == BODIES[::2]

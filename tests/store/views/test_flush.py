@@ -15,11 +15,13 @@ from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.model.offsets import QueueKey
-from broker.store.durability import PAGE_SIZE, Durability
 from broker.store.marks import Marks
+from broker.store.settings import PAGE_SIZE
+from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
 from broker.store.views import flush as view_flush
 from broker.store.views.flush import ViewFlush
+from broker.store.writing.durability import Durability
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.records import TIME_MS, Records, entry
 from tests.fakes.store_disk import StoreDisk
@@ -40,8 +42,7 @@ class Views:
             directory, consume_queue_file_size_bytes=12_000, index_entry_count_max=300, **settings
         )
         self.parts = Structures(self.settings, self.disk)
-        for _ in self.parts.recover():
-            pass
+        start_at_once(self.parts, self.clock)
         self.failures: list[StoreFailed] = []
         self.marks = Marks(0, 0, 0, is_sync=False)
         self.durability = Durability(
@@ -49,7 +50,7 @@ class Views:
             self.failures.append,
         )  # fmt: skip
         self.flush = ViewFlush(
-            self.parts, self.disk, self.durability, self.marks, self.failures.append
+            self.parts, self.marks, self.durability.request, self.failures.append
         )
         self._records = Records()
         self.disk.synced.clear()
@@ -350,7 +351,7 @@ async def test_a_queue_that_was_removed_leaves_the_table(views: Views) -> None:
 
 async def test_nothing_is_written_down_before_the_log_is_durable(views: Views) -> None:
     # A checkpoint ahead of the log would make units believed whose records a power cut took.
-    with patch.object(Durability, "request") as asked:
+    with patch.object(views.flush, "_request_flush") as asked:
         views.dispatch(5, flushed=400)
         await thorough(views, 1)
         assert views.checkpoint == CheckpointValues()

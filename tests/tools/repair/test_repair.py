@@ -18,7 +18,7 @@ from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
 from broker.model.read_range import ReadRange
 from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.rebuild.log_files import find_log_files
-from broker.store.message_store import MessageStore
+from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 from broker.tools.selection import LogSearch
@@ -83,15 +83,14 @@ async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path
     store.repair()
     before = store.views()
     sizes = golden_sizes(golden, "crash-flip.before")
-    opened = MessageStore(
+    opened = await open_store(
         StoreSettings(directory=store.directory, **sizes), FakeClock(), StoreDisk()
     )
-    await opened.open()
     await until(lambda: opened.dispatched >= opened.flushed)
     # Before states list no queues; the log alone tells what is to be served.
     expected = {(m.topic, m.queue_id, m.queue_offset) for m in sound_messages(store)}
     found = set()
-    for (topic, queue_id), queue in opened.structures.queues.queues.items():
+    for (topic, queue_id), queue in opened.views.queues.queues.items():
         position = queue.min_offset
         while position < queue.max_offset:
             result = at_once(opened.reading.pull(ReadRange(topic, queue_id, position, 7, 1 << 20)))

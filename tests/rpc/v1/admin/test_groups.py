@@ -51,7 +51,7 @@ async def test_a_group_is_made_with_rocketmqs_defaults(broker: StoreBroker) -> N
 
 async def test_attempts_count_the_first_delivery_too(broker: StoreBroker) -> None:
     await create(broker, fifo=True, max_attempts=3)
-    config = broker.store.groups.find("readers")
+    config = broker.store.tables.groups.find("readers")
     assert config is not None
     assert (config.settings.max_attempts, config.settings.fifo) == (3, True)
 
@@ -84,7 +84,7 @@ async def test_what_is_set_is_changed_and_the_rest_stays(broker: StoreBroker) ->
 async def test_groups_that_cannot_be(
     broker: StoreBroker, name: str, settings: dict[str, Any], error: type[BrokerError]
 ) -> None:
-    await broker.store.groups.ensure("readers")
+    await broker.store.tables.groups.ensure("readers")
     for verb in (create, update):
         with pytest.raises(error):
             await verb(broker, name, **settings)
@@ -101,7 +101,7 @@ async def test_a_group_nobody_made_is_not_found(broker: StoreBroker) -> None:
 
 async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
     for name in ("c", "a", "b", "CID_RMQ_SYS_TRANS"):
-        await broker.store.groups.ensure(name)
+        await broker.store.tables.groups.ensure(name)
 
     def names(**fields: Any) -> tuple[list[str], str]:
         page = broker.admin.list_groups(pb.ListGroupsRequest(**fields), CALL)
@@ -116,31 +116,31 @@ async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
 
 
 async def test_a_group_is_described_with_its_topics(broker: StoreBroker) -> None:
-    await broker.store.offsets.commit("readers", "orders", 0, 0)
-    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    await broker.store.tables.offsets.commit("readers", "orders", 0, 0)
+    await broker.store.tables.offsets.commit("readers", "audit", 0, 0)
     found = broker.admin.describe_group(pb.DescribeGroupRequest(name="readers"), CALL)
     assert (found.group.name, list(found.topics)) == ("readers", ["audit", "orders"])
 
 
 async def test_a_group_goes_with_its_offsets(broker: StoreBroker) -> None:
-    broker.store.topics.adopt("%RETRY%readers", 1)
+    broker.store.tables.topics.adopt("%RETRY%readers", 1)
     for group in ("readers", "others"):
-        await broker.store.offsets.commit(group, "orders", 0, 0)
+        await broker.store.tables.offsets.commit(group, "orders", 0, 0)
     assert await delete(broker) == []
-    assert broker.store.groups.names() == ["others"]
-    assert broker.store.offsets.topics_by_group() == {"others": ["orders"]}
-    assert "%RETRY%readers" in broker.store.topics.names()
+    assert broker.store.tables.groups.names() == ["others"]
+    assert broker.store.tables.offsets.topics_by_group() == {"others": ["orders"]}
+    assert "%RETRY%readers" in broker.store.tables.topics.names()
 
 
 async def test_its_own_topics_go_when_asked_to(broker: StoreBroker) -> None:
     for topic in ("%RETRY%readers", "%DLQ%readers", "%DLQ%others"):
-        broker.store.topics.adopt(topic, 1)
-    await broker.store.groups.ensure("readers")
+        broker.store.tables.topics.adopt(topic, 1)
+    await broker.store.tables.groups.ensure("readers")
     assert await delete(broker, with_topics=True) == ["%RETRY%readers", "%DLQ%readers"]
-    assert broker.store.topics.names() == ["%DLQ%others", "orders"]
+    assert broker.store.tables.topics.names() == ["%DLQ%others", "orders"]
 
 
 async def test_groups_of_the_broker_stay(broker: StoreBroker) -> None:
-    await broker.store.groups.ensure("CID_RMQ_SYS_TRANS")
+    await broker.store.tables.groups.ensure("CID_RMQ_SYS_TRANS")
     with pytest.raises(SystemGroup):
         await delete(broker, name="CID_RMQ_SYS_TRANS")

@@ -21,7 +21,7 @@ async def lag(broker: StoreBroker, **fields: Any) -> list[pb.TopicLag]:
 async def consumed(broker: StoreBroker, **offsets: int) -> None:
     """Let the group `readers` stand there; q0 is queue 0 of orders."""
     for name, queue_offset in offsets.items():
-        await broker.store.offsets.commit("readers", "orders", int(name[1:]), queue_offset)
+        await broker.store.tables.offsets.commit("readers", "orders", int(name[1:]), queue_offset)
 
 
 async def test_messages_left_and_the_age_of_the_first(broker: StoreBroker) -> None:
@@ -63,12 +63,12 @@ def test_what_counts_as_left(committed: int | None, lower: int, upper: int, left
 
 
 async def test_one_topic_of_a_group(broker: StoreBroker) -> None:
-    broker.store.topics.adopt("audit", 1)
-    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    broker.store.tables.topics.adopt("audit", 1)
+    await broker.store.tables.offsets.commit("readers", "audit", 0, 0)
     await consumed(broker, q0=0)
     assert [row.topic for row in await lag(broker, group="readers")] == ["audit", "orders"]
     assert [row.topic for row in await lag(broker, group="readers", topic="orders")] == ["orders"]
-    broker.store.topics.adopt("fresh", 1)
+    broker.store.tables.topics.adopt("fresh", 1)
     (row,) = await lag(broker, group="readers", topic="fresh")
     assert (row.lag_messages, row.queues[0].HasField("committed_offset")) == (0, False)
 
@@ -81,7 +81,7 @@ async def test_queues_beyond_the_topics_count_are_still_shown(broker: StoreBroke
 async def test_all_groups_page_by_page_without_queues(broker: StoreBroker) -> None:
     await broker.add("orders", b"a", b"b")
     for group in ("b", "a"):
-        await broker.store.offsets.commit(group, "orders", 0, 1)
+        await broker.store.tables.offsets.commit(group, "orders", 0, 1)
     answer = await broker.admin.group_lag(pb.GroupLagRequest(page_size=1), CALL)
     (row,) = answer.topics
     assert (row.group, row.lag_messages, list(row.queues)) == ("a", 1, [])

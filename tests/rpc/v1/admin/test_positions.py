@@ -31,7 +31,7 @@ async def broker() -> AsyncIterator[StoreBroker]:
     async with store_broker() as made:
         for made.clock.wall, queue_id in ((100, 0), (200, 0), (200, 1), (300, 0)):
             await made.add("orders", b"a", queue_id=queue_id)
-        await made.store.offsets.commit("readers", "orders", 0, 2)
+        await made.store.tables.offsets.commit("readers", "orders", 0, 2)
         yield made
 
 
@@ -68,7 +68,7 @@ async def clone(broker: StoreBroker, **fields: Any) -> Rows:
 
 
 def stands(broker: StoreBroker, group: str = "readers") -> dict[int, int]:
-    return broker.store.offsets.all_of(group).get("orders", {})
+    return broker.store.tables.offsets.all_of(group).get("orders", {})
 
 
 def test_offsets_are_listed(broker: StoreBroker) -> None:
@@ -78,7 +78,7 @@ def test_offsets_are_listed(broker: StoreBroker) -> None:
         return [(row.topic, row.queue_id, row.offset) for row in answer.offsets]
 
     assert listed() == listed(topic="orders") == [("orders", 0, 2)]
-    broker.store.topics.adopt("audit", 1)
+    broker.store.tables.topics.adopt("audit", 1)
     assert listed(topic="audit") == []
     with pytest.raises(GroupNotFound):
         listed(group="unknown")
@@ -155,7 +155,7 @@ async def test_offsets_are_set_together_or_not_at_all(broker: StoreBroker) -> No
 
 
 async def test_a_clone_stands_where_its_source_stands(broker: StoreBroker) -> None:
-    await broker.store.offsets.commit("others", "orders", 1, 1)
+    await broker.store.tables.offsets.commit("others", "orders", 1, 1)
     assert await clone(broker, dry_run=True) == [("orders", 0, None, 2)]
     assert stands(broker, "others") == {1: 1}
     await clone(broker)
@@ -163,8 +163,8 @@ async def test_a_clone_stands_where_its_source_stands(broker: StoreBroker) -> No
 
 
 async def test_a_clone_of_one_topic(broker: StoreBroker) -> None:
-    broker.store.topics.adopt("audit", 1)
-    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    broker.store.tables.topics.adopt("audit", 1)
+    await broker.store.tables.offsets.commit("readers", "audit", 0, 0)
     assert await clone(broker, topic="audit") == [("audit", 0, None, 0)]
     assert stands(broker, "others") == {}
 

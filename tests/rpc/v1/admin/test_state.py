@@ -15,8 +15,8 @@ CALL = FakeCall()
 
 async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
     await broker.add("orders", b"a", KEYS="k")
-    await broker.store.groups.ensure("readers")
-    free_bytes, total_bytes = broker.store.disk_usage()
+    await broker.store.tables.groups.ensure("readers")
+    _, used_bytes, free_bytes = broker.store.disk_space()
     end = broker.store.appended
     assert broker.admin.store_status(pb.StoreStatusRequest(), CALL) == pb.StoreStatusResponse(
         state="running",
@@ -35,7 +35,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
         broker="broker-a",
         retention_state="off",
         disk_free_bytes=free_bytes,
-        disk_total_bytes=total_bytes,
+        disk_total_bytes=used_bytes + free_bytes,
         index_file_count=1,
         queue_file_count=1,
     )

@@ -64,7 +64,7 @@ async def test_a_topic_is_made_with_defaults(broker: StoreBroker) -> None:
 async def test_a_topic_has_a_type(broker: StoreBroker, kind: str) -> None:
     topic = await create(broker, type=kind, queue_count=3)
     assert pb.TopicType.Name(topic.type) == kind
-    config = broker.store.topics.find("new")
+    config = broker.store.tables.topics.find("new")
     assert config is not None
     assert (config.attributes, config.write_queue_count) == ({"message.type": kind}, 3)
 
@@ -97,7 +97,7 @@ async def test_topics_that_cannot_be_made(
 
 def test_topics_are_listed_page_by_page(broker: StoreBroker) -> None:
     for name in ("c", "a", "b", "SCHEDULE_TOPIC_XXXX", "%DLQ%g"):
-        broker.store.topics.adopt(name, 1)
+        broker.store.tables.topics.adopt(name, 1)
     assert names(broker) == (["%DLQ%g", "a", "b", "c", "orders"], "")
     assert names(broker, page_size=2) == (["%DLQ%g", "a"], "a")
     assert names(broker, page_size=2, page_token="a") == (["b", "c"], "c")
@@ -174,10 +174,10 @@ async def test_attributes_are_set_and_removed(broker: StoreBroker) -> None:
 async def test_changes_that_cannot_be_made(
     broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
 ) -> None:
-    before = broker.store.topics.find("orders")
+    before = broker.store.tables.topics.find("orders")
     with pytest.raises(error):
         await update(broker, **fields)
-    assert broker.store.topics.find("orders") is before
+    assert broker.store.tables.topics.find("orders") is before
 
 
 @pytest.mark.parametrize(
@@ -210,31 +210,31 @@ def test_attributes_that_may_be() -> None:
 
 async def test_a_topic_goes_with_its_queues_and_offsets(broker: StoreBroker) -> None:
     await broker.add("orders", b"a")
-    broker.store.topics.adopt("audit", 1)
-    await broker.store.offsets.commit("readers", "orders", 0, 1)
-    await broker.store.offsets.commit("readers", "audit", 0, 0)
+    broker.store.tables.topics.adopt("audit", 1)
+    await broker.store.tables.offsets.commit("readers", "orders", 0, 1)
+    await broker.store.tables.offsets.commit("readers", "audit", 0, 0)
     assert await delete(broker, "orders") == ["orders"]
-    assert broker.store.topics.names() == ["audit"]
+    assert broker.store.tables.topics.names() == ["audit"]
     assert broker.store.reading.queue_range("orders", 0) == (0, 0)
-    assert broker.store.offsets.all_of("readers") == {"audit": {0: 0}}
+    assert broker.store.tables.offsets.all_of("readers") == {"audit": {0: 0}}
     with pytest.raises(TopicNotFound):
         await delete(broker, "orders")
 
 
 async def test_retry_topics_that_were_for_it_go_too(broker: StoreBroker) -> None:
     for name in ("%RETRY%readers_orders", "%RETRY%others_orders", "%RETRY%readers"):
-        broker.store.topics.adopt(name, 1)
-    await broker.store.offsets.commit("readers", "orders", 0, 0)
-    await broker.store.offsets.commit("others", "audit", 0, 0)
+        broker.store.tables.topics.adopt(name, 1)
+    await broker.store.tables.offsets.commit("readers", "orders", 0, 0)
+    await broker.store.tables.offsets.commit("others", "audit", 0, 0)
     assert await delete(broker, "orders") == ["orders", "%RETRY%readers_orders"]
-    assert broker.store.topics.names() == ["%RETRY%others_orders", "%RETRY%readers"]
+    assert broker.store.tables.topics.names() == ["%RETRY%others_orders", "%RETRY%readers"]
 
 
 async def test_topics_of_the_broker_stay(broker: StoreBroker) -> None:
-    broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
+    broker.store.tables.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
     with pytest.raises(SystemTopic):
         await delete(broker, "SCHEDULE_TOPIC_XXXX")
-    assert "SCHEDULE_TOPIC_XXXX" in broker.store.topics.names()
+    assert "SCHEDULE_TOPIC_XXXX" in broker.store.tables.topics.names()
 
 
 # -- counting --------------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ async def test_an_empty_topic_has_no_times(broker: StoreBroker) -> None:
 
 async def test_all_topics_are_counted_page_by_page(broker: StoreBroker) -> None:
     await broker.add("orders", b"a", b"b")
-    broker.store.topics.adopt("audit", 1)
-    broker.store.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
+    broker.store.tables.topics.adopt("audit", 1)
+    broker.store.tables.topics.adopt("SCHEDULE_TOPIC_XXXX", 1)
     found = await stats(broker, totals_only=True)
     assert [(row.name, row.message_count, len(row.queues)) for row in found] == [
         ("audit", 0, 0),
@@ -278,10 +278,10 @@ async def test_all_topics_are_counted_page_by_page(broker: StoreBroker) -> None:
 
 
 async def test_a_caller_who_gives_up_half_way_leaves_no_half_a_topic(broker: StoreBroker) -> None:
-    await broker.store.offsets.commit("readers", "orders", 0, 1)
+    await broker.store.tables.offsets.commit("readers", "orders", 0, 1)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await delete(broker, "orders")
-    assert broker.store.offsets.find("readers", "orders", 0) == 1
-    await until(lambda: broker.store.offsets.find("readers", "orders", 0) is None)
-    assert broker.store.topics.find("orders") is None
+    assert broker.store.tables.offsets.find("readers", "orders", 0) == 1
+    await until(lambda: broker.store.tables.offsets.find("readers", "orders", 0) is None)
+    assert broker.store.tables.topics.find("orders") is None

@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
-from broker.store.starting.recovery_numbers import PHASES, RecoveryNumbers
-from tests.fakes.store_language import store_at
+from broker.store.message_store import opened
+from broker.store.starting.progress import PHASES, Starting
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.store_disk import StoreDisk
+from tests.fakes.store_language import small_settings, store_at
 
 
 def test_phases_follow_each_other() -> None:
-    numbers = RecoveryNumbers()
+    numbers = Starting(FakeClock())
+    assert (numbers.state, numbers.since_ms) == ("starting", START_MS)
+    numbers.recover()
+    assert numbers.state == "recovering"
     assert [stat.name for stat in numbers.stats] == [
         "pocketmq_recovery_seconds",
         "pocketmq_recovery_progress_ratio",
@@ -26,8 +32,8 @@ async def test_every_phase_of_a_start_takes_its_time(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
         await store.send("orders", "a")
         image = store.killed(tmp_path / "image")
-    async with store_at(image) as again:
-        numbers = again.store.structures.recovery.numbers
+    numbers = Starting(FakeClock())
+    async with opened(small_settings(image), FakeClock(), StoreDisk(), numbers):
         assert {phase for (phase,), seconds in numbers.seconds.items() if seconds} == set(PHASES)
         assert numbers.progress == 1.0
         assert numbers.truncated_bytes == 0

@@ -25,9 +25,8 @@ from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
 from broker.model.step import Next, Now
 from broker.store.marks import Marks
-from broker.store.settings import FLUSH_SYNC, StoreSettings
+from broker.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
 
-PAGE_SIZE: Final = 4096
 SWEEP_INTERVAL_MS: Final = 100
 """How often puts that waited too long are told FLUSH_DISK_TIMEOUT."""
 
@@ -36,7 +35,7 @@ class Durability:
     """Flushes the commit log and moves the `flushed` mark."""
 
     __slots__ = (
-        "_clock", "_fail", "_failure", "_job", "_log", "_mark", "_marks", "_pool", "_settings",
+        "_clock", "_fail", "_job", "_log", "_mark", "_marks", "_pool", "_settings",
         "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
     )  # fmt: skip
 
@@ -57,7 +56,6 @@ class Durability:
         self._fail = fail
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._job: asyncio.Future[None] | None = None
-        self._failure: StoreFailed | None = None
         self._waiting = 0
         self._thorough_at_ms = 0
         self.flush_seconds = Histogram(
@@ -67,19 +65,14 @@ class Durability:
             "pocketmq_group_commit_messages", "Puts that shared one flush.", COUNT_BUCKETS
         )
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether nothing may be acknowledged any more."""
-        return self._failure is not None
-
     def reached(self, end: int) -> asyncio.Future[bool]:
         """Ask for a flush and return when everything before `end` is durable.
 
         Returns  True, or False when `sync_flush_timeout_ms` passed first
         Errors   FsyncFailed
         """
-        if self._failure is not None:
-            raise self._failure
+        if self._marks.failure is not None:
+            raise self._marks.failure
         deadline_ms = self._clock.monotonic_ms() + self._settings.sync_flush_timeout_ms
         future = self._marks.flushed.reached(end, deadline_ms)
         self._waiting += 1
@@ -91,7 +84,7 @@ class Durability:
         committed, flushed = self._marks.committed, self._marks.flushed
         if self._job is not None or committed.value <= flushed.value:
             return
-        if self._failure is not None:  # The kernel reports a loss once; a sync would hide it.
+        if self._marks.failure is not None:  # The kernel reports a loss once; a sync would hide it.
             return
         target, time_ms = committed.value, committed.time_ms
         try:
@@ -116,7 +109,7 @@ class Durability:
         error = job.exception()
         if error is not None:
             self._end(error)
-        if self._failure is not None:
+        if self._marks.failure is not None:
             return
         try:
             self._mark.write(target)
@@ -133,14 +126,8 @@ class Durability:
 
     def _end(self, error: BaseException) -> None:
         failure = StoreFailed.by(error)
-        self.stop(failure)
+        self._marks.fail(failure)
         self._fail(failure)
-
-    def stop(self, failure: StoreFailed) -> None:
-        """Acknowledge nothing from now on; everyone who waits, or will, gets the error."""
-        if self._failure is None:
-            self._failure = failure
-        self._marks.flushed.fail(self._failure)
 
     def step(self, now: Now) -> Next:
         """Flush by timer, and answer puts that waited too long."""
@@ -161,7 +148,7 @@ class Durability:
     async def drain(self) -> None:
         """Return when everything committed so far is durable, or a flush has failed."""
         marks = self._marks
-        while marks.committed.value > marks.flushed.value and self._failure is None:
+        while marks.committed.value > marks.flushed.value and marks.failure is None:
             self.request()
             with contextlib.suppress(StoreFailed):  # The store was told already.
                 await marks.flushed.reached(marks.committed.value)

@@ -13,9 +13,9 @@ from broker.format.record_scan import RecordScan
 from broker.log.commit_log import CommitLog
 from broker.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
 from broker.model.results import PullStatus
-from broker.store.commit import Commit
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
+from broker.store.writing.commit import Commit
 from tests.fakes.clock import at
 from tests.fakes.records import record
 from tests.fakes.store_disk import StoreDisk

@@ -10,8 +10,9 @@ import pytest
 from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import FsyncFailed, StoreFailed
-from broker.store.durability import PAGE_SIZE, SWEEP_INTERVAL_MS, Durability
 from broker.store.marks import Marks
+from broker.store.settings import PAGE_SIZE
+from broker.store.writing.durability import SWEEP_INTERVAL_MS, Durability
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.records import TIME_MS, record
 from tests.fakes.store_disk import StoreDisk

@@ -13,16 +13,15 @@ from broker.files.mapped_file import MappedFile
 from broker.log.commit_log import CommitLog
 from broker.model.errors import StoreFailed
 from broker.model.step import Next, Now
-from broker.store.durability import PAGE_SIZE
 from broker.store.marks import Marks
-from broker.store.settings import StoreSettings
+from broker.store.settings import PAGE_SIZE, StoreSettings
 
 
 class Commit:
     """Writes staged records to their files and moves the `committed` mark."""
 
     __slots__ = (
-        "_fail", "_has_failed", "_job", "_log", "_marks", "_pool", "_settings", "_thorough_at_ms",
+        "_fail", "_job", "_log", "_marks", "_pool", "_settings", "_thorough_at_ms",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +37,6 @@ class Commit:
         self._fail = fail
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._job: asyncio.Future[None] | None = None
-        self._has_failed = False
         self._thorough_at_ms = 0
 
     def step(self, now: Now) -> Next:
@@ -55,7 +53,7 @@ class Commit:
     def request(self) -> None:
         """Start committing everything appended so far, unless that is under way."""
         appended, begin = self._marks.appended, self._marks.committed.value
-        if self._job is not None or self._has_failed or begin >= appended.value:
+        if self._job is not None or self._marks.failure is not None or begin >= appended.value:
             return
         target, time_ms = appended.value, appended.time_ms
         ranges = self._log.staged_ranges(begin, target)
@@ -69,8 +67,9 @@ class Commit:
         self._job = None
         error = job.exception()
         if error is not None:
-            self._has_failed = True
-            self._fail(StoreFailed(why=f"staged records could not be written: {error}"))
+            failure = StoreFailed(why=f"staged records could not be written: {error}")
+            self._marks.fail(failure)
+            self._fail(failure)
             return
         self._log.unstage(target, held)
         self._marks.commit(target, time_ms)
@@ -78,7 +77,7 @@ class Commit:
     async def drain(self) -> None:
         """Return when everything appended so far is committed, or committing has failed."""
         marks = self._marks
-        while marks.committed.value < marks.appended.value and not self._has_failed:
+        while marks.committed.value < marks.appended.value and marks.failure is None:
             self.request()
             if self._job is not None:
                 await asyncio.wait([self._job])

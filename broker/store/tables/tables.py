@@ -1,0 +1,43 @@
+"""The small tables of a store, which share one thread to write them."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from broker.files.disk import Disk
+from broker.format.names import OWN_DIRECTORY
+from broker.model.clock import Clock
+from broker.model.offsets import QueueKey
+from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.removed_queues import RemovedQueues
+from broker.store.tables.topics import GroupTable, TopicTable
+
+
+class Tables:
+    """Topics, groups, where groups stand, and removed queues."""
+
+    __slots__ = ("_pool", "groups", "offsets", "removed", "topics")
+
+    def __init__(self, disk: Disk, directory: Path, clock: Clock) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
+        self.topics = TopicTable(disk, directory, clock, self._pool)
+        self.groups = GroupTable(disk, directory, clock, self._pool)
+        self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
+        self.removed = RemovedQueues(disk, directory / OWN_DIRECTORY, self._pool)
+
+    def load(self, queues: Iterable[QueueKey]) -> None:
+        """Read all but the removed queues; topics that have queues and no row are known too.
+
+        Errors   ValueError when neither a file nor its `.bak` can be read
+        """
+        for table in (self.topics, self.groups, self.offsets):
+            table.load()
+        counts: dict[str, int] = {}
+        for topic, queue_id in queues:
+            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        for topic, count in counts.items():
+            self.topics.adopt(topic, count)
+
+    def close(self) -> None:
+        """End the thread, once what is under way is written."""
+        self._pool.shutdown()

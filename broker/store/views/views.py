@@ -1,0 +1,112 @@
+"""The views of an open store: given records, made durable, followed by those who wait, trimmed."""
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+from broker.model.errors import StoreFailed
+from broker.model.offsets import QueueKey
+from broker.model.stats import Stat
+from broker.model.step import Next, Now
+from broker.store.marks import Marks
+from broker.store.runner import Pause
+from broker.store.starting.structures import Structures
+from broker.store.views.arrivals import Arrivals
+from broker.store.views.dispatcher import Dispatcher
+from broker.store.views.expiry import Expiry
+from broker.store.views.flush import ViewFlush
+
+DISPATCH_PAUSE: Final = Pause(0.005)
+"""Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
+BULK_BYTES: Final = 64 * 1024
+"""With this much to dispatch a step is worth taking at once, more or less."""
+BULK_PAUSE: Final = Pause(0.001)
+TURN_SECONDS: Final = 0.005
+"""Dispatch gives way to other work after this long, even when more is waiting."""
+
+logger = logging.getLogger(__name__)
+
+
+class Views:
+    """Consume queues and index, and what keeps them up with the log.
+
+    request_flush   asks for a flush of the log
+    fail            ends the store
+    """
+
+    __slots__ = (
+        "_extension_failures", "_marks", "_structures", "arrivals", "dispatcher", "expiry", "flush",
+        "index", "queues",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        structures: Structures,
+        marks: Marks,
+        request_flush: Callable[[], None],
+        fail: Callable[[StoreFailed], None],
+    ) -> None:
+        self._structures = structures
+        self._marks = marks
+        self._extension_failures = 0
+        self.queues = structures.queues
+        self.index = structures.index
+        self.arrivals = Arrivals()
+        self.dispatcher = Dispatcher(
+            structures.log, marks, (self.queues, self.index), structures.levels, self._grew
+        )
+        self.flush = ViewFlush(structures, marks, request_flush, fail)
+        self.expiry = Expiry(structures, marks)
+
+    @property
+    def stats(self) -> list[Stat]:
+        """What metrics show of them."""
+        return [
+            *self.queues.stats,
+            *self.index.stats,
+            *self.flush.flush_seconds.values(),
+            self.dispatcher.reput_seconds,
+        ]
+
+    def mapped(self) -> tuple[int, int]:
+        """Return (count, bytes) of all mapped files; those of the index are mapped all the time."""
+        parts, count = self._structures, len(self.index.files)
+        rows = (parts.log_files, parts.queue_files)
+        size_bytes = count * self.index.geometry.file_size + sum(row.size_bytes for row in rows)
+        return count + sum(row.count for row in rows), size_bytes
+
+    def dispatch(self, now: Now) -> Next:
+        """Dispatch what became visible, for a turn: a step."""
+        visible, dispatched = self._marks.visible(), self._marks.dispatched
+        behind_bytes = visible.value - dispatched.value
+        if not behind_bytes:
+            return Next(mark=visible, value=dispatched.value + 1)
+        begun = perf_counter()
+        again_at_ms = self.dispatch_some(now.monotonic_ms)
+        while 0 < again_at_ms <= now.monotonic_ms and perf_counter() - begun < TURN_SECONDS:
+            again_at_ms = self.dispatch_some(now.monotonic_ms)
+        if again_at_ms:
+            return Next(again_at_ms)
+        return Next(mark=DISPATCH_PAUSE if behind_bytes < BULK_BYTES else BULK_PAUSE)
+
+    def dispatch_some(self, now_ms: int) -> int:
+        """Dispatch a bounded piece; returns when more is to be done, monotonic ms, 0: unknown."""
+        again_at_ms = self.dispatcher.step(self._marks.visible().value, now_ms)
+        failures = self.queues.extension_failures
+        if failures > self._extension_failures:
+            if not self._extension_failures:
+                logger.warning("extension.failed", extra={"effect": "plain tags codes are stored"})
+            self._extension_failures = failures
+        return again_at_ms
+
+    def _grew(self, keys: set[QueueKey]) -> None:
+        for key in keys:
+            queue = self.queues.queues.get(key)
+            if queue is not None:
+                self.arrivals.advance(key, queue.max_offset)
+
+    async def close(self) -> None:
+        """Wait for what is under way; end the threads."""
+        await self.flush.close()
+        await self.expiry.close()
