@@ -220,7 +220,7 @@ class _Outside:
         )
         may_write = bool(config.broker.permission & PERMISSION_WRITE)
         self.server.serve(parts.services)
-        self.server.show_ready(writable=lambda: may_write and store.is_writable)
+        self.server.show_ready(writable=lambda: may_write and store.writing.is_writable)
 
     @property
     def state(self) -> str:
@@ -255,7 +255,7 @@ def retention_of(store: MessageStore, config: Config) -> Retention:
             is_configured=config.retention_is_set,
         ),
         disk_space=store.disk_space,
-        refuse=store.refuse,
+        refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
     )
 

@@ -160,7 +160,8 @@ class CallStats:
     def method(self, path: str, method: Method) -> MethodStats:
         """Return the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
         before = self._methods.get(path)
-        assert before is None or not before.count, "a method is counted in one place"
+        under_way = 0 if before is None else before.count
+        assert not under_way, "a method is counted in one place"
         creations = self._creations.get(path)
         made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)
         return made

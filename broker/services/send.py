@@ -168,7 +168,7 @@ class Send:
             raise TopicNotWritable(topic=topic, permission=config.permission)
         destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
         batch = self._batch(topic, drafts, wait)
-        (result,) = await self._store.put(((destination, batch),), wait=wait)
+        (result,) = await self._store.writing.put(((destination, batch),), wait=wait)
         labels = (topic, "fifo" if drafts.groups[0] else "normal", "false")
         self.messages_in.add(labels, count)
         stored_bytes = result.end - result.physical_offsets[0]

@@ -1,9 +1,10 @@
-"""The store of a broker: its parts, and putting.
+"""The store of a broker: its parts, opened together and closed together.
 
     put ──lock──► log ──flush──► visible ──dispatch──► queues, index ──► pull, query
                                    sync: what is flushed    async: what is appended
 
     async with opened(settings, clock, disk) as store:
+        store.writing   puts, and what makes them durable
         store.marks     how far the log is written, flushed, dispatched
         store.reading   pulls and lookups
         store.views     queues and index, and what keeps them up with the log
@@ -17,22 +18,17 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
+from typing import Final
 
 from broker.files.disk import Disk
-from broker.model.batch import Run
 from broker.model.clock import Clock
 from broker.model.errors import (
-    BrokerError,
     DiskFull,
-    Draining,
-    RecordTooLarge,
     StoreDamaged,
     StoreFailed,
-    TransientPoolEmpty,
 )
-from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Stat
 from broker.model.step import Next, Now, Step
 from broker.store.marks import Marks
@@ -45,12 +41,12 @@ from broker.store.starting.structures import Structures
 from broker.store.store_gauges import store_gauges
 from broker.store.tables.tables import Tables
 from broker.store.views.views import Views
-from broker.store.writing.allocation import Allocation, Reserve
-from broker.store.writing.commit import Commit
+from broker.store.writing.allocation import Reserve
 from broker.store.writing.durability import Durability
-from broker.store.writing.writer import Writer
+from broker.store.writing.writing import Writing
 
-CATCH_UP_PAUSE_S = 0.005
+RUNNING: Final = "running"
+CATCH_UP_PAUSE_S: Final = 0.005
 """Between two looks whether dispatch has come as far as is waited for."""
 
 logger = logging.getLogger(__name__)
@@ -107,9 +103,8 @@ class MessageStore:
     """One store directory, open for writing; `open_store` makes it."""
 
     __slots__ = (
-        "_allocation", "_commit", "_disk", "_durability", "_refusal", "_reporting", "_reserve",
-        "_runner", "_start", "_state", "_structures", "_writer", "clock", "failure", "log", "marks",
-        "reading", "settings", "state_since_ms", "stats", "tables", "views",
+        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure", "log",
+        "marks", "reading", "settings", "state_since_ms", "stats", "tables", "views", "writing",
     )  # fmt: skip
 
     def __init__(
@@ -125,11 +120,9 @@ class MessageStore:
         found, log, settings = start.recovery, parts.log, parts.settings
         self._start = start
         self._structures = parts
-        self._reserve = reserve
         self._reporting = reporting
-        self._refusal: BrokerError | None = None
-        self._state = "running"
-        self._disk = parts.disk
+        self._state = RUNNING
+        self._runner = Runner(clock, self._step_failed)
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Raises what the store failed with, once it has."""
         self.settings = settings
@@ -141,38 +134,23 @@ class MessageStore:
         self.marks = marks = Marks(
             log.appended, found.last_time, found.last_record, is_sync=settings.flush == FLUSH_SYNC
         )
-        self._durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
-        self._commit = Commit(log, marks, settings, self._fail)
-        self.views = Views(parts, marks, self._durability.request, self._fail)
-        self._allocation = Allocation(
-            log, parts.own_directory, clock, self._fail, reserve=self._reserve
+        durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
+        self.views = views = Views(parts, marks, durability.request, self._fail)
+        self.writing = Writing(
+            parts, marks, clock, durability, views.dispatcher, reserve, found.damage, self._fail
         )
-        self.reading = Reading(parts, self.views.arrivals, marks, is_writing=found.damage is None)
-        self._writer = Writer(
-            log,
-            self.views.dispatcher,
-            marks,
-            clock,
-            levels=parts.levels,
-            property_crc=settings.property_crc,
-            busy_timeout_ms=settings.busy_timeout_ms,
-        )
-        next_offsets = self._writer.next_offsets
+        self.reading = Reading(parts, views.arrivals, marks, is_writing=found.damage is None)
+        next_offsets = self.writing.writer.next_offsets
         next_offsets.update(tables.removed.next_offsets)
         for key, queue in parts.queues.queues.items():
             next_offsets[key] = max(queue.max_offset, next_offsets.get(key, 0))
-        self._runner = Runner(clock, self._step_failed)
-        dispatcher = self.views.dispatcher
+        behind = views.dispatcher
         self.stats: list[Stat] = [
-            *store_gauges(lambda: self.state, marks, lambda: dispatcher.remembered_count),
+            *store_gauges(lambda: self.state, marks, lambda: behind.remembered_count),
             *stats,
-            *self.views.stats,
+            *views.stats,
             *self.reading.stats,
-            self._writer.lock.wait_seconds,
-            self._writer.lock.hold_seconds,
-            self._writer.append_seconds,
-            self._durability.flush_seconds,
-            self._durability.group_messages,
+            *self.writing.stats,
         ]
         """What metrics show of the store."""
 
@@ -183,32 +161,24 @@ class MessageStore:
         if self.damage is None:
             await self._clamp_offsets()
             directory.remove_drafts()
-            directory.mark_running(self._disk.own_process_id())
+            directory.mark_running(self._structures.disk.own_process_id())
         loop = asyncio.get_running_loop()
-        fail_soon = self._disk.reporting(
+        fail_soon = self._structures.disk.reporting(
             lost=lambda error: loop.call_soon_threadsafe(self._fail, error)
         )
         self._reporting.enter_context(fail_soon)
         logger.info("store.opened", extra={"plan": plan.label, "end": self.log.appended})
         if self.damage is not None:
-            self.refuse(self.damage)
+            logger.warning("store.refused", extra={"reason": str(self.damage)})
             return
-        steps: list[Step] = [
-            self.views.dispatch,
-            self._durability.step,
-            self.views.flush.step,
-            self._allocation.step,
-        ]
-        if self.log.pool is not None:
-            steps.append(self._commit.step)
-        self._runner.run(*steps)
-        self._allocation.request()
+        self._runner.run(*self.views.steps, *self.writing.steps)
+        self.writing.allocation.request()
 
     async def _clamp_offsets(self) -> None:
         """Let no group stand behind what a crash took: queue offsets are given again from there."""
         if not self._structures.was_aborted:
             return
-        next_offsets = self._writer.next_offsets
+        next_offsets = self.writing.writer.next_offsets
         count = await self.tables.offsets.clamp(lambda topic, i: next_offsets.get((topic, i), 0))
         if count:
             logger.warning("offsets.clamped", extra={"count": count})
@@ -217,11 +187,11 @@ class MessageStore:
     @property
     def state(self) -> str:
         """running, disk_full, read_only, damaged, draining or failed."""
-        if self._state == "running" and self.damage is not None:
+        if self._state != RUNNING or self.writing.is_writable:
+            return self._state
+        if self.damage is not None:
             return "damaged"
-        if self._state == "running" and not self.is_writable:
-            return "read_only" if self._refusal is not None else "disk_full"
-        return self._state
+        return "read_only" if self.writing.refusal is not None else "disk_full"
 
     @property
     def damage(self) -> StoreDamaged | None:
@@ -232,13 +202,6 @@ class MessageStore:
     def made_here(self) -> bool:
         """Whether this broker began the store, rather than found it."""
         return self._structures.made_here
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether a put of the usual size would be taken now."""
-        dispatcher = self.views.dispatcher
-        is_full = dispatcher.failure or self._allocation.full or self._reserve.released
-        return self._state == "running" and not self._refusal and not is_full
 
     @property
     def appended(self) -> int:
@@ -263,7 +226,7 @@ class MessageStore:
     def disk_space(self) -> tuple[str, int, int]:
         """Return (path, bytes used, bytes usable) of the store's file system."""
         directory = self.settings.directory
-        return (str(directory), *self._disk.space(directory))
+        return (str(directory), *self._structures.disk.space(directory))
 
     # -- failing, draining, closing ------------------------------------------------------------
     def _enter(self, state: str) -> None:
@@ -291,8 +254,9 @@ class MessageStore:
 
     def drain(self) -> None:
         """Refuse further puts, and answer everyone who waits for messages."""
-        if self._state == "running":
+        if self._state == RUNNING:
             self._enter("draining")
+        self.writing.end()
         self.views.arrivals.release()
 
     async def close(self) -> None:
@@ -315,8 +279,7 @@ class MessageStore:
     async def _finish_work(self) -> None:
         """Make everything durable and dispatched, and write down that all is complete."""
         parts, views, marks = self._structures, self.views, self.marks
-        await self._commit.drain()
-        await self._durability.drain()
+        await self.writing.drain()
         while marks.dispatched.value < marks.flushed.value and not views.dispatcher.is_blocked:
             views.dispatch_some(self.clock.monotonic_ms())
             await asyncio.sleep(0)
@@ -335,69 +298,14 @@ class MessageStore:
 
     async def _end_steps(self) -> None:
         await self._runner.close()
-        await self._allocation.close()
+        await self.writing.allocation.close()
 
     async def _end_parts(self) -> None:
         """End steps and threads; once more is fine."""
         await self._end_steps()
         await self.views.close()
-        self._commit.close()
-        self._durability.close()
-        for part in (self.tables, self.reading):
+        for part in (self.writing, self.tables, self.reading):
             part.close()
-
-    # -- writing -------------------------------------------------------------------------------
-    async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
-        """Store runs next to each other: all of their messages, or none.
-
-        wait     answer when what the flush mode promises holds; else when they lie in the log
-        Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
-                 FsyncFailed: the process ends, whether they survive is unknown
-        Source   CommitLog.asyncPutMessage, asyncPutMessages
-        """
-        sizes = self._writer.sizes(runs)
-        size_sum = sum(map(sum, sizes))
-        log = self.log
-        if size_sum > log.record_size_max:
-            raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
-        self._check_writable()
-        while not log.has_room(size_sum):
-            if log.spare_base is None:
-                raise TransientPoolEmpty(count=self.settings.transient_pool_file_count)
-            await self._allocation.room()
-            self._check_writable()
-        results = self._writer.append(runs, sizes)
-        end = results[-1].end
-        if log.pool is None:
-            self.marks.commit(end, results[-1].store_timestamp_ms)
-        if log.spare_base is not None:
-            self._allocation.request()
-        if wait and self.settings.flush == FLUSH_SYNC:
-            if not await self._durability.reached(end):
-                late = PutStatus.FLUSH_DISK_TIMEOUT
-                return [result._replace(status=late) for result in results]
-        return results
-
-    def _check_writable(self) -> None:
-        if self._state != "running":
-            if self.failure.done():
-                raise StoreFailed(why="it has failed before")
-            raise Draining()
-        view_failure = self.views.dispatcher.failure
-        if view_failure is not None:
-            raise DiskFull(path=view_failure.path)
-        if self._refusal is not None:
-            raise self._refusal
-        if self._reserve.released is not None:
-            raise self._reserve.released
-
-    def refuse(self, refusal: BrokerError | None) -> None:
-        """Answer puts with this error from now on; None: take them again, unless damaged."""
-        refusal = refusal or self.damage
-        if (refusal is None) != (self._refusal is None):
-            event = "store.resumed" if refusal is None else "store.refused"
-            logger.warning(event, extra={"reason": str(refusal or "")})
-        self._refusal = refusal
 
     # -- for operators -------------------------------------------------------------------------
     async def remove_topic(self, topic: str) -> None:
@@ -412,13 +320,12 @@ class MessageStore:
         end = self.appended
         while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
             await asyncio.sleep(CATCH_UP_PAUSE_S)
-        next_offsets = self._writer.next_offsets
+        next_offsets = self.writing.writer.next_offsets
         ends = {queue_id: end for (name, queue_id), end in next_offsets.items() if name == topic}
         await self.tables.removed.add(topic, ends)
         await self.views.expiry.drop_queues(topic)
 
     async def flush(self) -> int:
         """Make everything that was appended durable; returns up to where it is, in bytes."""
-        await self._commit.drain()
-        await self._durability.drain()
+        await self.writing.drain()
         return self.flushed

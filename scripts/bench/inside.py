@@ -152,7 +152,7 @@ async def _pull_joined() -> float:
         settings = StoreSettings(directory=Path(directory) / "store", flush="async")
         store = await open_store(settings, SystemClock(), Disk())
         batch = _same(32, random.Random(3).randbytes(1024), b"")
-        await store.put([(Destination("bench", 0, HOST), batch)])
+        await store.writing.put([(Destination("bench", 0, HOST), batch)])
         await store.reading.arrivals("bench", 0).reached(32)
         begun = perf_counter()
         for _ in range(1_000):

@@ -90,7 +90,7 @@ async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
     number = 0
     while store.appended < log_bytes:
         destination = Destination(*queues[number % queue_count], _HOST)
-        await store.put([(destination, batch(number, body))], wait=False)
+        await store.writing.put([(destination, batch(number, body))], wait=False)
         number += 1
         if number % 8 == 0:
             await asyncio.sleep(0)  # Dispatch and flush have their turn.

@@ -106,7 +106,7 @@ class Churn:
                 self.number += 1
                 row = put_row(f"{self.number}.".ljust(self.random.choice((10, 300, 900)), "x"))
                 destination = Destination(topic, self.random.randrange(2), STORE_HOST)
-                await self.store.put([(destination, batch(row))])
+                await self.store.writing.put([(destination, batch(row))])
                 self.sending[topic] -= 1
             await self.loop.pause(self.random.random() * 0.01)
 

@@ -251,7 +251,7 @@ class Life:
             key = rng.choice(("", "k1", "k1 k2", f"k{self.number}"))
             rows.append(put_row(body, key=key, tag=rng.choice(("", "t"))))
         run = (Destination(topic, queue_id, STORE_HOST), batch(*rows))
-        (result,) = await store.put([run])
+        (result,) = await store.writing.put([run])
         if self.is_sync and result.status is PutStatus.OK:
             self.acknowledged = max(self.acknowledged, result.end)
 
@@ -277,7 +277,7 @@ class Life:
 
     async def _remove_topic(self, store: MessageStore) -> None:
         topic = "mails"
-        ends = {k: v for k, v in store._writer.next_offsets.items() if k[0] == topic}
+        ends = {k: v for k, v in store.writing.writer.next_offsets.items() if k[0] == topic}
         await store.remove_topic(topic)
         self.removed.update(ends)
 

@@ -82,7 +82,7 @@ class Walk:
             rows.append((body, self.random.choice(KEYS), f"U{self.number}"))
         puts = [put_row(body, key=key, unique_key=unique) for body, key, unique in rows]
         run = (Destination(*queue, STORE_HOST), batch(*puts))
-        (result,) = await self.store.put([run])
+        (result,) = await self.store.writing.put([run])
         first = self.model.put(queue, rows, result.physical_offsets, result.store_timestamp_ms)
         assert result.queue_offset == first
 

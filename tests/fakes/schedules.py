@@ -318,7 +318,12 @@ class Play:
         while store.dispatched < store.appended:
             await self.loop.pause(0.005)
         await self.loop.pause(0.1)  # Jobs of those who gave up end too.
-        parts = (store.views.flush, store._allocation, store._commit, store._durability)
+        parts = (
+            store.views.flush,
+            store.writing.allocation,
+            store.writing.commit,
+            store.writing.durability,
+        )
         while any(part._job is not None for part in parts):
             await self.loop.pause(0)
 
@@ -337,7 +342,7 @@ class Play:
             assert body not in by_body, f"{body[:20]} is stored twice"
             by_body[body] = message
         for key, end in next_offsets.items():
-            assert self.store._writer.next_offsets[key] == end, f"{key}: a hole at {end}"
+            assert self.store.writing.writer.next_offsets[key] == end, f"{key}: a hole at {end}"
         self._look_at_puts(by_body)
         self._look_at_order(by_body)
         self._look_at_queues(stored)
@@ -407,7 +412,7 @@ class Play:
 
     def _look_at_gauges(self) -> None:
         store, parts = self.store, self.store._structures
-        assert not store._writer.lock._lock.locked(), "the put-lock is held"
+        assert not store.writing.writer.lock._lock.locked(), "the put-lock is held"
         assert self.pull.waiter_count == 0, f"{self.pull.waiter_count} polls are parked"
         for key, mark in store.views.arrivals._marks.items():
             waiting = [row for row in mark._heap if not row[2].done()]

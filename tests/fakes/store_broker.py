@@ -94,7 +94,7 @@ class StoreBroker:
         born_ms = self.clock.wall - 5
         rows = [Row(body, block, 7, born_ms, BORN_HOST, unique_key, keys, tags) for body in bodies]
         destination = Destination(topic, queue_id, store_host, system_flag)
-        (result,) = await self.store.put([(destination, batch(*rows))])
+        (result,) = await self.store.writing.put([(destination, batch(*rows))])
         await self.talking.settled()
         return result
 

@@ -106,7 +106,7 @@ class TalkingStore:
         """Put one message, or several as a batch; words are those of `put_row`."""
         rows = [put_row(body, **words) for body in bodies]
         destination = Destination(topic, queue_id, STORE_HOST, system_flag)
-        (result,) = await self.store.put([(destination, batch(*rows))], wait=wait)
+        (result,) = await self.store.writing.put([(destination, batch(*rows))], wait=wait)
         return result
 
     async def settled(self) -> None:

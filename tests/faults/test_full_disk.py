@@ -90,12 +90,14 @@ class FilledStore:
         """Return when a send succeeds; time passes a second at a time, as in the loops."""
         for _ in range(int(RESUME_S)):
             self.clock.advance(1_000)
-            self.store._allocation.step(at(self.clock.monotonic_ms()))
-            await until(lambda: self.store._allocation._job is None)
+            self.store.writing.allocation.step(at(self.clock.monotonic_ms()))
+            await until(lambda: self.store.writing.allocation._job is None)
             await until(
-                lambda: not self.store.views.dispatcher.is_blocked or not self.store.is_writable
+                lambda: (
+                    not self.store.views.dispatcher.is_blocked or not self.store.writing.is_writable
+                )
             )
-            if self.store.is_writable:
+            if self.store.writing.is_writable:
                 await self.fill_one()
                 return
         pytest.fail(f"still {self.store.state} with room for {self.system.room_bytes} bytes")
@@ -127,7 +129,7 @@ async def fill_and_free(system: FailingOs, directory: Path, cycles: int, seed: i
             if number:
                 await filled.resume()
             await filled.fill(dice)
-            assert not store.is_writable
+            assert not store.writing.is_writable
             assert store.state == "disk_full"
             await filled.read()
             await store.tables.offsets.commit("G", "T", 0, number)

@@ -22,6 +22,7 @@ from broker.store.tables.removed_queues import RemovedQueues
 from broker.store.writing.allocation import Allocation
 from broker.store.writing.commit import Commit
 from broker.store.writing.durability import Durability
+from broker.store.writing.writing import Writing
 from tests.fakes.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))
@@ -32,7 +33,7 @@ CANCELS_MIN: Final = 100
 
 CANCELLED_IN: Final[tuple[Any, ...]] = (
     Send.send,
-    MessageStore.put,
+    Writing.put,
     MessageStore.flush,
     MessageStore.remove_topic,
     Allocation.room,

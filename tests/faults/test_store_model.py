@@ -54,14 +54,14 @@ def test_a_put_that_fails_takes_no_queue_offset() -> None:
 
         async def put(body: str) -> int:
             run = (Destination("orders", 0, STORE_HOST), batch(put_row(body)))
-            (result,) = await store.put([run])
+            (result,) = await store.writing.put([run])
             return result.queue_offset
 
         assert await put("a") == 0
-        store.refuse(DiskFull(path="/store"))
+        store.writing.refuse(DiskFull(path="/store"))
         with pytest.raises(DiskFull):
             await put("b")
-        store.refuse(None)
+        store.writing.refuse(None)
         with pytest.raises(RecordTooLarge):
             await put("c" * 5_000)
         assert await put("d") == 1

@@ -60,9 +60,9 @@ async def test_the_lag_of_a_group_is_shown(tmp_path: Path) -> None:
 async def test_a_store_that_takes_no_messages_is_looked_at_all_the_same(tmp_path: Path) -> None:
     async with whole_broker(tmp_path / "store") as broker:
         await broker.traffic()
-        broker.store.refuse(DiskFull(path="/s"))
+        broker.store.writing.refuse(DiskFull(path="/s"))
         shown = families(await broker.page())
-        broker.store.refuse(None)
+        broker.store.writing.refuse(None)
     assert shown["rocketmq_consumer_lag_messages"].samples
     states = shown["pocketmq_store_state"].samples
     assert [s.labels["state"] for s in states if s.value] == ["read_only"]

@@ -46,7 +46,7 @@ class WholeBroker:
             RetentionSettings(),
             is_on=True,
             disk_space=store.disk_space,
-            refuse=store.refuse,
+            refuse=store.writing.refuse,
             hour_of=lambda now_ms: 0,
         )
         self.numbers = Numbers(

@@ -41,7 +41,7 @@ async def go_on(store: TalkingStore, topic: str) -> None:
     for number, body in enumerate(BODIES):
         await store.stocked()
         await store.send(topic, body, tag=TAGS[number % 3], key=f"k{number}")
-        store.store._commit.request()
+        store.store.writing.commit.request()
         await until(lambda: store.store.marks.committed.value == log.appended)
     await store.settled()
 

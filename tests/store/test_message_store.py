@@ -74,7 +74,7 @@ async def test_runs_of_one_put_lie_next_to_each_other(tmp_path: Path) -> None:
             (Destination(topic, 0, STORE_HOST), batch(*map(put_row, bodies)))
             for topic, bodies in (("T", "ab"), ("other", "c"), ("T", "d"))
         ]
-        results = await store.store.put(runs)
+        results = await store.store.writing.put(runs)
         places = [place for result in results for place in result.physical_offsets]
         assert [result.end for result in results] == [*places[2:], store.store.appended]
         assert [result.queue_offset for result in results] == [0, 0, 2]
@@ -87,7 +87,7 @@ async def test_runs_that_do_not_fit_together_are_not_stored_at_all(tmp_path: Pat
     async with store_at(tmp_path / "s") as store:
         half = (Destination("T", 0, STORE_HOST), batch(put_row("x" * 2_000)))
         with pytest.raises(RecordTooLarge):
-            await store.store.put([half, half])
+            await store.store.writing.put([half, half])
         assert store.store.appended == 0
         assert (await store.send("T", "a")).queue_offset == 0
 
@@ -328,7 +328,7 @@ async def test_a_put_that_waits_too_long_for_the_disk_is_told(tmp_path: Path) ->
 async def test_a_busy_store_refuses(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s", busy_timeout_ms=0) as store:
         await store.send("T", "a")
-        with store.store._writer.lock, pytest.raises(StoreBusy):
+        with store.store.writing.writer.lock, pytest.raises(StoreBusy):
             await store.send("T", "b")
         await store.send("T", "c")
         assert await store.pulled("T") == ["a", "c"]

@@ -8,7 +8,7 @@ from typing import Final
 from broker.model.errors import StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Stat
-from broker.model.step import Next, Now
+from broker.model.step import Next, Now, Step
 from broker.store.marks import Marks
 from broker.store.runner import Pause
 from broker.store.starting.structures import Structures
@@ -58,6 +58,11 @@ class Views:
         )
         self.flush = ViewFlush(structures, marks, request_flush, fail)
         self.expiry = Expiry(structures, marks)
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is to be called while the store is open."""
+        return [self.dispatch, self.flush.step]
 
     @property
     def stats(self) -> list[Stat]:

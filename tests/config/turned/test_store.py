@@ -193,7 +193,7 @@ async def test_the_checkpoint_is_written_with_the_thorough_flush(tmp_path: Path)
 @pytest.mark.knob("store.busy_timeout_ms")
 async def test_a_writer_that_finds_the_store_held_is_refused(tmp_path: Path) -> None:
     async with store_with(tmp_path, "store.busy_timeout_ms=1") as store:
-        with store.store._writer.lock:
+        with store.store.writing.writer.lock:
             begun = perf_counter()
             await until(lambda: perf_counter() - begun > 0.002)
             with pytest.raises(StoreBusy) as caught:
@@ -218,7 +218,7 @@ async def test_records_end_with_a_crc_of_all_of_them(tmp_path: Path) -> None:
 async def test_a_level_is_a_delay_of_its_list(tmp_path: Path) -> None:
     made = batch_of(b"a", property_block=encode_properties({DELAY: "2"}))
     async with store_with(tmp_path, "store.delay_levels=1s 7s") as store:
-        await store.store.put([(Destination(SCHEDULE_TOPIC, 1, STORE_HOST), made)])
+        await store.store.writing.put([(Destination(SCHEDULE_TOPIC, 1, STORE_HOST), made)])
         await store.settled()
         unit = (tmp_path / "consumequeue" / SCHEDULE_TOPIC / "1" / f"{0:020d}").read_bytes()
         assert UNIT.unpack_from(unit)[2] == START_MS + 7_000

@@ -41,7 +41,7 @@ async def pooled(directory: Path, disk: StoreDisk | None = None) -> AsyncIterato
 
 
 def commit(store: TalkingStore) -> None:
-    store.store._commit.request()
+    store.store.writing.commit.request()
 
 
 async def committed(store: TalkingStore) -> None:

@@ -197,7 +197,7 @@ async def test_a_real_log_written_anew_is_the_same_byte_for_byte(
 async def write(store: TalkingStore, puts: list[Put]) -> None:
     for destination, rows, time_ms in puts:
         store.clock.wall = time_ms
-        (result,) = await store.store.put([(destination, batch(*rows))])
+        (result,) = await store.store.writing.put([(destination, batch(*rows))])
         assert result.store_timestamp_ms == time_ms
 
 
