@@ -160,7 +160,7 @@ class CallStats:
     def method(self, path: str, method: Method) -> MethodStats:
         """Return the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
         before = self._methods.get(path)
-        under_way = 0 if before is None else before.count
+        under_way = 0 if before is None else before.under_way
         assert not under_way, "a method is counted in one place"
         creations = self._creations.get(path)
         made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)

@@ -8,6 +8,7 @@ from random import Random
 from broker.format.message_id import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.lag import Position
+from broker.metrics.loop_lag import LoopLag
 from broker.metrics.numbers import PUBLIC, Numbers
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
@@ -58,7 +59,7 @@ class WholeBroker:
         )
         build = build_info("1.2.3", 1)
         self.exposition = Exposition(
-            lambda: [*self.numbers.stats(), build],
+            lambda: [*self.numbers.stats(), LoopLag().seconds, build],
             cluster="c1",
             broker="b1",
             max_series=max_series,

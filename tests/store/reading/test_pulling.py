@@ -47,7 +47,7 @@ class Queue:
     """Ten messages of queue 0 of T, every third of them tagged B, the others A; 2 s apart."""
 
     def __init__(self, parts: Structures) -> None:
-        self.disk = parts._disk
+        self.disk = parts.disk
         self.log: CommitLog = parts.log
         self.queue: ConsumeQueue = parts.queues.queues["T", 0]
         self.pulling = in_memory(self.log)
@@ -368,7 +368,7 @@ async def test_what_this_process_wrote_is_known_until_its_file_is_closed(tmp_pat
             await store.stocked()
             await store.send("T", f"{number} {'x' * 1000}")
         await store.settled()
-        parts = store.store.structures
+        parts = store.store._structures
         log, queue = parts.log, parts.queues.queues["T", 0]
         first = log.files.files[0]
         with first.path.open("r+b") as disk:
