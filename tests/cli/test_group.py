@@ -37,12 +37,6 @@ def test_what_is_given_is_changed(fake: FakeBroker) -> None:
     assert (document["fifo"], document["max_attempts"]) == (True, 3)
 
 
-@pytest.mark.parametrize("options", [[], ["--max-attempts", "0"], ["--fifo", "perhaps"]])
-def test_a_change_has_to_say_something(fake: FakeBroker, options: list[str]) -> None:
-    fake.stand("billing", "orders")
-    assert run("group", "edit", "billing", *options).code == 2
-
-
 def test_a_group_goes_with_yes(fake: FakeBroker) -> None:
     fake.stand("billing", "orders", q0=1)
     done = run("group", "rm", "billing", "--with-topics", "--yes")
@@ -57,11 +51,6 @@ def test_without_yes_the_plan_is_shown(fake: FakeBroker) -> None:
     assert done.document == {"group": "billing", "offsets_in": ["orders"], "with_topics": False}
     assert "--yes" in done.err
     assert "billing" in fake.groups
-
-
-def test_what_is_not_there_is_not_found(fake: FakeBroker) -> None:
-    assert run("group", "rm", "none", "--yes").code == 3
-    assert run("group", "edit", "none", "--fifo", "true").code == 3
 
 
 @pytest.fixture
@@ -88,7 +77,6 @@ def test_a_list_as_a_table(behind: FakeBroker) -> None:
 def test_a_group_is_described_with_its_topics(behind: FakeBroker) -> None:
     document = run("group", "info", "billing").document
     assert (document["name"], document["topics"]) == ("billing", ["orders"])
-    assert run("group", "info", "none").code == 3
 
 
 def test_lag_of_a_group_by_queue(behind: FakeBroker) -> None:
@@ -142,10 +130,6 @@ def test_lag_of_all_groups(behind: FakeBroker) -> None:
         "TOPIC",
         "LAG",
     ]
-
-
-def test_lag_of_nobody_is_not_found(fake: FakeBroker) -> None:
-    assert run("group", "lag", "none").code == 3
 
 
 @pytest.mark.parametrize(
@@ -247,8 +231,3 @@ def test_a_clone_of_nothing_says_so(standing: FakeBroker) -> None:
     done = run("group", "clone", "billing", "other", "--topic", "audit", "--yes")
     assert (done.code, done.document) == (0, [])
     assert "nothing to clone" in done.err
-
-
-def test_nobody_cannot_be_moved(standing: FakeBroker) -> None:
-    assert run("group", "reset", "none", "--topic", "orders", "--to", "earliest").code == 3
-    assert run("group", "clone", "none", "other").code == 3

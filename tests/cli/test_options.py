@@ -1,4 +1,4 @@
-"""All ways to write a moment mean the same moment."""
+"""Texts of options mean one value however they are written; what is watched is shown again."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from broker.cli.options import DURATION, MOMENT, duration_from_text, moment_from_text, wall_ms
+from broker.cli.options import (
+    DURATION,
+    MOMENT,
+    duration_from_text,
+    moment_from_text,
+    repeat,
+    wall_ms,
+)
 
 NOW_MS = 1_795_228_200_000  # 2026-11-21T02:30:00Z
 
@@ -82,3 +89,30 @@ def test_parameters_read_texts_and_leave_numbers() -> None:
 def test_a_parameter_says_what_it_takes() -> None:
     with pytest.raises(click.BadParameter, match="-15m"):
         MOMENT.convert("yesterday", None, None)
+
+
+def test_without_an_interval_it_is_shown_once() -> None:
+    shown: list[int] = []
+    repeat(None, lambda: shown.append(1))
+    assert shown == [1]
+
+
+def test_with_one_it_goes_on_until_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+
+    def pause(seconds: float) -> None:
+        assert seconds == 0.5
+        if len(shown) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", pause)
+    repeat(0.5, lambda: shown.append(1))
+    assert len(shown) == 3
+
+
+def test_an_error_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        repeat(1.0, fail)

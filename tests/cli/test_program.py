@@ -65,10 +65,52 @@ def test_every_command_says_in_the_list_what_it_says_itself() -> None:
         assert place.about.endswith(".")
 
 
-def test_wrong_use_is_exit_2() -> None:
-    assert run("nonsense").code == 2
-    assert run("produce").code == 2
-    assert run("consume", "orders", "--pull", "--output", "xml").code == 2
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "produce",
+        "consume orders --pull --output xml",
+        "consume orders --pull --from -1",
+        "consume orders --pull --from first",
+        "tail orders --since 1m -n 1",
+        "topic create x --type odd",
+        "topic create x --queues 0",
+        "topic edit orders",
+        "topic edit orders --queues 0",
+        "topic edit orders --attribute x",
+        "topic edit orders --permission all",
+        "group edit billing",
+        "group edit billing --max-attempts 0",
+        "group edit billing --fifo perhaps",
+        "group lag --watch 0",
+    ],
+)
+def test_wrong_use_is_exit_2_without_asking(fake: FakeBroker, line: str) -> None:
+    fake.stand("billing", "orders")
+    before = (dict(fake.queues), dict(fake.groups))
+    assert run(*line.split()).code == 2
+    assert (fake.queues, fake.groups, fake.changes, fake.pulls) == (*before, [], [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topic info none",
+        "topic rm none",
+        "topic rm none --yes",
+        "group info none",
+        "group lag none",
+        "group rm none --yes",
+        "group edit none --fifo true",
+        "group reset none --topic orders --to earliest",
+        "group clone none other",
+        "consume none --pull",
+        "tail none --no-follow",
+    ],
+)
+def test_what_is_not_there_is_exit_3(fake: FakeBroker, line: str) -> None:
+    assert run(*line.split()).code == 3
 
 
 def test_an_answer_that_is_an_error_has_no_trace(fake: FakeBroker) -> None:

@@ -1,4 +1,4 @@
-"""`serve` turns its flags into settings; the rest is the app's."""
+"""`serve` turns its flags into settings, `dev` runs on a store that goes; the rest is the app's."""
 
 from pathlib import Path
 
@@ -7,52 +7,59 @@ import pytest
 from broker import app
 from broker.app import Announce
 from broker.config.sections import Config
-from tests.cli.command_line import Ran, run
+from broker.model.errors import IllegalConfig, StoreLocked
+from tests.cli.command_line import run
 
 
 class Served:
-    """Stands for the app: keeps the settings, says one ready line, ends with a code."""
+    """Stands for the app: keeps the settings, says one ready line, ends with a code or an error."""
 
     def __init__(self) -> None:
         self.config = Config()
         self.code = 0
+        self.count = 0
+        self.error: Exception | None = None
 
     def __call__(self, config: Config, announce: Announce, *, accept_damage: bool) -> int:
         self.config = config
         self.accept_damage = accept_damage
+        self.count += 1
+        self.had_directory = self.directory.is_dir()
         announce({"grpc": "127.0.0.1:1", "grpc_tls": None})
+        if self.error is not None:
+            raise self.error
         return self.code
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.config.store.directory)
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Served:
     made = Served()
     monkeypatch.setattr(app, "run_broker", made)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return made
 
 
-def serve(*arguments: str, **environment: str) -> Ran:
-    return run("serve", *arguments, **environment)
-
-
 def test_flags_are_settings(served: Served) -> None:
-    serve("--store", "/s", "--listen", "0.0.0.0:1", "--http", "[::]:2", "--set", "maxIndexNum=9")
+    flags = ("--store", "/s", "--listen", "0.0.0.0:1", "--http", "[::]:2")
+    run("serve", *flags, "--set", "maxIndexNum=9")
     config = served.config
-    assert config.store.directory == "/s"
-    assert config.rpc.listen == "0.0.0.0:1"
-    assert config.http.listen == "[::]:2"
-    assert config.store.index_entry_count_max == 9
+    assert (config.store.directory, config.store.index_entry_count_max) == ("/s", 9)
+    assert (config.rpc.listen, config.http.listen) == ("0.0.0.0:1", "[::]:2")
 
 
 def test_damage_is_accepted_on_request_only(served: Served) -> None:
-    serve("--store", "/s")
+    run("serve", "--store", "/s")
     assert not served.accept_damage
-    serve("--store", "/s", "--accept-damage")
+    run("serve", "--store", "/s", "--accept-damage")
     assert served.accept_damage
 
 
 def test_a_flag_beats_set_whatever_the_order(served: Served) -> None:
-    serve("--listen", "127.0.0.1:0", "--set", "listenPort=10911")
+    run("serve", "--listen", "127.0.0.1:0", "--set", "listenPort=10911")
     assert served.config.rpc.listen == "127.0.0.1:0"
     assert served.config.broker.advertised_port == 10_911
 
@@ -60,35 +67,72 @@ def test_a_flag_beats_set_whatever_the_order(served: Served) -> None:
 def test_file_and_environment_count(served: Served, tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text('[broker]\nname = "f"\n[store]\nflush = "async"\n')
-    serve("-c", str(file), POCKETMQ__BROKER__NAME="e")
-    assert served.config.broker.name == "e"
-    assert served.config.store.flush == "async"
+    run("serve", "-c", str(file), POCKETMQ__BROKER__NAME="e")
+    assert (served.config.broker.name, served.config.store.flush) == ("e", "async")
 
 
 def test_a_preset_is_a_set_of_defaults(served: Served) -> None:
-    serve("--preset", "server", "--set", "store.flush=sync")
+    run("serve", "--preset", "server", "--set", "store.flush=sync")
     assert served.config.preset == "server"
     assert served.config.store.commit_log_file_size_bytes == 1 << 30
     assert served.config.store.flush == "sync"
 
 
-def test_an_unknown_preset_is_exit_2(served: Served) -> None:
-    done = serve("--preset", "cloud")
-    assert done.code == 2
-    assert "dev, edge, server" in done.err
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["serve", "--preset", "cloud"], "dev, edge, server"),
+        (["serve", "--set", "flushDisktype=ASYNC_FLUSH"], "did you mean flushDiskType?"),
+        (["dev", "--set", "nonsense=1"], "there is none of this name"),
+    ],
+)
+def test_a_wrong_setting_is_exit_2_and_nothing_is_served(
+    served: Served, tmp_path: Path, arguments: list[str], hint: str
+) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out, served.count) == (2, "", 0)
+    assert hint in done.err
+    assert [*tmp_path.iterdir()] == []
 
 
-def test_the_ready_line_is_json_on_standard_output(served: Served) -> None:
-    assert serve().document == {"grpc": "127.0.0.1:1", "grpc_tls": None}
-
-
-def test_the_exit_code_is_the_apps(served: Served) -> None:
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_the_ready_line_is_json_and_the_exit_code_the_apps(served: Served, command: str) -> None:
     served.code = 74
-    assert serve().code == 74
+    done = run(command)
+    assert done.document == {"grpc": "127.0.0.1:1", "grpc_tls": None}
+    assert (done.code, done.err) == (74, "")
 
 
-def test_a_wrong_setting_is_exit_2_and_nothing_is_served(served: Served) -> None:
-    done = serve("--set", "flushDisktype=ASYNC_FLUSH")
-    assert done.code == 2
-    assert "did you mean flushDiskType?" in done.err
-    assert done.out == ""
+def test_the_store_of_dev_is_there_while_it_runs_and_gone_afterwards(
+    served: Served, tmp_path: Path
+) -> None:
+    assert run("dev").code == 0
+    assert served.had_directory
+    assert served.directory.parent == tmp_path
+    assert [*tmp_path.iterdir()] == []
+    done = run("dev", "--keep")
+    assert served.directory.is_dir()
+    assert str(served.directory) in done.err
+
+
+def test_dev_takes_any_port_and_makes_topics(served: Served) -> None:
+    run("dev")
+    config = served.config
+    assert (config.rpc.listen, config.http.listen) == ("127.0.0.1:0", "127.0.0.1:0")
+    assert config.broker.auto_create_topics
+    assert config.store.flush == "async"
+    run("dev", "--port", "8081", "--set", "store.flush=sync", "--set", "brokerName=b7")
+    config = served.config
+    assert config.rpc.listen == "127.0.0.1:8081"
+    assert (config.store.flush, config.broker.name) == ("sync", "b7")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(StoreLocked(path="/x"), 4), (IllegalConfig(field="x", why="y"), 2)]
+)
+def test_the_store_of_dev_goes_after_an_error_too(
+    served: Served, tmp_path: Path, error: Exception, code: int
+) -> None:
+    served.error = error
+    assert run("dev").code == code
+    assert [*tmp_path.iterdir()] == []

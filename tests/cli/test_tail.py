@@ -6,7 +6,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cli import tail as tail_module
 from broker.cli.tail import Wanted, print_tail
 from broker.client.values import ClientError, PullPage, PullQuery, TopicState
 from broker.model.administration import QueueState
@@ -163,12 +162,3 @@ def test_since_and_max(fake: FakeBroker) -> None:
 def test_a_filter_goes_to_the_broker(fake: FakeBroker) -> None:
     run("tail", "orders", "--no-follow", "--tag-filter", "a||b")
     assert {query.expression for _, query in fake.pulls} == {"a||b"}
-
-
-def test_wrong_use(fake: FakeBroker) -> None:
-    assert run("tail", "orders", "--since", "1m", "-n", "1").code == 2
-    assert run("tail", "none", "--no-follow").code == 3
-
-
-def test_it_waits_no_longer_than_a_broker_lets_it() -> None:
-    assert tail_module.WAIT_MS <= 30_000

@@ -47,8 +47,21 @@ def test_a_section_is_a_row_of_knobs() -> None:
         ("metrics.profile", "native, native-legacy", "native,native-legacy"),
         ("rpc.listen", "9000", "127.0.0.1:9000"),
         ("rpc.listen", "[::1]:0", "[::1]:0"),
+        ("rpc.listen", "0.0.0.0:08", "0.0.0.0:8"),
         ("broker.advertised_host", "::1", "::1"),
         ("broker.advertised_host", "", ""),
+        ("broker.name", "b\u00f6rse 7", "b\u00f6rse 7"),
+        ("store.time_zone", "Europe/Berlin", "Europe/Berlin"),
+        ("store.time_zone", "", ""),
+        ("store.delay_levels", "1s 2m", "1s 2m"),
+        ("store.delay_levels", "", ""),
+        *(("retention.hours", text, "04") for text in ("04", "4", " 4 ;")),
+        *(("retention.hours", text, "04;16") for text in ("16;4;04", " 4 ; 16 ")),
+        ("retention.hours", ";", ""),
+        ("retention.disk_expire_percent", "85 %", 85),
+        ("metrics.profile", "native-legacy,", "native-legacy"),
+        *(("store.property_crc", text, True) for text in ("true", "On", " yes ", "1")),
+        *(("store.property_crc", text, False) for text in ("false", "OFF", "no", "0")),
     ],
 )
 def test_a_value_is_read_as_its_name_and_type_say(key: str, given: object, value: object) -> None:
@@ -58,35 +71,50 @@ def test_a_value_is_read_as_its_name_and_type_say(key: str, given: object, value
 
 
 @pytest.mark.parametrize(
-    ("key", "given"),
+    ("key", "given", "why"),
     [
-        ("store.commit_log_file_size_bytes", "4095"),
-        ("store.commit_log_file_size_bytes", "2GiB"),
-        ("store.commit_log_file_size_bytes", 6.5),
-        ("store.flush", "often"),
-        ("store.flush_least_pages", True),
-        ("store.flush_least_pages", "four"),
-        ("store.flush_least_pages", -1),
-        ("store.property_crc", "maybe"),
-        ("store.property_crc", 1),
-        ("store.directory", 7),
-        ("retention.hours", "24"),
-        ("retention.hours", 4),
-        ("retention.mode", "yes"),
-        ("retention.disk_expire_percent", "0.75"),
-        ("retention.disk_expire_percent", 96),
-        ("metrics.profile", "otel"),
-        ("metrics.profile", ","),
-        ("logs.level", "trace"),
-        ("broker.advertised_host", "localhost"),
-        ("broker.advertised_port", 65_536),
-        ("rpc.listen", "127.0.0.1:65536"),
-        ("rpc.listen", ":80"),
+        ("store.commit_log_file_size_bytes", "4095", "outside 4KiB to"),
+        ("store.commit_log_file_size_bytes", "2GiB", "outside"),
+        ("store.commit_log_file_size_bytes", 6.5, "not a number"),
+        ("store.flush", "often", "not one of sync, async"),
+        ("store.flush_least_pages", True, "not a number"),
+        ("store.flush_least_pages", "four", "not a number"),
+        ("store.flush_least_pages", "7.0", "not a number"),
+        ("store.flush_least_pages", -1, "outside 0 to"),
+        ("store.property_crc", "maybe", "not true or false"),
+        ("store.property_crc", 1, "not true or false"),
+        ("store.directory", 7, "not a text"),
+        ("store.time_zone", "Nowhere/X", "no time zone"),
+        ("store.delay_levels", "1s 2q", "'2q'"),
+        *(
+            ("retention.hours", text, "0 to 23")
+            for text in ("24", "-1", "4,16", "04:30", "٣", "four")
+        ),
+        ("retention.hours", 4, "not a text"),
+        ("retention.mode", "yes", "not one of"),
+        ("retention.disk_expire_percent", "0.75", "not a number"),
+        ("retention.disk_expire_percent", "%", "not a number"),
+        ("retention.disk_expire_percent", 96, "outside 10 to 95"),
+        *(
+            ("metrics.profile", text, "no list of native, native-legacy")
+            for text in ("", ",", "otel", "native,studio")
+        ),
+        ("logs.level", "trace", "not one of"),
+        ("broker.advertised_host", "localhost", "localhost"),
+        ("broker.advertised_port", 65_536, "outside 0 to 65535"),
+        *(("broker.name", text, "no name") for text in ("", "a\x02b", "a\nb")),
+        *(
+            ("rpc.listen", text, "not HOST:PORT")
+            for text in ("127.0.0.1:65536", ":80", "localhost:http")
+        ),
     ],
 )
-def test_a_bad_value_is_refused_by_the_name_of_its_setting(key: str, given: object) -> None:
-    with pytest.raises(IllegalConfig, match=key):
+def test_a_bad_value_is_refused_by_the_name_of_its_setting(
+    key: str, given: object, why: str
+) -> None:
+    with pytest.raises(IllegalConfig, match=key) as caught:
         KNOBS[key].value_of(given)
+    assert why in caught.value.why
 
 
 def test_bounds_are_told_as_people_write_them() -> None:

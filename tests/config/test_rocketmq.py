@@ -7,46 +7,6 @@ from broker.config.load import load
 from broker.config.sections import KNOBS
 
 
-def set_by(name: str, text: str) -> dict[str, object]:
-    config = load(assignments=[f"{name}={text}"])
-    values: dict[str, object] = {}
-    for key in config.origins:
-        section, _, field = key.partition(".")
-        values[key] = getattr(getattr(config, section), field)
-    return values
-
-
-def test_sizes_and_counts_keep_their_numbers() -> None:
-    assert set_by("mappedFileSizeCommitLog", "131072") == {
-        "store.commit_log_file_size_bytes": 131_072
-    }
-    assert set_by("mappedFileSizeConsumeQueue", "2000") == {
-        "store.consume_queue_file_size_bytes": 2_000
-    }
-    assert set_by("maxHashSlotNum", "500") == {"store.index_slot_count": 500}
-    assert set_by("maxIndexNum", "2000") == {"store.index_entry_count_max": 2_000}
-    assert set_by("maxMessageSize", "32768") == {"limits.max_message_size_bytes": 32_768}
-
-
-def test_the_flush_type_is_translated() -> None:
-    assert set_by("flushDiskType", "ASYNC_FLUSH") == {"store.flush": "async"}
-    assert set_by("flushDiskType", "SYNC_FLUSH") == {"store.flush": "sync"}
-    assert set_by("flushDiskType", "async") == {"store.flush": "async"}
-
-
-def test_the_broker_is_named_as_in_broker_conf() -> None:
-    assert set_by("brokerName", "b1") == {"broker.name": "b1"}
-    assert set_by("brokerClusterName", "c1") == {"broker.cluster": "c1"}
-    assert set_by("brokerIP1", "10.0.0.7") == {"broker.advertised_host": "10.0.0.7"}
-
-
-def test_the_listen_port_is_listened_on_and_told_to_clients() -> None:
-    assert set_by("listenPort", "10911") == {
-        "rpc.listen": "127.0.0.1:10911",
-        "broker.advertised_port": 10_911,
-    }
-
-
 def test_a_name_either_means_something_or_does_not() -> None:
     assert [name for name in rocketmq.MEANINGLESS if rocketmq.knobs_of(name)] == []
 
@@ -64,15 +24,26 @@ def test_what_has_no_meaning_here_says_why() -> None:
 def test_spellings_of_other_releases_lead_to_the_same_place() -> None:
     known = {*rocketmq.MEANINGLESS, *(knob.rocketmq for knob in KNOBS.values())}
     assert set(rocketmq.ALIASES.values()) <= known
-    assert set_by("mapedFileSizeCommitLog", "131072") == {
-        "store.commit_log_file_size_bytes": 131_072
-    }
     assert rocketmq.why_meaningless("destroyMappedFileIntervalForcibly")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "key", "value"),
     [
+        ("mappedFileSizeCommitLog", "131072", "store.commit_log_file_size_bytes", 131_072),
+        ("mapedFileSizeCommitLog", "131072", "store.commit_log_file_size_bytes", 131_072),
+        ("mappedFileSizeConsumeQueue", "2000", "store.consume_queue_file_size_bytes", 2_000),
+        ("maxHashSlotNum", "500", "store.index_slot_count", 500),
+        ("maxIndexNum", "2000", "store.index_entry_count_max", 2_000),
+        ("maxMessageSize", "32768", "limits.max_message_size_bytes", 32_768),
+        ("flushDiskType", "ASYNC_FLUSH", "store.flush", "async"),
+        ("flushDiskType", "SYNC_FLUSH", "store.flush", "sync"),
+        ("flushDiskType", "async", "store.flush", "async"),
+        ("brokerName", "b1", "broker.name", "b1"),
+        ("brokerClusterName", "c1", "broker.cluster", "c1"),
+        ("brokerIP1", "10.0.0.7", "broker.advertised_host", "10.0.0.7"),
+        ("listenPort", "10911", "rpc.listen", "127.0.0.1:10911"),
+        ("listenPort", "10911", "broker.advertised_port", 10_911),
         ("transientStorePoolEnable", "true", "store.transient_pool", True),
         ("transientStorePoolSize", "3", "store.transient_pool_file_count", 3),
         ("commitIntervalCommitLog", "50", "store.commit_interval_ms", 50),
@@ -99,7 +70,10 @@ def test_spellings_of_other_releases_lead_to_the_same_place() -> None:
 )  # fmt: skip
 def test_a_name_is_a_setting_in_our_units(name: str, text: str, key: str, value: object) -> None:
     pool = ["store.flush=async"] if key == "store.transient_pool" else []
-    assert load(assignments=[*pool, f"{name}={text}"]).value(key) == value
+    config = load(assignments=[*pool, f"{name}={text}"])
+    assert config.value(key) == value
+    known = {knob.key for knob in rocketmq.knobs_of(name)}
+    assert config.origins.keys() == known | ({"store.flush"} if pool else set())
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,26 @@
 """The settings are bounded, and the same as what the parts they are for call them."""
 
-from dataclasses import FrozenInstanceError, fields
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 
-from broker.config.sections import KNOBS, SECTIONS, Config, StoreSection
+from broker.config.sections import (
+    EXTENSION_FILE_SIZE_MIN,
+    KNOBS,
+    SECTIONS,
+    Config,
+    LogsSection,
+    MetricsSection,
+    RetentionSection,
+    StoreSection,
+)
+from broker.config.texts import METRIC_PROFILES
+from broker.format.extension_unit import END_SIZE, UNIT_SIZE_MIN
+from broker.metrics.exposition import SERIES_MAX
+from broker.metrics.numbers import FULL, PUBLIC
+from broker.metrics.profiles import NATIVE, NATIVE_LEGACY
+from broker.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
 from broker.store.settings import StoreSettings
-
-
-def test_a_section_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
-        Config().store.flush = "async"  # type: ignore[misc]
 
 
 def test_every_section_is_one_of_the_configuration() -> None:
@@ -45,11 +54,6 @@ def test_an_origin_is_who_set_it_else_the_preset_else_the_default() -> None:
     assert config.origin("broker.name") == "default"
 
 
-def test_the_store_is_told_every_setting_of_its_section() -> None:
-    settings = Config().store_settings()
-    assert settings == StoreSettings(directory=Path("store"))
-
-
 def test_the_store_is_told_what_the_operator_set_himself() -> None:
     config = Config(
         store=StoreSection(index_slot_count=500),
@@ -70,3 +74,39 @@ def test_every_section_with_settings_of_its_own_has_their_names() -> None:
     assert theirs - ours == {
         "accept_damage", "broker", "cluster", "explicit", "max_message_size_bytes",
     }  # fmt: skip
+
+
+def test_the_store_section_has_the_defaults_of_the_store() -> None:
+    section = StoreSection()
+    ours = {item.name: getattr(section, item.name) for item in fields(section)}
+    theirs = {item.name: item.default for item in fields(StoreSettings)}
+    names = ours.keys() - {"directory"}
+    assert {name: ours[name] for name in names} == {name: theirs[name] for name in names}
+
+
+def test_retention_is_told_every_setting_of_its_section() -> None:
+    assert Config().retention_settings() == RetentionSettings()
+    changed = RetentionSection(mode="on", hours="", age_ms=1, size_bytes=2)
+    settings = Config(retention=changed).retention_settings()
+    assert settings == RetentionSettings(mode="on", hours="", age_ms=1, size_bytes=2)
+
+
+def test_retention_is_set_by_any_key_of_it() -> None:
+    assert not Config(origins={"store.flush": "--set"}).retention_is_set
+    assert Config(origins={"retention.pause_ms": "--set"}).retention_is_set
+
+
+def test_an_extension_file_holds_a_unit() -> None:
+    assert EXTENSION_FILE_SIZE_MIN == UNIT_SIZE_MIN + END_SIZE
+
+
+def test_metrics_have_the_defaults_of_the_metrics() -> None:
+    section = MetricsSection()
+    assert (section.profile, section.max_series) == (NATIVE, SERIES_MAX)
+    assert {NATIVE, NATIVE_LEGACY} == METRIC_PROFILES
+    assert KNOBS["metrics.detail"].choices == (PUBLIC, FULL)
+    assert set(KNOBS["retention.mode"].choices) == {MODE_AUTO, MODE_ON, MODE_OFF}
+
+
+def test_logs_are_for_people_on_a_terminal_only() -> None:
+    assert LogsSection() == LogsSection(level="info", format="auto")
