@@ -26,6 +26,7 @@ See `record_scan.py` for walking many records. Source: CommitLog, MessageExtEnco
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from broker.format.buffers import Buffer
@@ -107,6 +108,7 @@ def body_crc(body: Buffer) -> int:
     return crc32(body) & CRC_MASK
 
 
+@lru_cache(maxsize=4096)
 def topic_field(topic: str) -> bytes:
     """Return topic length and topic as they stand in the record: V2 above 127 characters."""
     encoded = topic.encode()

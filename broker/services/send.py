@@ -307,7 +307,7 @@ def _are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
         and max(map(len, drafts.message_ids)) <= PLAIN_ID_LENGTH
         and (not tags or tags.isalnum())
         and (not text or text.isprintable())
-        and text.count(KEY_SEPARATOR) == sum(len(names) - 1 for names in drafts.keys if names)
+        and text.count(KEY_SEPARATOR) == sum(map(len, drafts.keys)) - sum(map(bool, drafts.keys))
         and all(map(all, drafts.keys))
     )
 

@@ -233,7 +233,7 @@ def hot_functions(extent: Extent) -> list[Figure]:
         "encode_records": inside.encode_records_us,
         "index_entries": inside.index_entries_us,
         "java_hashes": inside.java_hashes_us,
-        "drafts_of": inside.drafts_of_us,
+        "walk_plain": inside.walk_plain_us,
         "encode_sent": inside.encode_sent_us,
         "encode_plain": inside.encode_plain_us,
         "pull_joined": inside.pull_joined_us,

@@ -20,7 +20,7 @@ from broker.rpc.topic_access import (
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_reply import encode_sent
-from broker.rpc.v1.send_request import drafts_of, parse_send_request
+from broker.rpc.v1.send_request import SendRequest, drafts_of, parse_send_request
 from broker.rpc.v1.status import refuse
 from broker.services.pull import Pull
 from broker.services.query import Query
@@ -69,7 +69,7 @@ class Messaging:
         pull = self._pull_message.method(DESCRIPTOR)
         return Service(DESCRIPTOR.full_name, (send, pull, *rows), refuse)
 
-    async def send_message(self, request: pb.SendMessageRequest, call: Call) -> bytes:
+    async def send_message(self, request: SendRequest, call: Call) -> bytes:
         """Store every message of the request, or none; returns an encoded SendMessageResponse.
 
         Errors   those of `send_request.drafts_of` and of `Send.send`

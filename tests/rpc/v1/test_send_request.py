@@ -22,7 +22,8 @@ from broker.model.errors import (
 )
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
-from broker.rpc.v1.send_request import FIELDS_MAX, KEY_COUNT_MAX, drafts_of, parse_send_request
+from broker.rpc.v1.send_request import KEY_COUNT_MAX, drafts_of, parse_send_request
+from broker.rpc.v1.send_walk import FIELDS_MAX, walk_plain
 from broker.services.send import ABSENT_QUEUE, MESSAGES_MAX
 
 TRIES = 5
@@ -38,7 +39,8 @@ def test_what_clients_send_is_parsed() -> None:
     largest = request(MESSAGES_MAX, keys=["k"] * 9, properties={f"n{n}": "v" for n in range(9)})
     assert len(largest) > SMALL_REQUEST_MAX
     for raw in (b"", request(1), request(100), largest):
-        assert parse_send_request(raw) == pb.SendMessageRequest.FromString(raw)
+        parsed = pb.SendMessageRequest.FromString(raw)
+        assert drafts_of(parse_send_request(raw), PEER) == drafts_of(parsed, PEER)
 
 
 @pytest.mark.parametrize("piece", [b"\n\0", b"\n\x02\x0a\0", b"\x8a\0\0", b"\n\x03abc"])
@@ -143,3 +145,88 @@ def test_zeros_that_mean_nothing_pass() -> None:
 
 def test_a_request_without_messages_has_empty_columns() -> None:
     assert all(column == [] for column in drafts_of(pb.SendMessageRequest(), PEER))
+
+
+# -- plain requests --------------------------------------------------------------------------------
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+PLAIN = st.builds(
+    pb.Message,
+    topic=TEXT,
+    body=st.binary(max_size=20) | st.integers(100, 40_000).map(bytes),
+    tag=st.none() | TEXT.filter(len),
+    keys=st.lists(TEXT, max_size=3),
+    message_id=TEXT,
+)
+ODD = st.builds(
+    pb.Message,
+    topic=TEXT,
+    tag=st.just(""),
+    queue_id=st.none() | st.integers(0, 9),
+    properties=st.dictionaries(TEXT, TEXT, max_size=2),
+    flag=st.integers(0, 1),
+)
+REQUESTS = st.builds(
+    pb.SendMessageRequest,
+    messages=st.lists(PLAIN, max_size=4) | st.lists(PLAIN | ODD, max_size=3),
+    wait=st.integers(0, 2),
+)
+
+
+@given(REQUESTS)
+def test_a_plain_request_is_read_as_the_generated_classes_read_it(
+    request: pb.SendMessageRequest,
+) -> None:
+    found = walk_plain(request.SerializeToString())
+    is_plain = all(pb.Message.FromString(_plain_part(m)) == m for m in request.messages)
+    assert (found is not None) is is_plain
+    if found is not None:
+        assert found.wait == request.wait
+        assert drafts_of(found, PEER) == drafts_of(request, PEER)
+
+
+def _plain_part(message: pb.Message) -> bytes:
+    """Encode the five fields of a plain message; an empty tag is none."""
+    part = pb.Message(
+        topic=message.topic, body=message.body, keys=message.keys, message_id=message.message_id
+    )
+    if message.tag:
+        part.tag = message.tag
+    return part.SerializeToString()
+
+
+@given(REQUESTS, st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3))
+@settings(max_examples=400)
+def test_damaged_bytes_are_read_alike_or_left_alone(
+    request: pb.SendMessageRequest, changes: list[tuple[int, int]]
+) -> None:
+    raw = bytearray(request.SerializeToString())
+    for position, octet in changes if raw else ():
+        raw[position % len(raw)] = octet
+    found = walk_plain(bytes(raw))
+    if found is not None:
+        parsed = pb.SendMessageRequest.FromString(bytes(raw))
+        assert found.wait == parsed.wait
+        assert drafts_of(found, PEER) == drafts_of(parsed, PEER)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x0a",
+        b"\x0a\x05\x0a\x01t",
+        b"\x0a\x03\x12\x05x",
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x0a\x06\x0a\x01a\x0a\x01b",
+        b"\x0a\x06\x12\x01a\x0a\x01b",
+        b"\x0a\x04\x22\x02\xff\xfe",
+        b"\x0a\x02\x1a\x00",
+        b"\x10\x80\x01",
+        b"\x10",
+        b"\x18\x00",
+        b"\x0a\x00" * 1_025,
+        b"\x0a\xfe\xff\x05" + b"\x22\x00" * 49_151,
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_generated_classes(raw: bytes) -> None:
+    assert walk_plain(raw) is None
