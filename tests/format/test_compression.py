@@ -28,12 +28,9 @@ def zstd_of_unknown_size(plain: bytes) -> bytes:
 Fold = Callable[[bytes], bytes]
 
 FOLDS: list[tuple[Fold, int]] = [
-    (lz4.frame.compress, 0x101),
-    (zstandard.compress, 0x201),
-    (zstd_of_unknown_size, 0x201),
-    (zlib.compress, 0x301),
-    (zlib.compress, 0x001),
-]
+    (lz4.frame.compress, 0x101), (zstandard.compress, 0x201), (zstd_of_unknown_size, 0x201),
+    (zlib.compress, 0x301), (zlib.compress, 0x001),
+]  # fmt: skip
 KINDS = ["lz4", "zstd", "zstd-stream", "zlib", "zlib-of-old-clients"]
 every_kind = pytest.mark.parametrize(("fold", "flag"), FOLDS, ids=KINDS)
 

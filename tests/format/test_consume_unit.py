@@ -69,17 +69,11 @@ def test_a_unit_lies_in_the_file_that_reaches_its_position(queue_offset: int, ba
 @pytest.mark.parametrize(
     ("units", "count"),
     [
-        ([], 0),
-        ([(0, 0, 0)], 0),
-        ([(0, 91, 0)], 1),
-        ([(0, 91, 0), (91, 91, -1), (0, 0, 0)], 2),
-        ([(0, 91, 0), (0, 0, 0), (91, 91, 0)], 1),
-        ([(0, PRE_BLANK_SIZE, 0), (91, 91, 0)], 2),
-        ([(0, -1, 0)], 0),
-        ([(-1, 91, 0)], 0),
-        ([(0, 91, 0), (-1, 91, 0)], 1),
+        ([], 0), ([(0, 0, 0)], 0), ([(0, 91, 0)], 1), ([(0, 91, 0), (91, 91, -1), (0, 0, 0)], 2),
+        ([(0, 91, 0), (0, 0, 0), (91, 91, 0)], 1), ([(0, PRE_BLANK_SIZE, 0), (91, 91, 0)], 2),
+        ([(0, -1, 0)], 0), ([(-1, 91, 0)], 0), ([(0, 91, 0), (-1, 91, 0)], 1),
     ],
-)
+)  # fmt: skip
 def test_units_end_at_the_first_that_holds_nothing(
     units: list[tuple[int, int, int]], count: int
 ) -> None:

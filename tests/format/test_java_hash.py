@@ -76,16 +76,11 @@ def test_length_is_counted_as_java_counts(text: str, length: int) -> None:
 @pytest.mark.parametrize(
     ("tag", "field"),
     [
-        ("", "0000000000000000"),
-        ("a", "0000000000000061"),
-        ("TagA", "000000000027a807"),
-        ("TagB", "000000000027a808"),
-        ("hello", "0000000005e918d2"),
-        ("polygenelubricants", "ffffffff80000000"),
-        ("中文", "000000000009dcfa"),
-        ("😀", "00000000001b0d63"),
-        ("BB", "0000000000000840"),
+        ("", "0000000000000000"), ("a", "0000000000000061"), ("TagA", "000000000027a807"),
+        ("TagB", "000000000027a808"), ("hello", "0000000005e918d2"),
+        ("polygenelubricants", "ffffffff80000000"), ("中文", "000000000009dcfa"),
+        ("😀", "00000000001b0d63"), ("BB", "0000000000000840"),
     ],
-)
+)  # fmt: skip
 def test_a_tags_code_is_the_hash_sign_extended(tag: str, field: str) -> None:
     assert tags_code(tag).to_bytes(8, "big", signed=True).hex() == field

@@ -60,20 +60,12 @@ def hash_of_repeats(letter: str, count: int, prefix: str = "") -> int:
 @pytest.mark.parametrize(
     "lengths",
     [
-        [LIMIT - 1],
-        [LIMIT],
-        [LIMIT + 1],
-        [3 * LIMIT + 7],
-        [1, LIMIT - 2],
-        [1, LIMIT - 1, 1],
-        [LIMIT, LIMIT],
-        [5, 0, LIMIT + 3, 0, 7, 2 * LIMIT, 0],
-        [0, 3 * LIMIT, 0, 1],
-        [100] * 2_000,
+        [LIMIT - 1], [LIMIT], [LIMIT + 1], [3 * LIMIT + 7], [1, LIMIT - 2], [1, LIMIT - 1, 1],
+        [LIMIT, LIMIT], [5, 0, LIMIT + 3, 0, 7, 2 * LIMIT, 0], [0, 3 * LIMIT, 0, 1], [100] * 2_000,
         [*range(600)],
     ],
     ids=lambda lengths: f"{len(lengths)} texts, {sum(lengths)}",
-)
+)  # fmt: skip
 def test_long_texts_are_hashed_in_goes(letter: str, lengths: list[int]) -> None:
     texts = [letter * length for length in lengths]
     plain = [hash_of_repeats(letter, length) for length in lengths]

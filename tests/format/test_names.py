@@ -47,19 +47,10 @@ def test_every_offset_comes_back(offset_bytes: int) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "",
-        "0",
-        "0" * 19,
-        "-" + "0" * 19,
-        "+" + "0" * 19,
-        " " + "0" * 19,
-        "0" * 20 + "\n",
-        "0" * 20 + ".bak",
-        "0x" + "0" * 18,
-        "٠" * 20,
-        "1_000" + "0" * 15,
+        "", "0", "0" * 19, "-" + "0" * 19, "+" + "0" * 19, " " + "0" * 19, "0" * 20 + "\n",
+        "0" * 20 + ".bak", "0x" + "0" * 18, "٠" * 20, "1_000" + "0" * 15,
     ],
-)
+)  # fmt: skip
 def test_another_name_is_no_offset(name: str) -> None:
     assert offset_from_file_name(name) is None
 
@@ -74,16 +65,10 @@ def test_files_from_an_offset_on_are_found_among_others() -> None:
 @pytest.mark.parametrize(
     ("name", "queue_id"),
     [
-        ("0", 0),
-        ("17", 17),
-        ("007", None),
-        ("2147483648", None),
-        ("", None),
-        ("-1", None),
-        ("1a", None),
-        ("١", None),
+        ("0", 0), ("17", 17), ("007", None), ("2147483648", None), ("", None), ("-1", None),
+        ("1a", None), ("١", None),
     ],
-)
+)  # fmt: skip
 def test_a_queue_is_named_by_its_number(name: str, queue_id: int | None) -> None:
     assert queue_id_from_name(name) == queue_id
 

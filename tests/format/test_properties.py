@@ -70,20 +70,11 @@ def test_any_block_reads_as_it_does_in_java(block: bytes) -> None:
         (b"a\x01\xe4\xbb\x02", {"a": "\ufffd"}),
     ],
     ids=[
-        "empty",
-        "no last separator",
-        "no last separator of two",
-        "empty value",
-        "empty name",
-        "no name separator",
-        "duplicate",
-        "empty duplicate",
-        "0x01 in a value",
-        "empty pairs",
-        "not UTF-8",
-        "torn character",
+        "empty", "no last separator", "no last separator of two", "empty value", "empty name",
+        "no name separator", "duplicate", "empty duplicate", "0x01 in a value", "empty pairs",
+        "not UTF-8", "torn character",
     ],
-)
+)  # fmt: skip
 def test_an_odd_block(block: bytes, properties: dict[str, str]) -> None:
     assert decode_properties(block) == properties
     assert decode_properties(memoryview(bytearray(block))) == properties

@@ -382,14 +382,11 @@ def test_the_smallest_record() -> None:
 @pytest.mark.parametrize(
     ("topic", "field"),
     [
-        ("T", b"\x01T"),
-        ("x" * 127, b"\x7f" + b"x" * 127),
-        ("x" * 128, b"\x00\x80" + b"x" * 128),
-        ("x" * 255, b"\x00\xff" + b"x" * 255),
-        ("", b"\x00"),
+        ("T", b"\x01T"), ("x" * 127, b"\x7f" + b"x" * 127), ("x" * 128, b"\x00\x80" + b"x" * 128),
+        ("x" * 255, b"\x00\xff" + b"x" * 255), ("", b"\x00"),
     ],
     ids=["1", "127", "128", "255", "0"],
-)
+)  # fmt: skip
 def test_a_topic_above_127_characters_has_a_longer_length(topic: str, field: bytes) -> None:
     record = encode(Destination(topic, 0, STORE_HOST), [row(b"", {})])
     assert topic_field(topic) == field

@@ -300,18 +300,13 @@ def test_an_entry_tells_the_transaction_bits_only(system_flag: int, transaction:
 @pytest.mark.parametrize(
     ("topic", "delay", "code"),
     [
-        (SCHEDULE_TOPIC, "1", TIME_MS + 1_000),
-        (SCHEDULE_TOPIC, "3", TIME_MS + 10_000),
-        (SCHEDULE_TOPIC, "18", TIME_MS + 7_200_000),
-        (SCHEDULE_TOPIC, "19", TIME_MS + 7_200_000),
-        (SCHEDULE_TOPIC, "0", TAG_A),
-        (SCHEDULE_TOPIC, "-1", TAG_A),
-        (SCHEDULE_TOPIC, "soon", TAG_A),
-        (SCHEDULE_TOPIC, None, TAG_A),
-        ("T", "3", TAG_A),
+        (SCHEDULE_TOPIC, "1", TIME_MS + 1_000), (SCHEDULE_TOPIC, "3", TIME_MS + 10_000),
+        (SCHEDULE_TOPIC, "18", TIME_MS + 7_200_000), (SCHEDULE_TOPIC, "19", TIME_MS + 7_200_000),
+        (SCHEDULE_TOPIC, "0", TAG_A), (SCHEDULE_TOPIC, "-1", TAG_A),
+        (SCHEDULE_TOPIC, "soon", TAG_A), (SCHEDULE_TOPIC, None, TAG_A), ("T", "3", TAG_A),
         (f"{SCHEDULE_TOPIC}2", "3", TAG_A),
     ],
-)
+)  # fmt: skip
 def test_the_code_of_a_scheduled_record_is_when_it_is_due(
     topic: str, delay: str | None, code: int
 ) -> None:

@@ -302,15 +302,10 @@ def test_blocks_stand_behind_units_before_they_are_written(queue: Queue) -> None
 @pytest.mark.parametrize(
     ("begin", "count", "found"),
     [
-        (0, 1, range(1)),
-        (4, 2, range(4, 6)),
-        (0, 99, range(12)),
-        (3, 8, range(3, 11)),
-        (11, 5, range(11, 12)),
-        (12, 5, range(0)),
-        (0, 0, range(0)),
+        (0, 1, range(1)), (4, 2, range(4, 6)), (0, 99, range(12)), (3, 8, range(3, 11)),
+        (11, 5, range(11, 12)), (12, 5, range(0)), (0, 0, range(0)),
     ],
-)
+)  # fmt: skip
 def test_units_are_read_across_files(queue: Queue, begin: int, count: int, found: range) -> None:
     queue.put(*range(0, 1200, 100))
     assert queue.queue.units(begin, count) == b"".join(unit(100 * number) for number in found)

@@ -38,15 +38,11 @@ def test_without_files_there_are_no_sizes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "lengths",
     [
-        {0: 100},
-        {0: 100, 100: 0},
-        {0: 7, 100: 100},
-        {0: 100, 100: 7},
-        {300: 100, 400: 7, 500: 7, 600: 7},
-        {0: 100, 200: 100, 500: 7},
+        {0: 100}, {0: 100, 100: 0}, {0: 7, 100: 100}, {0: 100, 100: 7},
+        {300: 100, 400: 7, 500: 7, 600: 7}, {0: 100, 200: 100, 500: 7},
     ],
     ids=["one", "unused", "first cut", "last cut", "most cut, names tell", "gaps, most tell"],
-)
+)  # fmt: skip
 def test_files_that_were_cut_short_are_outvoted(tmp_path: Path, lengths: dict[int, int]) -> None:
     row(tmp_path / "commitlog", lengths)
     assert commit_log_file_size(Disk(), tmp_path) == 100

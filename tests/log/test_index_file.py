@@ -168,13 +168,8 @@ def plain_content(
         content[position : position + SLOT_SIZE] = newest.to_bytes(SLOT_SIZE)
     is_untouched = number == 1 and previous is None
     header = (
-        begin_time,
-        end_time,
-        begin_place,
-        end_place,
-        len(slots),
-        0 if is_untouched else number,
-    )
+        begin_time, end_time, begin_place, end_place, len(slots), 0 if is_untouched else number,
+    )  # fmt: skip
     HEADER.pack_into(content, 0, *header)
     return bytes(content)
 

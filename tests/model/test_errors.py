@@ -41,129 +41,76 @@ CODES: dict[Code, str] = {
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
 
-TEXTS: dict[BrokerError, str] = {
-    errors.SystemTopic(
-        topic="TBW102", why="write"
-    ): "topic 'TBW102' belongs to the broker; clients may not write it",
-    errors.TopicExists(topic="T", queue_count=4): "topic 'T' exists already with 4 queues",
-    errors.IllegalGroup(
-        group="", why="it is empty"
-    ): "consumer group '' is not allowed: it is empty",
-    errors.SystemGroup(
-        group="CID_RMQ_SYS_X", why="change"
-    ): "consumer group 'CID_RMQ_SYS_X' belongs to the broker; nobody may change it",
-    errors.GroupNotFound(
-        group="G"
-    ): "consumer group 'G' does not exist; create it: pocketmq group create 'G'",
-    errors.GroupExists(group="G"): "consumer group 'G' exists already with other settings",
-    errors.IllegalAttribute(
-        name="queue.type", why="it cannot be changed"
-    ): "attribute 'queue.type' is not allowed: it cannot be changed",
-    errors.IllegalTag(tag="a|b", why="it holds |"): "tag 'a|b' is not allowed: it holds |",
-    errors.IllegalKey(
-        key="a b", why="it holds a space"
-    ): "key 'a b' is not allowed: it holds a space",
-    errors.IllegalProperty(
-        name="KEYS", why="the name belongs to the broker"
-    ): "property 'KEYS' is not allowed: the name belongs to the broker",
-    errors.IllegalMessageGroup(
-        group=" ", why="it is blank"
-    ): "message group ' ' is not allowed: it is blank",
-    errors.IllegalMessageId(
-        message_id="\t", why="it is blank"
-    ): "message id '\\t' is malformed: it is blank",
-    errors.MessageNotFound(topic="T", message_id="id"): "topic 'T' holds no message with id 'id'",
-    errors.BodyEmpty(position=2): "the body of message 2 is empty; send at least one byte",
-    errors.BodyTooLarge(
-        size_bytes=11, limit_bytes=10
-    ): "bodies of 11 bytes exceed the limit of 10; send less at once or raise maxMessageSize",
-    errors.PropertiesTooLarge(
-        size_bytes=40_000, limit_bytes=32_767
-    ): "properties of 40000 bytes exceed the limit of 32767, those the broker adds included",
-    errors.TooManyProperties(count=129, limit=128): "129 properties exceed the limit of 128",
-    errors.NoMessages(): "the request holds no message; send at least one",
-    errors.TooManyMessages(count=3, limit=2): "3 messages in one request exceed the limit of 2",
-    errors.MixedTopics(
-        topic="a", other="b"
-    ): "a batch goes to one topic, this one names 'a' and 'b'; send a request for each",
-    errors.MixedQueues(
-        why="message groups"
-    ): "a batch goes to one queue, this one names two message groups; send a request for each",
-    errors.QueueOutOfRange(
-        topic="T", queue_id=4, count=4
-    ): "queue 4 of topic 'T' does not exist: it has 4",
-    errors.TopicNotWritable(topic="T", permission=4): "topic 'T' may not be written (permission 4)",
-    errors.TopicNotReadable(topic="T", permission=2): "topic 'T' may not be read (permission 2)",
-    errors.IllegalNumber(
-        field="max_messages", value=0, lower=1, upper=32
-    ): "max_messages is 0, allowed is 1 to 32",
-    errors.OffsetOutOfRange(
-        queue_offset=9, min_offset=1, max_offset=5
-    ): "offset 9 is outside the queue: it reaches from 1 to 5",
-    errors.IllegalFilter(
-        expression="||", why="it names no tag"
-    ): "filter '||' is not allowed: it names no tag",
-    errors.IllegalPageToken(
-        token="t"
-    ): "page token 't' is not one of this query; start without a token",
-    errors.UnsupportedFeature(
-        feature="delayed messages"
-    ): "this version does not serve delayed messages",
-    errors.NotAccepting(
-        accept_from_ms=1_700_000_000_000
-    ): "sends are accepted from 1700000000000 (epoch ms) on",
-    errors.BrokerReadOnly(
-        why="brokerPermission is 4"
-    ): "the broker takes no messages: brokerPermission is 4",
-    errors.StoreBusy(
-        held_ms=1200, limit_ms=1000
-    ): "a write has held the store for 1200 ms (limit 1000); try again",
-    errors.TooManyRequests(
-        field="send", limit=256
-    ): "256 requests of class send are in progress; try again",
-    errors.Draining(): "the broker is stopping; try again elsewhere or later",
-    errors.DiskFull(
-        path="/store"
-    ): "the disk under /store is full; free space, sends resume by themselves",
-    errors.Corruption(
-        path="/s/f", file_position=3, physical_offset=1027, why="bad magic"
-    ): "/s/f is damaged at byte 3 (physical offset 1027): bad magic",
-    errors.StoreLocked(
-        path="/store"
-    ): "/store is in use by another process; stop it or use another directory",
-    errors.NotAStore(
-        path="/home", why="it holds other files"
-    ): "/home is not a store: it holds other files; name an empty or a store directory",
-    errors.StoreTooNew(
-        path="/store", found=2, known=1
-    ): "/store has format version 2, this broker knows up to 1; use a later one",
-    errors.StoreGap(
-        path="/s/2048", expected=1024, found=2048
-    ): "/s/2048 starts at 2048, expected 1024: a file is missing before it; "
-    "bring it back from a copy",
-    errors.WrongFileSize(
-        path="/s/0", expected_bytes=1024, found_bytes=1000, key_names="size"
-    ): "/s/0 has 1000 bytes, expected 1024; set size as the writer had it, or restore the file",
-    errors.UnknownGeometry(
-        path="/s/index", why="two sizes fit", key_names="maxIndexNum"
-    ): "/s/index: two sizes fit; set maxIndexNum",
-    errors.IllegalConfig(field="flush", why="sync or async"): "setting flush: sync or async",
-    errors.ViewFailed(
-        path="/s/q", tries=30, why="EIO"
-    ): "/s/q could not be written after 30 tries: EIO",
-    errors.StoreFailed(why="EIO"): "the store has stopped: EIO",
-    errors.FsyncFailed(why="EIO"): "the disk refused to keep written bytes (EIO); the broker ends",
-    errors.AllocationFailed(why="EPERM"): "a file could not be made (EPERM); the broker ends",
-    errors.WriteFailed(why="EROFS"): "the disk could not be written to (EROFS)",
-    errors.ReadFailed(path="/s/0", why="EIO"): "/s/0 cannot be read (EIO); look at the disk",
-    errors.TopicNotFound(
-        topic="orders"
-    ): "topic 'orders' does not exist; create it: pocketmq topic create 'orders'",
-    errors.RecordTooLarge(
-        size_bytes=70_000, limit_bytes=65_528
-    ): "70000 bytes of records do not fit one commit-log file (limit 65528); "
-    "send a smaller batch or raise mappedFileSizeCommitLog",
-}
+TEXTS = """
+IllegalTopic: topic 'topic' is not allowed: why; choose another name
+SystemTopic: topic 'topic' belongs to the broker; clients may not why it
+TopicNotFound: topic 'topic' does not exist; create it: pocketmq topic create 'topic'
+TopicExists: topic 'topic' exists already with 7 queues
+IllegalGroup: consumer group 'group' is not allowed: why
+SystemGroup: consumer group 'group' belongs to the broker; nobody may why it
+GroupNotFound: consumer group 'group' does not exist; create it: pocketmq group create 'group'
+GroupExists: consumer group 'group' exists already with other settings
+IllegalTag: tag 'tag' is not allowed: why
+IllegalKey: key 'key' is not allowed: why
+IllegalProperty: property 'name' is not allowed: why
+IllegalAttribute: attribute 'name' is not allowed: why
+IllegalMessageGroup: message group 'group' is not allowed: why
+IllegalMessageId: message id 'message_id' is malformed: why
+MessageNotFound: topic 'topic' holds no message with id 'message_id'
+BodyEmpty: the body of message 7 is empty; send at least one byte
+BodyTooLarge: bodies of 7 bytes exceed the limit of 9; send less at once or raise maxMessageSize
+PropertiesTooLarge: properties of 7 bytes exceed the limit of 9, those the broker adds included
+TooManyProperties: 7 properties exceed the limit of 9
+RecordTooLarge: 7 bytes of records do not fit one commit-log file (limit 9); send a smaller batch
+  or raise mappedFileSizeCommitLog
+TooManyMessages: 7 messages in one request exceed the limit of 9
+MixedTopics: a batch goes to one topic, this one names 'topic' and 'other'; send a request for each
+MixedQueues: a batch goes to one queue, this one names two why; send a request for each
+QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
+TopicNotWritable: topic 'topic' may not be written (permission 7)
+TopicNotReadable: topic 'topic' may not be read (permission 7)
+IllegalNumber: field is 7, allowed is 9 to 11
+OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
+IllegalFilter: filter 'expression' is not allowed: why
+IllegalPageToken: page token 'token' is not one of this query; start without a token
+UnsupportedFeature: this version does not serve feature
+NotAccepting: sends are accepted from 7 (epoch ms) on
+BrokerReadOnly: the broker takes no messages: why
+StoreDamaged: the store takes no messages: path is damaged from byte 7 on (physical offsets 9 to
+  11): why; stop the broker and mend it with `pocketmq store repair`, or start it with
+  --accept-damage
+StoreBusy: a write has held the store for 7 ms (limit 9); try again
+TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
+  store.transient_pool_file_count
+TooManyRequests: 7 requests of class field are in progress; try again
+DiskFull: the disk under path is full; free space, sends resume by themselves
+DiskAboveLimit: the disk under path is 7 % used, sends end above 9 %
+  (retention.disk_refuse_percent); free space, they resume by themselves
+DiskSlow: 7 reads from disk did not bring what the call looks at; ask for less, or again later
+Corruption: path is damaged at byte 7 (physical offset 9): why
+MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
+  be read, go on at 13
+ReadFailed: path cannot be read (why); look at the disk
+TableUnreadable: neither path nor its .bak can be read (why); mend it with `pocketmq store
+  repair`, or bring it back from a copy
+StoreLocked: path is in use by another process; stop it or use another directory
+NotAStore: path is not a store: why; name an empty or a store directory
+StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
+StoreGap: path starts at 9, expected 7: a file is missing before it; bring it back from a copy
+WrongFileSize: path has 9 bytes, expected 7; set key_names as the writer had it, or restore the file
+UnknownGeometry: path: why; set key_names
+IllegalConfig: setting field: why
+SparkMissing: Spark cannot be started: why
+ViewFailed: path could not be written after 7 tries: why
+StoreFailed: the store has stopped: why
+FsyncFailed: the disk refused to keep written bytes (why); the broker ends
+WriteFailed: the disk could not be written to (why)
+AllocationFailed: a file could not be made (why); the broker ends
+NoMessages: the request holds no message; send at least one
+Recovering: the broker is recovering its store; try again soon
+Draining: the broker is stopping; try again elsewhere or later
+"""
+"""Every error as it reads when text fields hold their names and numbers are 7, 9, 11 and 13."""
 
 MESSAGE_LENGTH_MAX = 800
 """Three pieces of client text, each cut, and our own words around them."""
@@ -187,14 +134,10 @@ def family(root: type[BrokerError]) -> set[type[BrokerError]]:
     return {root, *subclasses(root)}
 
 
-def made(kind: type[BrokerError], text: str = "Text", number: int = 70_000) -> BrokerError:
-    """Make an error with a text in every str field and numbers that differ in the others."""
-    numbers = iter(range(number, number + 10))
-    return kind(**{f.name: text if f.type is str else next(numbers) for f in fields(kind)})
-
-
-def placeholders(kind: type[BrokerError]) -> set[str]:
-    return set(re.findall(r"{(\w+)}", kind.message))
+def made(kind: type[BrokerError]) -> BrokerError:
+    """Make an error with its own name in every str field and numbers that differ in the others."""
+    numbers = iter((7, 9, 11, 13))
+    return kind(**{f.name: f.name if f.type is str else next(numbers) for f in fields(kind)})
 
 
 def tree_of_docstring() -> dict[str, str]:
@@ -229,34 +172,22 @@ def test_a_class_says_what_it_is(kind: type[BrokerError]) -> None:
 
 
 @every_class
-def test_a_message_renders_with_all_its_fields(kind: type[BrokerError]) -> None:
-    error = made(kind)
-    assert placeholders(kind) == {field.name for field in fields(kind)}
-    assert all(str(value) in str(error) for value in vars(error).values())
-    assert not re.search(r"[{}]", str(error))
-
-
-@every_class
-def test_a_message_is_one_line_that_goes_on_behind_other_words(kind: type[BrokerError]) -> None:
+def test_a_message_names_all_its_fields_on_one_line_that_goes_on_behind_other_words(
+    kind: type[BrokerError],
+) -> None:
     text = str(made(kind))
-    assert "\n" not in text
-    assert not text.endswith(".")
+    assert set(re.findall(r"{(\w+)}", kind.message)) == {field.name for field in fields(kind)}
+    assert not re.search(r"[{}\n]|\.$", text)
 
 
 @every_leaf
-def test_long_client_text_is_cut(kind: type[BrokerError]) -> None:
+def test_client_text_is_cut_and_cannot_write_lines_of_its_own(kind: type[BrokerError]) -> None:
     error = made(kind)
-    for name in vars(error).keys() - kind.plain:
-        setattr(error, name, "x" * 1_000_000)
-    assert len(str(error)) < MESSAGE_LENGTH_MAX
-
-
-@every_leaf
-def test_client_text_cannot_write_lines_of_its_own(kind: type[BrokerError]) -> None:
-    error = made(kind)
-    for name in vars(error).keys() - kind.plain:
-        setattr(error, name, "a\r\n\x00\x1b[31m\u202e{why}{nothing}\ud800")
-    assert str(error).isprintable()
+    for text in ("x" * 1_000_000, "a\r\n\x00\x1b[31m\u202e{why}{nothing}\ud800"):
+        for name in vars(error).keys() - kind.plain:
+            setattr(error, name, text)
+        assert len(str(error)) < MESSAGE_LENGTH_MAX
+        assert str(error).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -297,38 +228,25 @@ def test_every_class_has_the_code_that_clients_act_on() -> None:
     assert set(CODES) == set(Code) - {Code.INTERNAL_SERVER_ERROR, Code.HA_NOT_AVAILABLE}
 
 
-@pytest.mark.parametrize("error", TEXTS, ids=lambda error: type(error).__name__)
-def test_an_error_tells_what_happened_which_limit_and_what_next(error: BrokerError) -> None:
-    assert str(error) == TEXTS[error]
+def test_an_error_tells_what_happened_which_limit_and_what_next() -> None:
+    lines = re.sub(r"\n +", " ", TEXTS).strip().splitlines()
+    assert dict(line.split(": ", 1) for line in lines) == {
+        kind.__name__: str(made(kind)) for kind in TREE if fields(kind) or not kind.__subclasses__()
+    }
 
 
 def test_codes_have_the_numbers_of_the_protocol() -> None:
     assert {code.name: code.value for code in Code} == {
-        "BAD_REQUEST": 40000,
-        "ILLEGAL_TOPIC": 40002,
-        "ILLEGAL_CONSUMER_GROUP": 40003,
-        "ILLEGAL_MESSAGE_TAG": 40004,
-        "ILLEGAL_MESSAGE_KEY": 40005,
-        "ILLEGAL_MESSAGE_GROUP": 40006,
-        "ILLEGAL_MESSAGE_PROPERTY_KEY": 40007,
-        "ILLEGAL_MESSAGE_ID": 40009,
-        "ILLEGAL_FILTER_EXPRESSION": 40010,
-        "MESSAGE_CORRUPTED": 40016,
-        "ILLEGAL_OFFSET": 40019,
-        "FORBIDDEN": 40300,
-        "MESSAGE_NOT_FOUND": 40401,
-        "TOPIC_NOT_FOUND": 40402,
-        "CONSUMER_GROUP_NOT_FOUND": 40403,
-        "PAYLOAD_TOO_LARGE": 41300,
-        "MESSAGE_BODY_TOO_LARGE": 41301,
-        "MESSAGE_BODY_EMPTY": 41302,
-        "PRECONDITION_FAILED": 42800,
-        "TOO_MANY_REQUESTS": 42900,
-        "MESSAGE_PROPERTIES_TOO_LARGE": 43101,
-        "INTERNAL_SERVER_ERROR": 50001,
-        "HA_NOT_AVAILABLE": 50002,
-        "UNSUPPORTED": 50500,
-    }
+        "BAD_REQUEST": 40000, "ILLEGAL_TOPIC": 40002, "ILLEGAL_CONSUMER_GROUP": 40003,
+        "ILLEGAL_MESSAGE_TAG": 40004, "ILLEGAL_MESSAGE_KEY": 40005, "ILLEGAL_MESSAGE_GROUP": 40006,
+        "ILLEGAL_MESSAGE_PROPERTY_KEY": 40007, "ILLEGAL_MESSAGE_ID": 40009,
+        "ILLEGAL_FILTER_EXPRESSION": 40010, "MESSAGE_CORRUPTED": 40016, "ILLEGAL_OFFSET": 40019,
+        "FORBIDDEN": 40300, "MESSAGE_NOT_FOUND": 40401, "TOPIC_NOT_FOUND": 40402,
+        "CONSUMER_GROUP_NOT_FOUND": 40403, "PAYLOAD_TOO_LARGE": 41300,
+        "MESSAGE_BODY_TOO_LARGE": 41301, "MESSAGE_BODY_EMPTY": 41302, "PRECONDITION_FAILED": 42800,
+        "TOO_MANY_REQUESTS": 42900, "MESSAGE_PROPERTIES_TOO_LARGE": 43101,
+        "INTERNAL_SERVER_ERROR": 50001, "HA_NOT_AVAILABLE": 50002, "UNSUPPORTED": 50500,
+    }  # fmt: skip
 
 
 def test_what_ends_the_store_is_told_as_it_is() -> None:

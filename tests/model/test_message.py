@@ -1,30 +1,26 @@
-"""A message as stored: what its properties say; and the names and bits of the format."""
+"""What the model knows of a message: its properties, its delay, and whose its topic is."""
+
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from broker.model import message
+from broker.model.delay_levels import DelayLevels
 from broker.model.message import StoredMessage
+from broker.model.system_topics import (
+    dead_letter_topic,
+    is_group_topic,
+    is_readable_by,
+    is_system_topic,
+    retry_topic,
+)
 
 
 def stored(properties: dict[str, str]) -> StoredMessage:
-    return StoredMessage(
-        topic="T",
-        queue_id=1,
-        queue_offset=2,
-        physical_offset=3,
-        store_size=4,
-        body=b"body",
-        body_crc=5,
-        properties=properties,
-        system_flag=6,
-        flag=7,
-        reconsume_times=8,
-        born_timestamp_ms=9,
-        born_host=b"born",
-        store_timestamp_ms=10,
-        store_host=b"store",
-        prepared_transaction_offset=11,
-    )
+    """A message of which nothing but its properties matters."""
+    others: dict[str, Any] = dict.fromkeys([field.name for field in fields(StoredMessage)])
+    return StoredMessage(**others | {"properties": properties})
 
 
 @pytest.mark.parametrize(
@@ -71,3 +67,105 @@ def test_flag_bits_lie_where_rocketmq_has_them() -> None:
     transactions = tuple(getattr(message, f"TRANSACTION_{kind}") for kind in kinds)
     assert transactions == (0x0, 0x4, 0x8, 0xC)
     assert all(bits & ~message.FLAG_TRANSACTION_MASK == 0 for bits in transactions)
+
+
+STORED_MS = 1_700_000_002_000
+
+
+def test_the_default_table_has_the_eighteen_levels_of_rocketmq() -> None:
+    levels = DelayLevels()
+    seconds = [1, 5, 10, 30, *(60 * minute for minute in [*range(1, 11), 20, 30]), 3_600, 7_200]
+    assert levels.delays_ms == tuple(1_000 * second for second in seconds)
+    assert levels.level_max == 18
+
+
+@pytest.mark.parametrize(
+    ("text", "delays_ms"),
+    [
+        ("1s 2m 3h 4d", (1_000, 120_000, 10_800_000, 345_600_000)),
+        ("  7s\t8s\n", (7_000, 8_000)),
+        ("0s", (0,)),
+        ("", ()),
+    ],
+)
+def test_a_table_is_numbers_with_units(text: str, delays_ms: tuple[int, ...]) -> None:
+    assert DelayLevels(text).delays_ms == delays_ms
+
+
+@pytest.mark.parametrize("word", ["5", "s", "5x", "-5s", "1.5s", "5 s", "ss", "5S", "1w", "²s"])
+def test_another_word_is_refused(word: str) -> None:
+    with pytest.raises(ValueError):
+        DelayLevels(f"1s {word}")
+
+
+def test_a_refused_word_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'5x' is not a number followed by one of s, m, h, d"):
+        DelayLevels("1s 5x")
+
+
+@pytest.mark.parametrize(("level", "clamped"), [(-1, -1), (0, 0), (1, 1), (3, 3), (4, 3), (999, 3)])
+def test_a_level_above_the_highest_is_lowered_to_it(level: int, clamped: int) -> None:
+    assert DelayLevels("1s 2s 3s").clamp(level) == clamped
+
+
+@pytest.mark.parametrize(
+    ("level", "delay_ms"), [(1, 1_000), (3, 10_000), (18, 7_200_000), (0, 1_000), (19, 1_000)]
+)
+def test_a_record_is_due_so_long_after_it_was_stored(level: int, delay_ms: int) -> None:
+    assert DelayLevels().deliver_at_ms(level, STORED_MS) == STORED_MS + delay_ms
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+        "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster",
+        "rmq_sys_SYNC_BROKER_MEMBER_broker-a",
+    ],
+)  # fmt: skip
+def test_a_topic_of_the_broker_is_no_clients(topic: str) -> None:
+    assert is_system_topic(topic)
+    assert not is_group_topic(topic)
+    assert not is_readable_by(topic, "G")
+
+
+@pytest.mark.parametrize(
+    "topic", ["orders", "tbw102", "TBW1020", "Rmq_sys_x", "my_rmq_sys_", "SCHEDULE_TOPIC_XXX", ""]
+)
+def test_another_topic_is_anybodys(topic: str) -> None:
+    assert not is_system_topic(topic)
+    assert not is_group_topic(topic)
+    assert is_readable_by(topic, "G")
+
+
+def test_retry_and_dead_letter_topics_are_made_of_the_group() -> None:
+    assert retry_topic("G") == "%RETRY%G"
+    assert dead_letter_topic("G") == "%DLQ%G"
+    assert is_group_topic(retry_topic("G"))
+    assert is_group_topic(dead_letter_topic("G"))
+    assert not is_system_topic(retry_topic("G"))
+
+
+@pytest.mark.parametrize(
+    ("topic", "readable"),
+    [
+        ("%RETRY%G", True), ("%RETRY%G_orders", True), ("%RETRY%G+orders", True), ("%DLQ%G", True),
+        ("%RETRY%G2", False), ("%RETRY%G-2", False), ("%RETRY%", False), ("%RETRY%other_G", False),
+        ("%DLQ%G_orders", False), ("%DLQ%other", False),
+    ],
+)  # fmt: skip
+def test_a_group_reads_its_own_failures_only(topic: str, readable: bool) -> None:
+    assert is_readable_by(topic, "G") is readable
+
+
+@pytest.mark.parametrize(
+    ("topic", "readable"),
+    [
+        ("orders", True), ("%RETRY%", False), ("%RETRY%_orders", False), ("%RETRY%+orders", False),
+        ("%RETRY%G", False), ("%DLQ%", False), ("%DLQ%G", False), ("TBW102", False),
+    ],
+)  # fmt: skip
+def test_a_reader_without_a_group_reads_nobodys_failures(topic: str, readable: bool) -> None:
+    assert is_readable_by(topic, "") is readable

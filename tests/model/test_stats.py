@@ -1,7 +1,10 @@
-"""Counters, gauges and histograms count, and nothing more."""
+"""Counters, gauges and histograms count and nothing more; clocks agree with the machine."""
+
+import time
 
 import pytest
 
+from broker.model.clock import SystemClock
 from broker.model.stats import COUNT_BUCKETS, SECONDS_BUCKETS, Counter, Gauge, Histogram, Histograms
 
 
@@ -94,3 +97,15 @@ def test_series_of_what_is_gone_are_forgotten() -> None:
         stat.forget("group", "b")
     assert list(counter.values) == [("b", "a")]
     assert list(sizes.series) == [("b", "a")]
+
+
+def test_wall_time_is_in_milliseconds_since_1970() -> None:
+    before = time.time_ns() // 1_000_000
+    now = SystemClock().wall_ms()
+    assert before <= now <= time.time_ns() // 1_000_000
+
+
+def test_monotonic_time_is_in_milliseconds_and_never_goes_back() -> None:
+    before = time.monotonic_ns() // 1_000_000
+    now = SystemClock().monotonic_ms()
+    assert before <= now <= time.monotonic_ns() // 1_000_000

@@ -78,19 +78,13 @@ def test_a_name_that_could_mislead_is_neither(name: str) -> None:
 @pytest.mark.parametrize(
     ("topic", "passing"),
     [
-        ("x" * 127, True),
-        ("x" * 128, False),
-        ("%RETRY%" + "x" * 120, True),
-        ("%RETRY%" + "x" * 121, True),
-        ("%RETRY%" + "x" * 248, True),
-        ("%RETRY%" + "x" * 249, False),
-        ("%DLQ%" + "x" * 122, True),
-        ("%DLQ%" + "x" * 123, False),
-        ("%retry%" + "x" * 121, False),
-        ("x" * 1_000_000, False),
+        ("x" * 127, True), ("x" * 128, False), ("%RETRY%" + "x" * 120, True),
+        ("%RETRY%" + "x" * 121, True), ("%RETRY%" + "x" * 248, True),
+        ("%RETRY%" + "x" * 249, False), ("%DLQ%" + "x" * 122, True), ("%DLQ%" + "x" * 123, False),
+        ("%retry%" + "x" * 121, False), ("x" * 1_000_000, False),
     ],
     ids=lambda value: f"{value[:7]}-{len(value)}" if isinstance(value, str) else None,
-)
+)  # fmt: skip
 def test_only_a_retry_topic_may_be_longer_than_127(topic: str, passing: bool) -> None:
     assert passes(check_topic, topic) is passing
 
@@ -135,26 +129,17 @@ def test_blank_text_and_control_characters_are_refused_everywhere(
         check(text)
 
 
-@pytest.mark.parametrize("tag", ["TagA", "*", "a b", "a-b.c/d", "标签", "😀", "x" * 1_000])
-def test_a_tag_may_be_almost_anything(tag: str) -> None:
-    check_tag(tag)
+@pytest.mark.parametrize("text", ["TagA", "*", "a-b.c/d", "T#x", "标签", "a\u00a0b", "x" * 1_000])
+def test_a_tag_and_a_key_may_be_almost_anything(text: str) -> None:
+    check_tag(text)
+    check_key(text)
+    check_tag(f"a {text}")
+    check_key(f"a|{text}")
 
 
-@pytest.mark.parametrize("tag", ["a|b", "|", "a||b", "TagA ||"])
-def test_a_tag_with_a_bar_could_not_be_asked_for(tag: str) -> None:
-    with pytest.raises(IllegalTag):
-        check_tag(tag)
-
-
-@pytest.mark.parametrize("key", ["k1", "a|b", "T#x", "ключ", "a\u00a0b", "x" * 1_000])
-def test_a_key_may_be_almost_anything(key: str) -> None:
-    check_key(key)
-
-
-@pytest.mark.parametrize("key", ["a b", " a", "a "])
-def test_a_key_with_a_space_would_become_two(key: str) -> None:
-    with pytest.raises(IllegalKey):
-        check_key(key)
+def test_a_tag_with_a_bar_could_not_be_asked_for_and_a_key_with_a_space_would_be_two() -> None:
+    assert not any(passes(check_tag, tag) for tag in ["a|b", "|", "a||b", "TagA ||"])
+    assert not any(passes(check_key, key) for key in ["a b", " a", "a "])
 
 
 @pytest.mark.parametrize(
@@ -174,14 +159,10 @@ def test_length_of_text_is_counted_in_bytes(check: Check, text: str, passing: bo
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("colour", "red"),
-        ("属性", "价格 😀"),
-        ("a.b-c/d e", " "),
-        ("keys", "lower case is another name"),
-        ("note", "two\nlines\tand \x7f"),
-        ("TIMER", "x"),
+        ("colour", "red"), ("属性", "价格 😀"), ("a.b-c/d e", " "),
+        ("keys", "lower case is another name"), ("note", "two\nlines\tand \x7f"), ("TIMER", "x"),
     ],
-)
+)  # fmt: skip
 def test_a_property_of_the_users_own(name: str, value: str) -> None:
     check_property(name, value)
 
@@ -192,16 +173,12 @@ def test_a_property_of_the_broker_is_not_the_users(name: str) -> None:
         check_property(name, "x")
 
 
-@pytest.mark.parametrize("name", [*BLANKS, *(f"a{control}b" for control in CONTROLS), "a\n"])
-def test_a_property_needs_a_printable_name(name: str) -> None:
-    with pytest.raises(IllegalProperty):
-        check_property(name, "x")
-
-
-@pytest.mark.parametrize("value", ["", "\x00", "a\x01b", "a\x02", "\x02b\x01c"])
-def test_a_property_needs_a_value_that_can_be_read_back(value: str) -> None:
-    with pytest.raises(IllegalProperty):
-        check_property("a", value)
+def test_a_property_needs_a_printable_name_and_a_value_that_can_be_read_back() -> None:
+    names = [*BLANKS, *(f"a{control}b" for control in CONTROLS), "a\n"]
+    values = ["", "\x00", "a\x01b", "a\x02", "\x02b\x01c"]
+    for name, value in [*((name, "x") for name in names), *(("a", value) for value in values)]:
+        with pytest.raises(IllegalProperty):
+            check_property(name, value)
 
 
 @given(st.text())

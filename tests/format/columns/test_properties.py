@@ -51,13 +51,9 @@ def test_values_are_the_parsers(found: list[bytes]) -> None:
 
 def test_names_need_their_whole_length() -> None:
     odd = [
-        b"UNIQ_KEYS\x01a\x02",
-        b"XKEYS\x01a\x02",
-        b"KEYS",
-        b"KEYS\x01",
-        b"TAGS\x01\x02",
+        b"UNIQ_KEYS\x01a\x02", b"XKEYS\x01a\x02", b"KEYS", b"KEYS\x01", b"TAGS\x01\x02",
         b"DELAY1\x013",
-    ]
+    ]  # fmt: skip
     assert found_by_column(odd) == [{}] * len(odd)
 
 
