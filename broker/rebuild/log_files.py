@@ -125,3 +125,11 @@ def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
         if walk.end:
             return walk.end
     return files[0].base if files else 0
+
+
+def bytes_at(files: Sequence[LogFile], physical_offset: int, size: int) -> bytes:
+    """Return bytes of the log."""
+    file = next(file for file in files if file.base <= physical_offset < file.end)
+    with open(file.path, "rb") as opened:
+        opened.seek(physical_offset - file.base)
+        return opened.read(size)

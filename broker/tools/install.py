@@ -35,7 +35,7 @@ from broker.log.checkpoint import Checkpoint
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.queue_ends import QueueEnds
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
-from broker.model.offsets import QueueKey
+from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.tools.store_access import Sizes
 
 REPLACED_DIRECTORY: Final = "replaced"
@@ -161,24 +161,42 @@ class _Numbers:
         """Write both, the mark first: until the checkpoint follows it is void, never wrong."""
         if values == self.values:
             return
-        self._write_mark(encode_checkpoint(self.values), encode_checkpoint(values))
+        write_mark(
+            self._disk, self._directory, encode_checkpoint(self.values), encode_checkpoint(values)
+        )
         checkpoint = Checkpoint(self._disk, self._directory / CHECKPOINT_FILE)
         checkpoint.save(values)
         checkpoint.close()
         self.values = values
 
-    def _write_mark(self, before: bytes, after: bytes) -> None:
-        own = self._directory / OWN_DIRECTORY
-        if not self._disk.exists(own / MARK_FILE):
-            return
-        mark = FlushedMark(self._disk, own)
-        mark.open()
+
+def write_mark(
+    disk: Disk, directory: Path, before: bytes, after: bytes, *, log_end: int = OFFSET_MAX
+) -> dict[str, int] | None:
+    """Let a store's mark fit the checkpoint that is about to be written, unless it is void.
+
+    log_end   the mark is brought down to where the log ends
+    Returns   what it said and says now, None of a void one
+    """
+    own = directory / OWN_DIRECTORY
+    if not disk.exists(own / MARK_FILE):
+        return None
+    mark = FlushedMark(disk, own)
+    mark.open()
+    try:
         upto = mark.valid_upto(before)
-        # When it has the new checkpoint already, an installation was killed before that followed.
-        if upto is not None and before != after:
-            mark.write(upto, after)
-            mark.sync()
+        if upto is None:
+            upto = mark.valid_upto(after)  # A change was killed between the two.
+        if upto is None:
+            return None
+        lowered = min(upto, log_end)
+        if (mark.flushed_upto, mark.checkpoint) != (lowered, after):
+            mark.write(lowered, after)
+        mark.sync()
+    finally:
         mark.close()
+    assert lowered <= upto
+    return {"before": upto, "after": lowered}
 
 
 def _rewrite_manifest(

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
@@ -31,18 +31,10 @@ from broker.format.names import (
     is_index_file_name,
     offset_from_file_name,
 )
-from broker.format.record import (
-    HEADS,
-    HOSTS_V6_MASK,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_HEAD,
-    RECORD_SIZE_MIN,
-    SYSTEM_FLAG,
-    SYSTEM_FLAG_POSITION,
-)
+from broker.format.record import MAGIC_BLANK, RECORD_SIZE_MIN, SIZE_AND_MAGIC
+from broker.rebuild.log_files import LogFile
 from broker.tools.store_access import Sizes
+from broker.walk.search import store_time_at
 
 OTHER: Final = "other"
 KINDS: Final = (
@@ -69,7 +61,6 @@ _DEPTHS: Final = {
     INDEX_DIRECTORY: 2,
 }
 """Names in the path of a file of a kind, as in consumequeue/TOPIC/QUEUE/FILE."""
-_HEAD_MAX: Final = max(head.size for head in HEADS.values())
 
 
 class FileRow(NamedTuple):
@@ -202,29 +193,14 @@ def _log_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
     if base is None:
         return row._replace(note=note)
     row = row._replace(begin=base, end=base + row.size, note=note)
-    content = _front(disk, path, _HEAD_MAX)
-    head = _record_head(content)
-    if not content.strip(b"\0") or head.get("magic") == MAGIC_BLANK:
+    front = _front(disk, path, RECORD_SIZE_MIN)
+    if not front.strip(b"\0") or SIZE_AND_MAGIC.unpack(front[:8].ljust(8))[1] == MAGIC_BLANK:
         return row._replace(note=note or "empty")
-    is_record = (
-        head.get("magic") in (MAGIC_V1, MAGIC_V2)
-        and RECORD_SIZE_MIN <= head["total_size"] <= row.size
-        and head["physical_offset"] == base
-    )
-    if not is_record:
+    with LogFile(str(path), base, row.size).opened() as source:
+        time_ms = store_time_at(source, base)
+    if time_ms is None:
         return row._replace(note=note or "begins with no sound record")
-    return row._replace(first_stored_ms=_as_time(head["store_timestamp"]))
-
-
-def _record_head(content: bytes) -> dict[str, Any]:
-    """Return the fields of the head at the front, none when it is cut off."""
-    if len(content) < RECORD_HEAD.size:
-        return {}
-    (system_flag,) = SYSTEM_FLAG.unpack_from(content, SYSTEM_FLAG_POSITION)
-    head = HEADS[system_flag & HOSTS_V6_MASK]
-    if len(content) < head.size:
-        return {}
-    return dict(zip(RECORD_HEAD.positions, head.unpack_from(content), strict=True))
+    return row._replace(first_stored_ms=_as_time(time_ms))
 
 
 def _queue_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:

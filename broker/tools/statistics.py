@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from broker.format.columns.properties import Spans, find_properties, split_keys
 from broker.format.record import RECORD_HEAD
 from broker.model.message import FLAG_BORN_HOST_V6, FLAG_COMPRESSED
 from broker.model.offsets import QueueKey
-from broker.rebuild.log_files import LogFile
+from broker.rebuild.log_files import LogFile, bytes_at
 from broker.tools.selection import LogSearch, Picked
 
 HOUR_MS: Final = 3_600_000
@@ -127,7 +126,8 @@ def measure(
     rows = []
     for row in chosen if by in IN_ORDER else chosen[:top]:
         assert dimension is not None
-        text = _text_at(files, int(row["place"]), int(row["length"]))
+        length = int(row["length"])
+        text = bytes_at(files, int(row["place"]), length) if length else b""
         rows.append(dimension.label(row["group"], keys[row["queue"]], text) | _amounts(row))
     return Statistics(summary, rows, largest.documents(keys), len(groups), tally.is_rough)
 
@@ -260,16 +260,6 @@ class Largest:
             }
             for negative, place, queue, queue_offset, size in self._rows
         ]
-
-
-def _text_at(files: Sequence[LogFile], place: int, length: int) -> bytes:
-    """Return bytes of the log."""
-    if not length:
-        return b""
-    file = next(file for file in files if file.base <= place < file.end)
-    with Path(file.path).open("rb") as opened:
-        opened.seek(place - file.base)
-        return opened.read(length)
 
 
 # -- groups ----------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from broker.format.record import (
 from broker.format.record_scan import RecordScan
 from broker.model.batch import Destination
 from broker.rebuild.log_files import find_log_files
-from broker.tools import difference as module
 from broker.tools.difference import Difference, MessageComparison, Side, excerpts
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
 from tests.fakes.rows import Row as PutRow
@@ -178,18 +177,14 @@ ROW = st.builds(Row, st.integers(0, 2), st.sampled_from([b"a", b"b"]))
     left=st.lists(ROW, max_size=40),
     right=st.lists(ROW, max_size=40),
     prefix=st.lists(ROW, max_size=60),
-    buckets=st.sampled_from([1, 4, 1000]),
 )
 def test_every_queue_is_found_where_it_first_differs(
-    tmp_path_factory: pytest.TempPathFactory, left: list[Row], right: list[Row], prefix: list[Row],
-    buckets: int,
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory, left: list[Row], right: list[Row], prefix: list[Row]
+) -> None:
     directory = tmp_path_factory.mktemp("logs")
     sides = [prefix + left, prefix + right]
     logs = [log_of(directory / str(number), rows) for number, rows in enumerate(sides)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BUCKETS", buckets)
-        found = compared(*logs)
+    found = compared(*logs)
     expected = {}
     for queue_id in range(3):
         bodies = [[row.body for row in rows if row.queue_id == queue_id] for rows in sides]

@@ -1,8 +1,6 @@
 """The sound records beside damage: what stand-ins take over from them."""
 
-import mmap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.format.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
@@ -10,18 +8,16 @@ from broker.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,
     RECORD_HEAD,
+    SIZE_AND_MAGIC,
     SYSTEM_FLAG,
     SYSTEM_FLAG_POSITION,
-    BadRecord,
-    check_record,
-    split_record,
 )
-from broker.format.record_scan import RecordScan
 from broker.model.message import FLAG_BORN_HOST_V6, PROPERTY_CRC
 from broker.rebuild.log_files import LogFile
+from broker.walk.reader import LogReader
+from broker.walk.search import store_time_at
 
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
-_STORE_TIMESTAMP_FIELD: Final = 10
 TIME_SIZE: Final = 8
 """Bytes of a store time."""
 
@@ -88,36 +84,21 @@ class Neighbours:
 
 def _last(file: LogFile, begin: int, end: int) -> int | None:
     last = None
-    with (
-        Path(file.path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        for position, _ in RecordScan(view, file.base, begin - file.base):
-            if file.base + position >= end:
-                break
-            last = file.base + position
+    with file.opened() as source:
+        for chunk in LogReader().chunks(source, begin, end):
+            last = int(chunk.heads.physical_offset[-1])
     return last
 
 
 def _read(file: LogFile, physical_offset: int) -> Neighbour | None:
-    position = physical_offset - file.base
-    with (
-        Path(file.path).open("rb") as opened,
-        mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        try:
-            size = check_record(view, position, physical_offset)
-            if not size:
-                return None
-            head = split_record(view, position)[0]
-        except BadRecord:
+    with file.opened() as source:
+        time_ms = store_time_at(source, physical_offset)
+        if time_ms is None:
             return None
-        mark = bytes(view[position + size - PROPERTY_CRC_SIZE : position + size])
-    return Neighbour(
-        physical_offset, size, head[_STORE_TIMESTAMP_FIELD], mark.startswith(_CRC_MARK)
-    )
+        position = physical_offset - file.base
+        size: int = SIZE_AND_MAGIC.unpack_from(source.view, position)[0]
+        mark = bytes(source.view[position + size - PROPERTY_CRC_SIZE : position + size])
+    return Neighbour(physical_offset, size, time_ms, mark.startswith(_CRC_MARK))
 
 
 def store_time_position(record: bytes) -> int:

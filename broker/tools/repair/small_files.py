@@ -16,8 +16,8 @@ from broker.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from broker.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY
-from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.store_manifest import ManifestFile
+from broker.tools.install import write_mark
 from broker.tools.repair.actions import FileAct, FileAction
 from broker.tools.repair.neighbours import Neighbour
 
@@ -61,13 +61,12 @@ def settle_checkpoint(
     content = disk.read_file(path) if disk.exists(path) else b""
     before = decode_checkpoint(content)
     after = _lowered(before, last)
-    mark = _lower_mark(
-        disk, directory, encode_checkpoint(before), encode_checkpoint(after), log_end
-    )
-    wanted = encode_checkpoint(after).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    packed = encode_checkpoint(before), encode_checkpoint(after)
+    mark = write_mark(disk, directory, *packed, log_end=log_end)
+    wanted = packed[1].ljust(CHECKPOINT_FILE_SIZE, b"\0")
     if content and content != wanted:
         replace_file(disk, path, wanted)
-        _follow(disk, directory, encode_checkpoint(before), encode_checkpoint(after))
+        _follow(disk, directory, *packed)
     return {"checkpoint": {"before": before._asdict(), "after": after._asdict()}, "mark": mark}
 
 
@@ -85,29 +84,6 @@ def _lowered(values: CheckpointValues, last: Neighbour | None) -> CheckpointValu
 
 def _within(value: int, limit: int) -> int:
     return max(min(value, limit), 0)
-
-
-def _lower_mark(
-    disk: Disk, directory: Path, before: bytes, after: bytes, log_end: int
-) -> dict[str, int] | None:
-    """Write the mark for a checkpoint that is about to be written, unless it is void."""
-    own = directory / OWN_DIRECTORY
-    if not disk.exists(own / MARK_FILE):
-        return None
-    mark = FlushedMark(disk, own)
-    mark.open()
-    try:
-        upto = mark.valid_upto(before)
-        if upto is None:
-            upto = mark.valid_upto(after)  # A repair was killed between the two.
-        if upto is None:
-            return None
-        if (mark.flushed_upto, mark.checkpoint) != (min(upto, log_end), after):
-            mark.write(min(upto, log_end), after)
-        mark.sync()
-        return {"before": upto, "after": min(upto, log_end)}
-    finally:
-        mark.close()
 
 
 def _follow(disk: Disk, directory: Path, before: bytes, after: bytes) -> None:

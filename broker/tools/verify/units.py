@@ -44,17 +44,27 @@ class ComparedFiles(QueueFiles):
     Units before the log's begin, and those at or behind `upto`, are nobody's business.
     """
 
-    __slots__ = ("_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "units")
+    __slots__ = (
+        "_collector",
+        "_extension",
+        "_held",
+        "_holes",
+        "_log_begin",
+        "_size",
+        "_upto",
+        "units",
+    )
 
     def __init__(
         self, directory: Path, file_size_bytes: int, collector: Collector, extension: Extension,
-        *, log_begin: int,
+        *, log_begin: int, upto: int,
     ) -> None:  # fmt: skip
         super().__init__(directory, file_size_bytes)
         self._size = file_size_bytes
         self._collector = collector
         self._extension = extension
         self._log_begin = log_begin
+        self._upto = upto
         self._held: dict[QueueKey, list[tuple[Path, int, bytes, bytes]]] = {}
         self._holes: Sequence[Hole] = ()
         self.units = 0
@@ -141,60 +151,17 @@ class ComparedFiles(QueueFiles):
             return self._extension.holds(path, found[2], wanted[2])
         return False
 
-
-def _rows(units: Units) -> list[Unit]:
-    rows: list[Unit] = units.tolist()
-    return rows
-
-
-def _kind(found: Unit) -> str:
-    if found == (0, 0, 0):
-        return "missing_unit"
-    return "pre_blank_unit" if found[1] == PRE_BLANK_SIZE and not found[0] else "unit"
-
-
-def _shown(unit: Unit) -> str:
-    if unit[1] == PRE_BLANK_SIZE and not unit[0]:
-        return "a pre-blank unit"
-    return f"record {unit[0]}, {unit[1]} bytes, tags code {unit[2]}"
-
-
-def _read(path: Path, position: int, size: int) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return b""
-    try:
-        return os.pread(descriptor, size, position)
-    finally:
-        os.close(descriptor)
-
-
-class Leftovers:
-    """What lies in the queues' directories beyond what the log asks for."""
-
-    __slots__ = ("_collector", "_directory", "_holes", "_log_begin", "_size", "_upto")
-
-    def __init__(
-        self, directory: Path, file_size_bytes: int, collector: Collector, *, log_begin: int,
-        upto: int, holes: Sequence[tuple[int, int]] = (),
-    ) -> None:  # fmt: skip
-        self._holes = holes
-        self._directory = directory
-        self._size = file_size_bytes
-        self._collector = collector
-        self._log_begin = log_begin
-        self._upto = upto
-
-    def look(self, queues: dict[QueueKey, tuple[int, int]]) -> None:
+    # -- beyond what the log asks for ----------------------------------------------------------
+    def look_beyond(self, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]) -> None:
         """Look at every file below the directory; queues are (first, end) of what the log has."""
+        self._holes = holes
         for key, directory in self._queue_directories():
             first, end = queues.get(key, (0, 0))
             for path in sorted(directory.iterdir()):
                 self._look_at(path, first * UNIT_SIZE, end * UNIT_SIZE)
 
     def _queue_directories(self) -> Iterator[tuple[QueueKey, Path]]:
-        topics = sorted(self._directory.iterdir()) if self._directory.is_dir() else []
+        topics = sorted(self.directory.iterdir()) if self.directory.is_dir() else []
         for topic in topics:
             if not topic.is_dir():
                 self._stray(topic, "a directory of a topic")
@@ -232,22 +199,55 @@ class Leftovers:
         units = np.frombuffer(found[: len(found) - len(found) % UNIT_SIZE], dtype=UNIT_TYPE)
         used = (units["size"] != 0) | (units["physical_offset"] != 0) | (units["tags_code"] != 0)
         used &= ~((units["physical_offset"] >= self._upto) & (units["size"] > 0))
-        is_old = (units["physical_offset"] < self._log_begin) & (units["size"] > 0)
-        for begin, end in self._holes:
-            used &= (units["physical_offset"] < begin) | (units["physical_offset"] >= end)
-        for number in np.flatnonzero(used & ~is_old).tolist():
-            self._collector.add(
-                "dangling_unit", path, position + number * UNIT_SIZE,
-                expected="nothing", found=_shown(_rows(units[number : number + 1])[0]),
-            )  # fmt: skip
+        for hole in self._holes:
+            used &= (units["physical_offset"] < hole.begin) | (units["physical_offset"] >= hole.end)
+        for number in np.flatnonzero(used & ~self._is_old(units)).tolist():
+            self._dangling(path, position, units, number, "nothing")
 
     def _old(self, path: Path) -> None:
         """Look at a file before a queue's first message: only deleted records may be told of."""
         units = np.frombuffer(_read(path, 0, self._size), dtype=UNIT_TYPE)
-        is_old = (units["physical_offset"] < self._log_begin) & (units["size"] > 0)
+        is_old = self._is_old(units)
         if not is_old.all():
-            at = int(np.flatnonzero(~is_old)[0])
-            self._collector.add(
-                "dangling_unit", path, at * UNIT_SIZE, expected="units of deleted records",
-                found=_shown(_rows(units[at : at + 1])[0]),
-            )  # fmt: skip
+            first = int(np.flatnonzero(~is_old)[0])
+            self._dangling(path, 0, units, first, "units of deleted records")
+
+    def _is_old(self, units: Units) -> NDArray[np.bool_]:
+        """Return which units are of records that went with the log's head."""
+        is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
+        return is_old & (units["size"] > 0)
+
+    def _dangling(
+        self, path: Path, position: int, units: Units, number: int, expected: str
+    ) -> None:
+        unit: Unit = units[number].item()
+        place = position + number * UNIT_SIZE
+        self._collector.add("dangling_unit", path, place, expected=expected, found=_shown(unit))
+
+
+def _rows(units: Units) -> list[Unit]:
+    rows: list[Unit] = units.tolist()
+    return rows
+
+
+def _kind(found: Unit) -> str:
+    if found == (0, 0, 0):
+        return "missing_unit"
+    return "pre_blank_unit" if found[1] == PRE_BLANK_SIZE and not found[0] else "unit"
+
+
+def _shown(unit: Unit) -> str:
+    if unit[1] == PRE_BLANK_SIZE and not unit[0]:
+        return "a pre-blank unit"
+    return f"record {unit[0]}, {unit[1]} bytes, tags code {unit[2]}"
+
+
+def _read(path: Path, position: int, size: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(descriptor, size, position)
+    finally:
+        os.close(descriptor)

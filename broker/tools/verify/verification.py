@@ -34,7 +34,7 @@ from broker.tools.verify.index_files import (
 )
 from broker.tools.verify.records import RecordCheck
 from broker.tools.verify.tables import TableCheck
-from broker.tools.verify.units import ComparedFiles, Leftovers
+from broker.tools.verify.units import ComparedFiles
 from broker.walk.log_walk import ORDERLY_END, Hole
 
 TAIL_PIECE: Final = 16 * 1024 * 1024
@@ -126,6 +126,7 @@ class _Walk:
             collector,
             extension,
             log_begin=log_begin,
+            upto=self._options.upto,
         )
         index_files = [] if self._options.log_only else self._index_files()
         index = IndexCheck(
@@ -149,7 +150,7 @@ class _Walk:
         if not self._options.log_only:
             compared.settle([*holes, *([tail] if tail else [])])
             extension.look()
-            self._leftovers(log_begin, queues, holes)
+            compared.look_beyond(queues, holes)
             index.finish([(hole.begin, hole.end) for hole in holes], self._options.upto)
             last_ms = max((result.last_time_ms for result in results), default=0)
             TableCheck(self._disk, self._directory, collector).look(
@@ -278,15 +279,6 @@ class _Walk:
             "queue_offset", path, place - base, expected=f"the next offset of {key[0]}:{key[1]}",
             found="a gap or a repeat", repairable=False, count=count,
         )  # fmt: skip
-
-    def _leftovers(
-        self, log_begin: int, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]
-    ) -> None:
-        Leftovers(
-            self._views / CONSUME_QUEUE_DIRECTORY, self._sizes.consume_queue_file_bytes,
-            self._collector, log_begin=log_begin, upto=self._options.upto,
-            holes=[(hole.begin, hole.end) for hole in holes],
-        ).look(queues)  # fmt: skip
 
 
 def _is_zero_from(disk: Disk, file: LogFile, physical_offset: int) -> bool:
