@@ -73,7 +73,9 @@ def digest_file(path: str) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def copy_views(out: Path, target: Path, tell: Callable[[int], None] = tell_nobody) -> list[Finding]:
+def copy_views(
+    out: Path, target: Path, advance: Callable[[int], None] = tell_nobody
+) -> list[Finding]:
     """Copy the files the manifest names, holes as holes; return those that are not as it says.
 
     Errors   OSError; what was copied up to then stays
@@ -84,13 +86,13 @@ def copy_views(out: Path, target: Path, tell: Callable[[int], None] = tell_nobod
     for mark in known:
         path = mark["path"]
         (target / path).parent.mkdir(parents=True, exist_ok=True)
-        size, digest = _copy_file(out / path, target / path, tell)
+        size, digest = _copy_file(out / path, target / path, advance)
         if (size, digest) != (mark["size"], mark["sha256"]):
             findings.append(Finding("sha256", path, 0, mark["sha256"], digest))
     return findings
 
 
-def _copy_file(source: Path, target: Path, tell: Callable[[int], None]) -> tuple[int, str]:
+def _copy_file(source: Path, target: Path, advance: Callable[[int], None]) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
     with target.open("wb") as writing:
         for piece in _pieces(str(source)):
@@ -100,7 +102,7 @@ def _copy_file(source: Path, target: Path, tell: Callable[[int], None]) -> tuple
                 writing.seek(size)
             else:
                 writing.write(piece)
-            tell(len(piece))
+            advance(len(piece))
         writing.truncate(size)
     return size, digest.hexdigest()
 

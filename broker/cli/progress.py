@@ -42,7 +42,7 @@ def progress(
         length=total_bytes, label=label, file=sys.stderr, show_eta=True, item_show_func=rate
     )
 
-    def tell(byte_count: int) -> None:
+    def advance(byte_count: int) -> None:
         nonlocal done, held, drawn
         done, held = done + byte_count, held + byte_count
         if clock() - drawn >= REDRAW_SECONDS:
@@ -51,7 +51,7 @@ def progress(
 
     try:
         _draw(bar.render_progress)
-        yield tell
+        yield advance
         _draw(lambda: bar.update(held, done))
     finally:
         _draw(bar.render_finish)  # Shows the cursor again, and ends the line.

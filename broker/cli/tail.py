@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.client.broker import BrokerClient
 
 WAIT_MS: Final = 15_000
-SETTLE_S: Final = 0.02
+GATHER_S: Final = 0.02
 """So long what arrives is gathered before it is sorted and shown."""
 
 Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
@@ -180,7 +180,7 @@ async def _follow(pull: Pull, readers: list[Reader], show: Show) -> None:
             if page.messages:
                 arrived.put_nowait(page.messages)
             else:
-                await asyncio.sleep(SETTLE_S)  # a broker that stops answers at once
+                await asyncio.sleep(GATHER_S)  # a broker that stops answers at once
             query = replace(query, queue_offset=page.next_begin_offset)
 
     try:
@@ -188,7 +188,7 @@ async def _follow(pull: Pull, readers: list[Reader], show: Show) -> None:
             watchers = [tasks.create_task(watch(reader.query)) for reader in readers]
             while True:
                 messages = await arrived.get()
-                await asyncio.sleep(SETTLE_S)
+                await asyncio.sleep(GATHER_S)
                 while not arrived.empty():
                     messages += arrived.get_nowait()
                 if not show(sorted(messages, key=_place)):

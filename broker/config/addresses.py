@@ -23,7 +23,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 @contextmanager
 def held_port(listen: str) -> Iterator[str]:
-    """Yield an address with a port that nobody else gets meanwhile: the one given, or for 0 any.
+    """Yield an address with a port no other process gets meanwhile: the one given, for 0 any.
 
     Whoever listens on it may say so before the port is let go: sockets that are bound and reusable
     may share a port until the second of them listens.

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from broker.config import rocketmq
 from broker.config.document import settings_text
 from broker.config.layers import PRESET, Layers
-from broker.config.load import settle
+from broker.config.load import checked
 from broker.config.sections import SERVER
 from broker.model.errors import IllegalConfig
 
@@ -66,7 +66,7 @@ def import_file(path: Path) -> Imported:
             continue
         layers.put_any(item.name, item.value, f"{path}:{item.line}")
         said |= {knob.key: f"{item.name} = {item.value}" for knob in rocketmq.knobs_of(item.name)}
-    loaded = settle(layers)
+    loaded = checked(layers)
     head = (
         f"# From {_on_one_line(str(path))} of RocketMQ, whose defaults are those of this preset.\n"
     )

@@ -74,7 +74,7 @@ def examine(
         layers.put(PRESET, preset, FROM_PRESET)
     for assignment in assignments:
         _assign(layers, assignment)
-    return settle(layers)
+    return checked(layers)
 
 
 def _assign(layers: Layers, assignment: str) -> None:
@@ -87,7 +87,7 @@ def _assign(layers: Layers, assignment: str) -> None:
         layers.problems.append(IllegalConfig(field=key, why=why))
 
 
-def settle(layers: Layers) -> Loaded:
+def checked(layers: Layers) -> Loaded:
     """Return the settings of layers that are complete, their relations checked."""
     _lower_expire_percent(layers)
     config = layers.config()

@@ -351,7 +351,6 @@ class Config:
             **values,
             cluster=self.broker.cluster,
             broker=self.broker.name,
-            max_message_size_bytes=self.limits.max_message_size_bytes,
             explicit=frozenset(name for section, _, name in names if section == "store"),
         )
 

@@ -17,7 +17,7 @@ HOUR_MAX: Final = 23
 TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
 METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
-"""Under which names RocketMQ's metrics can be shown (metrics/profiles.py)."""
+"""Under which names RocketMQ's metrics can be shown (metrics/exposition.py)."""
 
 KIND_NAMES: Final[Mapping[type, str]] = {int: "a number", str: "a text", bool: "true or false"}
 

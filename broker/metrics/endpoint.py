@@ -43,7 +43,7 @@ def application(
     async def ready(request: Request) -> Response:
         return answer(health.is_ready)
 
-    async def tell_version(request: Request) -> Response:
+    async def show_version(request: Request) -> Response:
         return JSONResponse({**version, "python": platform.python_version()})
 
     return Starlette(
@@ -52,7 +52,7 @@ def application(
             Route("/livez", live),
             Route("/startupz", live),
             Route("/readyz", ready),
-            Route("/version", tell_version),
+            Route("/version", show_version),
         ]
     )
 

@@ -1,8 +1,14 @@
 """The counters, gauges and histograms of all components, as Prometheus reads them.
 
-A component owns its numbers (model/stats.py); they are read when somebody scrapes. RocketMQ's own
+A component owns its numbers (model/stats.py); they are read at each scrape. RocketMQ's own
 metrics (`rocketmq_…`) carry the labels its dashboards group by, and `broker` beside `node_id`; ours
 (`pocketmq_…`) carry none of these, the scraper adds what tells brokers apart.
+
+RocketMQ's metrics are shown under the names of today, those of older exporters, or both:
+
+profile         rpc latency, for example
+native          rocketmq_rpc_latency_milliseconds       since RocketMQ 5.1.4: the unit is appended
+native-legacy   rocketmq_rpc_latency                    as 5.1.0 to 5.1.3 showed it, and their docs
 
 Series of a topic or group that has been deleted go away. When there are more series than allowed,
 those of the largest metrics are left out, and counted.
@@ -20,13 +26,38 @@ from prometheus_client.openmetrics import exposition as open_metrics
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from broker.metrics.profiles import NATIVE, names_shown
 from broker.metrics.text_format import Family, LineMaker, TextFormat, format_for
 from broker.model.stats import Counter, Gauge, Histograms, Stat
 
 NATIVE_PREFIX: Final = "rocketmq_"
 STORAGE_PREFIX: Final = "rocketmq_storage_"
 STORAGE_LABELS: Final[Mapping[str, str]] = {"storage_type": "local", "storage_medium": "disk"}
+NATIVE: Final = "native"
+NATIVE_LEGACY: Final = "native-legacy"
+
+LEGACY_NAMES: Final[Mapping[str, str]] = {
+    f"rocketmq_{name}_{unit}": f"rocketmq_{name}"
+    for unit, names in {
+        "milliseconds": (
+            "rpc_latency",
+            "consumer_lag_latency",
+            "consumer_queueing_latency",
+            "topic_create_execution_time",
+            "consumer_group_create_execution_time",
+            "finish_message_latency",
+            "storage_message_reserve_time",
+            "timer_enqueue_latency",
+            "timer_dequeue_latency",
+            "pop_buffer_scan_time_consume",
+            "pop_revive_lag",
+            "pop_revive_latency",
+        ),
+        "seconds": ("delay_message_latency",),
+        "bytes": ("storage_size",),
+    }.items()
+    for name in names
+}
+"""Name with its unit -> name without."""
 SERIES_MAX: Final = 50_000
 """RocketMQ's limit (metricsOtelCardinalityLimit); a page of so many has some 8 MiB."""
 
@@ -154,3 +185,13 @@ def _forget(stats: Sequence[Stat], label: str, gone: str) -> None:
     for stat in stats:
         if isinstance(stat, Counter | Histograms):
             stat.forget(label, gone)
+
+
+def names_shown(name: str, profiles: Collection[str]) -> tuple[str, ...]:
+    """Return the names a metric is shown under."""
+    legacy = LEGACY_NAMES.get(name)
+    if legacy is None:
+        return (name,)
+    return tuple(
+        shown for shown, profile in ((name, NATIVE), (legacy, NATIVE_LEGACY)) if profile in profiles
+    )

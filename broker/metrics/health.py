@@ -1,4 +1,4 @@
-"""Is the process alive, started, ready: answers for whoever keeps it running.
+"""Is the process alive, started, ready: answers for the supervisor that keeps it running.
 
 state        livez   startupz   readyz
 starting     200     200        503

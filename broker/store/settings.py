@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.format.index_layout import STYLE_5_5
+from broker.model.store_shape import StoreShape
 
 FLUSH_SYNC: Final = "sync"
 """Answer after fdatasync; consumers see what is durable."""
@@ -15,19 +15,14 @@ FLUSH_ASYNC: Final = "async"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreSettings:
-    """Sizes and policies of one store.
+class StoreSettings(StoreShape):
+    """The shape and the policies of one store.
 
-    Sizes hold for a new store; an existing one keeps its own unless the field is in `explicit`.
+    The shape holds for a new store; an existing one keeps its own unless the field is in
+    `explicit`. Extension units of an existing store are read in any case.
     """
 
     directory: Path
-    commit_log_file_size_bytes: int = 64 * 1024 * 1024
-    consume_queue_file_size_bytes: int = 6_000_000
-    index_slot_count: int = 200_000
-    index_entry_count_max: int = 1_000_000
-    index_style: str = STYLE_5_5
-    time_zone: str = ""
     cluster: str = "DefaultCluster"
     broker: str = "broker-a"
     flush: str = FLUSH_SYNC
@@ -48,20 +43,13 @@ class StoreSettings:
     commit_thorough_interval_ms: int = 200
     warm_files: bool = False
     """Touch and lock the pages of the next commit-log file before it is written to."""
-    consume_queue_extension: bool = False
-    """Write extension units for new messages; those of an existing store are always read."""
-    consume_queue_extension_file_size_bytes: int = 48 * 1024 * 1024
     open_queue_files_max: int = 16_384
     """Consume-queue files kept open; the least used is closed for the next one. Never more than
     half of what the process may open."""
     reserve_size_bytes: int = 16 * 1024 * 1024
     """Set aside for the day the disk is full (store/writing/allocation.py); never more than one
     commit-log file."""
-    property_crc: bool = False
-    max_message_size_bytes: int = 4 * 1024 * 1024
-    delay_levels: str = ""
-    """Empty: RocketMQ's 18 levels."""
     accept_damage: bool = False
     """Give up records that are damaged or gone below what was durable, and go on without them."""
     explicit: frozenset[str] = frozenset()
-    """Names of the fields above that an operator set."""
+    """Names of fields that an operator set."""

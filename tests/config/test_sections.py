@@ -16,9 +16,8 @@ from broker.config.sections import (
 )
 from broker.config.texts import METRIC_PROFILES
 from broker.format.extension_unit import END_SIZE, UNIT_SIZE_MIN
-from broker.metrics.exposition import SERIES_MAX
+from broker.metrics.exposition import NATIVE, NATIVE_LEGACY, SERIES_MAX
 from broker.metrics.numbers import FULL, PUBLIC
-from broker.metrics.profiles import NATIVE, NATIVE_LEGACY
 from broker.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
 from broker.store.settings import StoreSettings
 
@@ -72,7 +71,7 @@ def test_every_section_with_settings_of_its_own_has_their_names() -> None:
     ours = {item.name for item in fields(StoreSection)}
     theirs = {item.name for item in fields(StoreSettings)}
     assert theirs - ours == {
-        "accept_damage", "broker", "cluster", "explicit", "max_message_size_bytes",
+        "accept_damage", "broker", "cluster", "explicit",
     }  # fmt: skip
 
 
@@ -110,3 +109,9 @@ def test_metrics_have_the_defaults_of_the_metrics() -> None:
 
 def test_logs_are_for_people_on_a_terminal_only() -> None:
     assert LogsSection() == LogsSection(level="info", format="auto")
+
+
+def test_the_largest_message_fits_a_file() -> None:
+    config = Config()
+    size = config.limits.max_message_size_bytes + (64 << 10)
+    assert size < config.store.commit_log_file_size_bytes

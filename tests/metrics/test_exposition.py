@@ -6,7 +6,14 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics.exposition import Exposition, build_info
+from broker.metrics.exposition import (
+    LEGACY_NAMES,
+    NATIVE,
+    NATIVE_LEGACY,
+    Exposition,
+    build_info,
+    names_shown,
+)
 from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
 BASE = {"cluster": "c1", "node_type": "broker", "node_id": "b1", "broker": "b1"}
@@ -67,31 +74,6 @@ def test_stats_may_come_later() -> None:
     assert b"pocketmq_things_total 0.0" in exposition.page()[0]
 
 
-def test_a_gauge_may_have_many_series() -> None:
-    gauge = Gauge("pocketmq_state", "State.", lambda: {("a",): 0.0, ("b",): 1.0}, ("state",))
-    found = samples(gauge)
-    assert found[labelled("pocketmq_state", state="a")] == 0
-    assert found[labelled("pocketmq_state", state="b")] == 1
-
-
-def test_a_histogram_counts_cumulatively() -> None:
-    histogram = Histogram("pocketmq_flush_seconds", "Flush.", (0.5, 1.0), {"file": "commitlog"})
-    for amount in (0.25, 0.75, 5.0):
-        histogram.observe(amount)
-    found = samples(histogram)
-    name = "pocketmq_flush_seconds"
-    assert found[labelled(f"{name}_bucket", file="commitlog", le="0.5")] == 1
-    assert found[labelled(f"{name}_bucket", file="commitlog", le="1.0")] == 2
-    assert found[labelled(f"{name}_bucket", file="commitlog", le="+Inf")] == 3
-    assert found[labelled(f"{name}_count", file="commitlog")] == 3
-    assert found[labelled(f"{name}_sum", file="commitlog")] == 6.0
-
-
-def test_bounds_read_as_java_prints_them() -> None:
-    histogram = Histogram("rocketmq_message_size", "Sizes.", (1024, 1_048_576))
-    assert 'le="1048576.0"' in page(histogram)
-
-
 def test_histograms_of_one_name_are_series_of_one_metric() -> None:
     parts = [Histogram("pocketmq_x", "X.", (1.0,), {"result": r}) for r in ("ok", "failed")]
     parts[1].observe(0.5)
@@ -117,14 +99,6 @@ def test_the_build_is_told_by_labels() -> None:
     assert 'version="0.1.0"' in line
     assert 'store_version="1"' in line
     assert line.endswith(" 1.0")
-
-
-@pytest.mark.parametrize("accept", ["", "text/plain", "application/openmetrics-text"])
-def test_the_scraper_chooses_the_format(accept: str) -> None:
-    stats = [Counter("pocketmq_things_total", "Things.")]
-    text, content_type = Exposition(lambda: stats, cluster="c1", broker="b1").page(accept)
-    assert content_type.startswith(accept or "text/plain")
-    assert (text.endswith(b"# EOF\n")) is ("openmetrics" in accept)
 
 
 def test_histograms_by_label_are_series_of_one_metric() -> None:
@@ -159,6 +133,24 @@ def test_profiles_choose_the_names(profiles: list[str], names: set[str]) -> None
     found = {x.name for x in text_string_to_metric_families(text)}
     assert {name for name in found if name.startswith("rocketmq")} == names
     assert text.count('storage_type="local"') == len(names) - 1
+
+
+def test_names_lose_their_unit_in_the_legacy_profile() -> None:
+    name = "rocketmq_rpc_latency_milliseconds"
+    assert names_shown(name, [NATIVE]) == (name,)
+    assert names_shown(name, [NATIVE_LEGACY]) == ("rocketmq_rpc_latency",)
+    assert names_shown(name, [NATIVE, NATIVE_LEGACY]) == (name, "rocketmq_rpc_latency")
+
+
+@pytest.mark.parametrize("name", ["rocketmq_message_size", "pocketmq_disk_free_bytes"])
+def test_names_without_an_old_form_stay(name: str) -> None:
+    for profiles in ([NATIVE], [NATIVE_LEGACY], [NATIVE, NATIVE_LEGACY]):
+        assert names_shown(name, profiles) == (name,)
+
+
+def test_no_old_name_is_a_new_one() -> None:
+    assert not set(LEGACY_NAMES.values()) & LEGACY_NAMES.keys()
+    assert "rocketmq_storage_flush_behind_bytes" not in LEGACY_NAMES
 
 
 # --- how many ---

@@ -84,27 +84,6 @@ def test_the_stream_decides_the_form(stream: io.StringIO, begin: str) -> None:
     assert "store.unheard" not in text
 
 
-@pytest.mark.parametrize("form", ["json", "console"])
-def test_the_operator_decides_the_form(form: str) -> None:
-    stream = Terminal() if form == "json" else io.StringIO()
-    start_logs(stream, "info", form)
-    logging.getLogger("broker.test").info("store.opened")
-    assert stream.getvalue().startswith("{") is (form == "json")
-
-
-@pytest.mark.parametrize(
-    ("level", "told"),
-    [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)],
-)
-def test_the_operator_decides_the_level(level: str, told: int) -> None:
-    stream = io.StringIO()
-    start_logs(stream, level)
-    logger = logging.getLogger("broker.test")
-    for method in (logger.debug, logger.info, logger.warning, logger.error):
-        method("store.opened")
-    assert stream.getvalue().count("\n") == told
-
-
 def test_a_line_of_a_call_carries_its_request_id() -> None:
     stream, ids = io.StringIO(), iter(["r-1", ""])
     start_logs(stream, request_id=lambda: next(ids))

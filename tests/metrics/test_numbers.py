@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from broker.metrics.profiles import LEGACY_NAMES
+from broker.metrics.exposition import LEGACY_NAMES
 from broker.model.errors import DiskFull
 from tests.metrics.contract import FULL, NATIVE, OWN, Due
 from tests.metrics.shown import Shown, compare, families

@@ -31,10 +31,6 @@ def test_files_are_of_a_size_an_edge_machine_can_spare() -> None:
     assert geometry.file_size == 40 + 4 * 200_000 + 20 * 1_000_000
 
 
-def test_the_largest_message_fits_a_file() -> None:
-    assert DEFAULTS.max_message_size_bytes + (64 << 10) < DEFAULTS.commit_log_file_size_bytes
-
-
 def test_nothing_counts_as_set_by_an_operator() -> None:
     assert DEFAULTS.explicit == frozenset()
     assert {field.name for field in fields(DEFAULTS)} >= {"directory", "explicit", "time_zone"}

@@ -36,7 +36,7 @@ def following(out: Path) -> Iterator[None]:
 def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> None:
     """Tell what is new each time it looks, until `wait` says that the run is over."""
     label, done_bytes = "", 0
-    tell: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
+    advance: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
     with ExitStack() as drawn:
         while not wait():
             found = look()
@@ -48,8 +48,8 @@ def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> N
                 label, done_bytes = bar.label, 0
                 if not sys.stderr.isatty():
                     talk(bar.line)
-                tell = drawn.enter_context(progress(label, bar.total_bytes))
-            tell(bar.done_bytes - done_bytes)
+                advance = drawn.enter_context(progress(label, bar.total_bytes))
+            advance(bar.done_bytes - done_bytes)
             done_bytes = bar.done_bytes
 
 

@@ -146,8 +146,8 @@ def _install(handover: Handover, is_certain: bool, keep_as: str) -> Path | None:
 def _copy(out: Path, built: Document, staging: Path) -> None:
     from broker.backfill.checks import copy_views
 
-    with progress("Copying", sum(mark["size"] for mark in built["files"])) as tell:
-        findings = copy_views(out, staging, tell)
+    with progress("Copying", sum(mark["size"] for mark in built["files"])) as advance:
+        findings = copy_views(out, staging, advance)
     if findings:
         shutil.rmtree(staging, ignore_errors=True)
         text = f"{len(findings)} files are not what the manifest says, first {findings[0].file}"

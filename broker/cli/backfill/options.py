@@ -141,7 +141,7 @@ def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., N
 def _interruptible() -> Iterator[None]:
     """Let Ctrl-C end the command at once.
 
-    Spark's own handler would call Java from inside a call of Java, and tell the trouble it gets
+    Spark's own handler would call Java from inside a call of Java, and print the errors it gets
     into. Java ends when this process does, with all that runs there.
     """
 

@@ -43,7 +43,7 @@ def plan(out: Output, options: BuildOptions) -> None:
     found = outlook(job, map_here)
     document = _summary if out.form == "table" else _outlook_document
     out.show(document(options, found))
-    _tell_what_follows(found)
+    _say_what_follows(found)
 
 
 def _outlook_document(options: BuildOptions, found: "Outlook") -> Document:
@@ -99,7 +99,7 @@ def _summary(options: BuildOptions, found: "Outlook") -> Document:
     }
 
 
-def _tell_what_follows(found: "Outlook") -> None:
+def _say_what_follows(found: "Outlook") -> None:
     if found.is_complete:
         talk("All of it is built already; a run would do nothing")
     if found.is_cleared:
@@ -134,7 +134,7 @@ def run(out: Output, options: BuildOptions, spark: Spark) -> None:
         with following(job.out):
             built = run_job(job, mapper)
     out.show(_built_document(options, job.upto, built))
-    _tell_damage(built)
+    _say_damage(built)
 
 
 def _built_document(options: BuildOptions, upto: int, built: Document) -> Document:
@@ -153,7 +153,7 @@ def _built_document(options: BuildOptions, upto: int, built: Document) -> Docume
     }
 
 
-def _tell_damage(built: Document) -> None:
+def _say_damage(built: Document) -> None:
     if built["tail"] is not None:
         talk(f"Note: behind the last record, at {built['end']}: {built['tail']['reason']}")
     for hole in built["holes"][:HOLES_TOLD]:

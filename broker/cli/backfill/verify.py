@@ -110,8 +110,8 @@ def check_against_log(views: Path, store: Path, disk: "Disk", sizes: "Sizes") ->
         delay_levels=settings.delay_levels,
     )
     names = disk.names(store / "commitlog")
-    with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as tell:
-        return verify_store(disk, store, sizes, VerifyOptions(views=views, upto=upto), tell)
+    with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as advance:
+        return verify_store(disk, store, sizes, VerifyOptions(views=views, upto=upto), advance)
 
 
 @click.command(epilog=examples("pocketmq backfill status ./views"))
