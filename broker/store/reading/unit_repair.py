@@ -11,9 +11,9 @@ is not searched for again.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -44,8 +44,8 @@ PIECE_SIZE: Final = 4 * 1024 * 1024
 _MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
 _MAGIC_AT: Final = 4
 _MAGICS: Final = frozenset(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
-_HEAD: Final = Struct(">iI4xi4xqq")
-"""Size, magic, queue id, queue offset, own offset: the same in every form of record."""
+_HEAD: Final = Struct(">i8xi4xqq")
+"""Size, queue id, queue offset, own offset: the same in every form of record."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,25 +58,12 @@ class Damage(NamedTuple):
     why: str
 
 
-class LogFile(NamedTuple):
-    """One file of the log, for a thread that opens it by itself."""
-
-    base: int
-    path: Path
-
-
 class UnitRepair:
     """Searches for records, one at a time; what was found and what not is remembered."""
 
     __slots__ = (
-        "_disk",
-        "_levels",
-        "_lock",
-        "_patience",
-        "_unfound",
-        "is_writing",
-        "repaired_count",
-    )
+        "_disk", "_levels", "_lock", "_patience", "_unfound", "is_writing", "repaired_count",
+    )  # fmt: skip
 
     def __init__(
         self, disk: Disk, patience: Patience, levels: DelayLevels, *, is_writing: bool
@@ -113,10 +100,7 @@ class UnitRepair:
             first = max(damage.queue_offset - WINDOW, queue.files.min_offset // UNIT_SIZE)
             count = damage.queue_offset - first + WINDOW
             units = await self._patience.again(partial(queue.resident_units, first, count))
-            files = [LogFile(file.base, file.path) for file in log.files.files]
-            search = Search(
-                self._disk, files, log.file_size_bytes, log.appended, asked_of(log, queue)
-            )
+            search = Search(self._disk, log, asked_of(log, queue), damage.queue_offset)
             found = await self._patience.apart(partial(search.run, units, first, damage))
         if isinstance(found, Damage):
             if len(self._unfound) >= UNFOUND_MAX:
@@ -149,18 +133,16 @@ class UnitRepair:
 class Search:
     """One search, in a thread; files are opened by their names, and may be gone."""
 
-    __slots__ = ("_asked", "_disk", "_end", "_file_size", "_files", "_open", "_piece")
+    __slots__ = ("_asked", "_disk", "_end", "_file_size", "_paths", "_piece", "_queue_offset")
 
-    def __init__(
-        self, disk: Disk, files: list[LogFile], file_size: int, end: int, asked: Asked
-    ) -> None:
+    def __init__(self, disk: Disk, log: CommitLog, asked: Asked, queue_offset: int) -> None:
+        """Search a log, as long as it is now, for the record of a queue offset."""
         self._disk = disk
-        self._files = files
-        self._file_size = file_size
-        self._end = end
+        self._paths = {file.base: file.path for file in log.files.files}
+        self._file_size = log.file_size_bytes
+        self._end = log.appended
         self._asked = asked
-        self._open: tuple[int, int] | None = None
-        """Base and descriptor of the file that is open."""
+        self._queue_offset = queue_offset
         self._piece: tuple[int, bytes] = (0, b"")
         """Where the bytes lie that were searched last, and these bytes."""
 
@@ -169,87 +151,66 @@ class Search:
 
         units, first   some units around the damaged one, and the queue offset of the first
         """
-        try:
-            found = self._at_its_place(damage)
-            if found is not None:
-                return found
-            begin, upper = self._bounds(units, first, damage.queue_offset)
-            return self._between(begin, upper, damage)
-        finally:
-            if self._open is not None:
-                self._disk.close(self._open[1])
+        assert damage.queue_offset == self._queue_offset
+        found = self._judged(damage.physical_offset, is_led=True)
+        if found is None:
+            found = self._between(*self._bounds(units, first))
+        elif isinstance(found, Damage):  # It lies where its unit says, and was judged there.
+            found = damage
+        return found or damage
 
-    def _at_its_place(self, damage: Damage) -> bytes | Damage | None:
-        """Return the record, or its damage, where the unit leads to what says that it is it."""
-        place = damage.physical_offset
-        head = self._read(place, _HEAD.size)
-        if len(head) < _HEAD.size:
+    def _judged(self, place: int, *, is_led: bool = False) -> bytes | Damage | None:
+        """Return the record at a place that says that it is the one, or its damage.
+
+        is_led   its unit leads there: it is the one even where its topic cannot be read
+        """
+        size, queue_id, queue_offset, own_place = self._head(place)
+        wanted = (self._asked.queue_id, self._queue_offset, place)
+        if (queue_id, queue_offset, own_place) != wanted:
             return None
-        size, _, queue_id, queue_offset, own_place = _HEAD.unpack(head)
-        if (queue_id, queue_offset, own_place) != (self._asked[1], damage.queue_offset, place):
-            return None
-        record = self._record(place, size)
-        if not why_unsound(record, place, size, self._asked, damage.queue_offset):
+        record = self._read(place, size)
+        why = why_unsound(record, place, size, self._asked, queue_offset)
+        if not why:
             return record
-        return damage if _topic_of(record) in (None, self._asked.topic_part) else None
+        topic = _topic_of(record)
+        is_ours = topic == self._asked.topic_part or (is_led and topic is None)
+        return Damage(queue_offset, place, why) if is_ours else None
 
-    def _bounds(self, units: bytes, first: int, queue_offset: int) -> tuple[int, int]:
+    def _bounds(self, units: bytes, first: int) -> tuple[int, int]:
         """Return between which places the record must lie: those of its sound neighbours."""
-        rows = list(UNIT.iter_unpack(units))
-        begin, upper = self._files[0].base if self._files else 0, self._end
-        # The queue may have been trimmed, or removed, since the damage was met.
-        before = range(min(queue_offset, first + len(rows)) - 1, first - 1, -1)
-        behind = range(queue_offset + 1, first + len(rows))
-        sound = self._first_sound(rows, first, before)
-        if sound is not None:
-            begin = sound[0] + sound[1]
-        sound = self._first_sound(rows, first, behind)
-        if sound is not None:
-            upper = sound[0]
-        return begin, upper
+        rows = [*enumerate(UNIT.iter_unpack(units), first)]
+        before = self._first_sound(row for row in reversed(rows) if row[0] < self._queue_offset)
+        behind = self._first_sound(row for row in rows if row[0] > self._queue_offset)
+        begin = sum(before) if before else min(self._paths, default=0)
+        return begin, behind[0] if behind else self._end
 
     def _first_sound(
-        self, rows: list[tuple[int, int, int]], first: int, numbers: range
+        self, rows: Iterable[tuple[int, tuple[int, int, int]]]
     ) -> tuple[int, int] | None:
-        tries = 0
-        for number in numbers:
-            place, size, _ = rows[number - first]
-            if not RECORD_SIZE_MIN <= size <= self._file_size or not 0 <= place < self._end:
-                continue
-            tries += 1
-            if tries > NEIGHBOUR_TRIES_MAX:
-                break
-            if not why_unsound(self._record(place, size), place, size, self._asked, number):
+        """Return place and size of the first record that is what its unit says."""
+        possible = (
+            (place, size, number)
+            for number, (place, size, _) in rows
+            if RECORD_SIZE_MIN <= size <= self._file_size and 0 <= place < self._end
+        )
+        for place, size, number in islice(possible, NEIGHBOUR_TRIES_MAX):
+            # A size that the record does not say itself may be damaged: it takes no memory.
+            record = self._read(place, size) if self._head(place)[0] == size else b""
+            if not why_unsound(record, place, size, self._asked, number):
                 return place, size
         return None
 
-    def _between(self, begin: int, upper: int, damage: Damage) -> bytes | Damage:
-        """Return the record of a queue offset in [begin, upper)."""
-        left = damage
-        for place, size in self._places(begin, upper, damage.queue_offset):
-            record = self._record(place, size)
-            why = why_unsound(record, place, size, self._asked, damage.queue_offset)
-            if not why:
-                return record
-            if _topic_of(record) == self._asked.topic_part:
-                left = Damage(damage.queue_offset, place, why)
-        return left
-
-    def _places(self, begin: int, upper: int, queue_offset: int) -> Iterator[tuple[int, int]]:
-        """Yield (place, size) of what says that it lies there and has this number."""
+    def _between(self, begin: int, upper: int) -> bytes | Damage | None:
+        """Return the record in [begin, upper), else the damage of what must be it."""
+        left = None
         place = self._next_magic(begin, upper)
         while place < upper:
-            head = self._read(place, _HEAD.size)
-            if len(head) < _HEAD.size:
-                return
-            size, _, queue_id, number, own_place = _HEAD.unpack(head)
-            step = 1
-            if own_place == place:
-                if (queue_id, number) == (self._asked.queue_id, queue_offset):
-                    yield place, size
-                # What lies in its body is no record, however much it looks like one.
-                step = self._step_over(place, size)
-            place = self._next_magic(place + step, upper)
+            found = self._judged(place)
+            if isinstance(found, bytes):
+                return found
+            left = found or left
+            place = self._next_magic(place + self._step_from(place), upper)
+        return left
 
     def _next_magic(self, place: int, upper: int) -> int:
         """Return the next place at which a record may start, `upper` without one."""
@@ -267,40 +228,39 @@ class Search:
             at = begin + len(piece) - len(_MAGIC_BEGIN) + 1
         return upper
 
-    def _step_over(self, place: int, size: int) -> int:
-        """Return how far it is from a record's magic to the next, 1 where its size is doubted."""
-        if size < RECORD_SIZE_MIN:
+    def _step_from(self, place: int) -> int:
+        """Return how far it is from a record's magic to the next, 1 where its size is doubted.
+
+        What lies in its body is no record, however much it looks like one.
+        """
+        size, _, _, own_place = self._head(place)
+        if own_place != place or size < RECORD_SIZE_MIN:
             return 1
         is_led = self._read(place + size + _MAGIC_AT, 4) in _MAGICS
         return size if is_led or place + size >= self._end else 1
 
-    def _record(self, place: int, size: int) -> bytes:
-        """Return the bytes of a record whose size is what it says itself, else none."""
-        if self._read(place, 4) != size.to_bytes(4, signed=True):
-            return b""
-        return self._read(place, size)
+    def _head(self, place: int) -> tuple[int, int, int, int]:
+        """Return size, queue id, queue offset and own offset of what may be a record."""
+        head = self._read(place, _HEAD.size)
+        return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 
     def _read(self, place: int, size: int) -> bytes:
         """Return bytes of one file, fewer where it ends, none where they cannot be read."""
+        begin, piece = self._piece
+        if begin <= place <= place + size <= begin + len(piece):
+            return piece[place - begin : place - begin + size]
         base = place - place % self._file_size
         try:
-            if self._open is None or self._open[0] != base:
-                self._open_at(base)
-            if self._open is None:
-                return b""
-            return self._disk.read_at(
-                self._open[1], place - base, min(size, base + self._file_size - place)
-            )
+            descriptor = self._disk.open_read_only(self._paths[base])
+        except (KeyError, OSError):
+            return b""
+        try:
+            count = min(size, base + self._file_size - place)
+            return self._disk.read_at(descriptor, place - base, count)
         except OSError:
             return b""
-
-    def _open_at(self, base: int) -> None:
-        before, self._open = self._open, None
-        if before is not None:
-            self._disk.close(before[1])
-        path = next((file.path for file in self._files if file.base == base), None)
-        if path is not None:
-            self._open = (base, self._disk.open_read_only(path))
+        finally:
+            self._disk.close(descriptor)
 
 
 def _topic_of(record: bytes) -> bytes | None:
