@@ -6,7 +6,6 @@ this broker stored under that host, for that topic: unique keys may look like of
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 
-from functools import partial
 from itertools import accumulate
 from typing import Final
 
@@ -15,6 +14,7 @@ from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.model.errors import IllegalKey, MessageNotFound
 from broker.model.message import StoredMessage
 from broker.model.offsets import OFFSET_MAX
+from broker.model.read_range import KeyRange
 from broker.model.results import Bound, QueryResult
 from broker.model.topic_names import check_key, check_message_id, check_number, check_tag
 from broker.store.message_store import MessageStore
@@ -39,42 +39,31 @@ class Query:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
 
-    async def by_key(
-        self,
-        topic: str,
-        key: str,
-        *,
-        count_max: int = 0,
-        begin_ms: int = 0,
-        end_ms: int = 0,
-        cursor: str = "",
-        index_type: str = "",
-    ) -> QueryResult:
+    async def by_key(self, wanted: KeyRange) -> QueryResult:
         """Return one page of the messages that carry a key, newest first.
 
-        index_type   "T" looks for a tag in place of a key
-        Units    count_max 0 is 64; times in ms since 1970, both ends included, end_ms 0 is no bound
+        Units    count_max 0 is 64, end_ms 0 is no bound
         Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
-        if index_type:
+        key = wanted.key
+        if wanted.index_type:
             check_tag(key)
         else:
             check_key(key)
         if len(key) > PROPERTIES_SIZE_MAX:
             raise IllegalKey(key=key, why=f"it is longer than {PROPERTIES_SIZE_MAX} characters")
-        check_number("max", count_max, upper=MESSAGE_COUNT_MAX)
-        check_number("begin_ms", begin_ms)
-        check_number("end_ms", end_ms, lower=begin_ms if end_ms else 0)
-        find = partial(
-            self._store.reading.query, topic, key, begin_ms=begin_ms,
-            end_ms=end_ms or OFFSET_MAX, cursor=cursor, index_type=index_type,
-        )  # fmt: skip
-        page = await find(count_max=count_max or MESSAGE_COUNT_DEFAULT)
+        check_number("max", wanted.count_max, upper=MESSAGE_COUNT_MAX)
+        check_number("begin_ms", wanted.begin_ms)
+        check_number("end_ms", wanted.end_ms, lower=wanted.begin_ms if wanted.end_ms else 0)
+        wanted = wanted._replace(
+            count_max=wanted.count_max or MESSAGE_COUNT_DEFAULT, end_ms=wanted.end_ms or OFFSET_MAX
+        )
+        page = await self._store.reading.query(wanted)
         fitting = fitting_count(page.messages)
         if fitting == len(page.messages):
             return page
         # Bodies unfold to more than was stored; asked for fewer, the store says where to go on.
-        return await find(count_max=fitting)
+        return await self._store.reading.query(wanted._replace(count_max=fitting))
 
     async def by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Return the message of a topic with this unique key or offset id.

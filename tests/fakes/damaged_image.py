@@ -18,7 +18,7 @@ from typing import Any
 
 from broker.format.record import decode_record
 from broker.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
-from broker.model.read_range import ReadRange
+from broker.model.read_range import KeyRange, ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
@@ -256,7 +256,7 @@ async def _pull(store: MessageStore, key: QueueKey, position: int) -> PullResult
 
 async def _query(store: MessageStore, key: str, seen: Seen) -> None:
     try:
-        found = await store.reading.query("orders", key, count_max=999)
+        found = await store.reading.query(KeyRange("orders", key, 999))
     except Corruption:
         seen.answers[key] = ([], False)
         return

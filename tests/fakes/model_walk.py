@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.format.record import decode_record
 from broker.model.batch import Destination
-from broker.model.read_range import ReadRange
+from broker.model.read_range import KeyRange, ReadRange
 from broker.model.results import Bound
 from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
@@ -105,7 +105,7 @@ class Walk:
     async def _query(self) -> None:
         await self._seen()
         topic, key = self.random.choice(TOPICS), self.random.choice(("k1", "k2", "U1", "U7"))
-        result = await self.store.reading.query(topic, key, count_max=99)
+        result = await self.store.reading.query(KeyRange(topic, key, 99))
         assert [m.body.decode() for m in result.messages] == self.model.by_key(topic, key)
 
     async def _look(self) -> None:
@@ -187,7 +187,7 @@ class Walk:
             await self._compare_pull(queue, model.range_of(queue)[0], 99, is_cold=True)
         for topic in TOPICS:
             for key in ("k1", "k2"):
-                result = await store.reading.query(topic, key, count_max=99)
+                result = await store.reading.query(KeyRange(topic, key, 99))
                 assert [m.body.decode() for m in result.messages] == model.by_key(topic, key)
         assert model.topics <= set(store.tables.topics.names())
         assert model.groups == set(store.tables.groups.names())

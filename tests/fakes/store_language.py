@@ -23,7 +23,7 @@ from broker.format.properties import encode_properties
 from broker.format.record import decode_record
 from broker.model.batch import Destination
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
-from broker.model.read_range import ReadRange
+from broker.model.read_range import KeyRange, ReadRange
 from broker.model.results import PullResult, PullStatus, PutResult
 from broker.model.step import Now
 from broker.services.retention import Retention
@@ -134,9 +134,8 @@ class TalkingStore:
     async def found(self, topic: str, key: str, *, index_type: str = "") -> list[str]:
         """Return the bodies of all messages with a key, newest first."""
         await self.settled()
-        result = await self.store.reading.query(
-            topic, key, count_max=999, begin_ms=0, end_ms=END_OF_TIME_MS, index_type=index_type
-        )
+        wanted = KeyRange(topic, key, 999, index_type=index_type)
+        result = await self.store.reading.query(wanted)
         assert result.complete
         return [message.body.decode() for message in result.messages]
 

@@ -15,6 +15,7 @@ from broker.model.errors import (
     MessageNotFound,
 )
 from broker.model.message import FLAG_COMPRESSED
+from broker.model.read_range import KeyRange
 from broker.model.results import Bound, QueryResult
 from broker.services.query import (
     PAGE_SIZE_MAX,
@@ -49,36 +50,36 @@ async def test_keys_are_found_newest_first(broker: StoreBroker, query: Query) ->
     await broker.add("orders", b"a", KEYS="k x")
     await broker.add("orders", b"b", KEYS="k")
     await broker.add("other", b"c", KEYS="k")
-    page = await query.by_key("orders", "k")
+    page = await query.by_key(KeyRange("orders", "k"))
     assert (bodies(page), page.complete) == ([b"b", b"a"], True)
 
 
 async def test_pages_go_on_where_the_last_one_ended(broker: StoreBroker, query: Query) -> None:
     await broker.add("orders", b"a", b"b", b"c", KEYS="k")
-    first = await query.by_key("orders", "k", count_max=2)
+    first = await query.by_key(KeyRange("orders", "k", count_max=2))
     assert (bodies(first), first.complete) == ([b"c", b"b"], False)
-    second = await query.by_key("orders", "k", count_max=2, cursor=first.next_cursor)
+    second = await query.by_key(KeyRange("orders", "k", count_max=2, cursor=first.next_cursor))
     assert (bodies(second), second.complete, second.next_cursor) == ([b"a"], True, "")
 
 
 async def test_64_messages_unless_asked_otherwise(broker: StoreBroker, query: Query) -> None:
     await broker.add("orders", *[b"a"] * 65, KEYS="k")
-    assert len((await query.by_key("orders", "k")).messages) == 64
+    assert len((await query.by_key(KeyRange("orders", "k"))).messages) == 64
 
 
 async def test_times_bound_the_search_and_0_does_not(broker: StoreBroker, query: Query) -> None:
     for time_ms, body in ((10, b"a"), (20, b"b"), (30, b"c")):
         broker.clock.wall = time_ms
         await broker.add("orders", body, KEYS="k")
-    assert bodies(await query.by_key("orders", "k", begin_ms=20)) == [b"c", b"b"]
-    assert bodies(await query.by_key("orders", "k", end_ms=20)) == [b"b", b"a"]
-    assert bodies(await query.by_key("orders", "k", begin_ms=20, end_ms=20)) == [b"b"]
+    assert bodies(await query.by_key(KeyRange("orders", "k", begin_ms=20))) == [b"c", b"b"]
+    assert bodies(await query.by_key(KeyRange("orders", "k", end_ms=20))) == [b"b", b"a"]
+    assert bodies(await query.by_key(KeyRange("orders", "k", begin_ms=20, end_ms=20))) == [b"b"]
 
 
 @pytest.mark.parametrize("key", ["", "  ", "a b", "a\x00"])
 async def test_keys_that_no_message_can_carry_are_refused(query: Query, key: str) -> None:
     with pytest.raises(IllegalKey):
-        await query.by_key("orders", key)
+        await query.by_key(KeyRange("orders", key))
 
 
 @pytest.mark.parametrize(
@@ -95,28 +96,28 @@ async def test_numbers_outside_their_range_are_refused(
     query: Query, field: str, numbers: dict[str, int]
 ) -> None:
     with pytest.raises(IllegalNumber) as caught:
-        await query.by_key("orders", "k", **numbers)  # type: ignore[arg-type]
+        await query.by_key(KeyRange("orders", "k", **numbers))  # type: ignore[arg-type]
     assert caught.value.field == field
 
 
 async def test_a_foreign_page_token_is_refused(query: Query) -> None:
     with pytest.raises(IllegalPageToken):
-        await query.by_key("orders", "k", cursor="nonsense")
+        await query.by_key(KeyRange("orders", "k", cursor="nonsense"))
 
 
 async def test_bodies_that_unfold_shorten_the_page(broker: StoreBroker, query: Query) -> None:
     folded = zlib.compress(bytes(5 * MIB))
     await broker.add("orders", *[folded] * 4, system_flag=FLAG_COMPRESSED, KEYS="k")
-    first = await query.by_key("orders", "k")
+    first = await query.by_key(KeyRange("orders", "k"))
     assert (len(first.messages), first.complete) == (2, False)
-    second = await query.by_key("orders", "k", cursor=first.next_cursor)
+    second = await query.by_key(KeyRange("orders", "k", cursor=first.next_cursor))
     assert (len(second.messages), second.complete) == (2, True)
 
 
 async def test_one_message_is_returned_whatever_its_size(broker: StoreBroker, query: Query) -> None:
     folded = zlib.compress(bytes(PAGE_SIZE_MAX))
     await broker.add("orders", folded, system_flag=FLAG_COMPRESSED, KEYS="k")
-    page = await query.by_key("orders", "k")
+    page = await query.by_key(KeyRange("orders", "k"))
     assert (len(page.messages), page.complete) == (1, True)
     assert size_in_reply(page.messages[0]) > PAGE_SIZE_MAX
     assert fitting_count([]) == 0

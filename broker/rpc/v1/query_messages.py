@@ -4,6 +4,7 @@ Broker and Admin serve the same two methods; they differ in the topics that may 
 also look messages up by tag.
 """
 
+from broker.model.read_range import KeyRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable
@@ -47,15 +48,11 @@ class QueryMessages:
 
     async def _page(self, request: pb.QueryByKeyRequest, index_type: str) -> pb.QueryByKeyResponse:
         find_readable(self._topics, request.topic, "", self._check)
-        page = await self._query.by_key(
-            request.topic,
-            request.key,
-            count_max=request.max,
-            begin_ms=request.begin_ms,
-            end_ms=request.end_ms,
-            cursor=request.page_token,
-            index_type=index_type,
+        wanted = KeyRange(
+            *(request.topic, request.key, request.max, request.begin_ms, request.end_ms),
+            *(request.page_token, index_type),
         )
+        page = await self._query.by_key(wanted)
         return pb.QueryByKeyResponse(
             messages=map(proto_message, page.messages),
             complete=page.complete,

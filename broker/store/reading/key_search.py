@@ -19,6 +19,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.hash_index import Candidate, HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
+from broker.model.read_range import KeyRange
 from broker.model.results import QueryResult
 from broker.model.stats import COUNT_BUCKETS, Counter, Histogram
 from broker.store.reading.lookups import find_record
@@ -56,22 +57,12 @@ class KeySearch:
         )
         self.stats: list[Counter | Histogram] = [self.seconds, self.candidates, self.truncated]
 
-    def by_key(
-        self,
-        topic: str,
-        key: str,
-        *,
-        count_max: int,
-        begin_ms: int,
-        end_ms: int,
-        cursor: str = "",
-        index_type: str = "",
-    ) -> QueryResult:
+    def by_key(self, wanted: KeyRange) -> QueryResult:
         """Return one page of messages that carry a key, newest first.
 
-        Units    times in ms since 1970, both ends included
         Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
         """
+        topic, key, count_max, begin_ms, end_ms, cursor, index_type = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)
         messages: list[StoredMessage] = []
         cold_reads: list[ColdRead] = []
@@ -88,7 +79,7 @@ class KeySearch:
             # A real broker's restart can index records again: they lie before the last one seen.
             elif step.is_match and not 0 <= last_place <= step.physical_offset:
                 last_place = step.physical_offset
-                message = self._read(last_place, topic, key, index_type, cold_reads, damages)
+                message = self._read(last_place, wanted, cold_reads, damages)
                 misses += message is None
                 if message is not None and begin_ms <= message.store_timestamp_ms <= end_ms:
                     messages.append(message)
@@ -115,15 +106,10 @@ class KeySearch:
         return QueryResult(messages, not damages, "")
 
     def _read(
-        self,
-        place: int,
-        topic: str,
-        key: str,
-        index_type: str,
-        cold_reads: list[ColdRead],
+        self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
-    ) -> StoredMessage | None:
-        """Return the record at a place when it carries the key; note down what is cold or damaged.
+    ) -> StoredMessage | None:  # fmt: skip
+        """Return the record at a place when it carries the key; add to what is cold or damaged.
 
         What the log let go of is no damage.
         """
@@ -140,11 +126,9 @@ class KeySearch:
                 damages.append(None)
             return None
         message = decode_record(record)
-        if message.topic != topic:
-            return None
-        if index_type == TAG_TYPE:
-            return message if message.tag == key else None
-        return message if message.unique_key == key or key in message.keys else None
+        key, is_tag = wanted.key, wanted.index_type == TAG_TYPE
+        keys = [message.tag] if is_tag else [message.unique_key, *message.keys]
+        return message if message.topic == wanted.topic and key in keys else None
 
 
 def _fetch_all(cold_reads: list[ColdRead]) -> None:

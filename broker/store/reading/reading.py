@@ -6,7 +6,7 @@ to others between their pages.
 Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -16,7 +16,7 @@ from broker.format.record import decode_record
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
 from broker.model.message import StoredMessage
-from broker.model.read_range import ReadRange
+from broker.model.read_range import KeyRange, ReadRange
 from broker.model.results import Bound, PullResult, QueryResult
 from broker.store.marks import Marks
 from broker.store.reading.choosing import Accept
@@ -33,7 +33,6 @@ COLD_THREADS: Final = 4
 """Reads that wait for the disk at once: more would not make it quicker."""
 UNIQUE_KEY_PAGE: Final = 16
 """Candidates looked at in one piece for a unique key; more than one is rare."""
-ALWAYS_MS: Final = 2**62
 
 
 class Reading:
@@ -121,26 +120,12 @@ class Reading:
         return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
 
     # -- by key and id -------------------------------------------------------------------------
-    async def query(
-        self,
-        topic: str,
-        key: str,
-        *,
-        count_max: int,
-        begin_ms: int = 0,
-        end_ms: int = ALWAYS_MS,
-        cursor: str = "",
-        index_type: str = "",
-    ) -> QueryResult:
+    async def query(self, wanted: KeyRange) -> QueryResult:
         """Return one page of messages by key, newest first (store/reading/key_search.py).
 
         Errors   IllegalPageToken, Corruption, DiskSlow
         """
-        search = partial(
-            self._keys.by_key, topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms,
-            cursor=cursor, index_type=index_type,
-        )  # fmt: skip
-        return await self._page(search, iter(range(TRIES_MAX)))
+        return await self._page(wanted, iter(range(TRIES_MAX)))
 
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
         """Return the newest message whose unique key this is.
@@ -148,26 +133,22 @@ class Reading:
         Ids that hash alike make a long chain: other searches get their turn between its pages.
         Errors   Corruption, DiskSlow
         """
-        tries, cursor = iter(range(TRIES_MAX)), ""
+        tries, wanted = iter(range(TRIES_MAX)), KeyRange(topic, key, UNIQUE_KEY_PAGE)
         while True:
-            search = partial(
-                self._keys.by_key, topic, key, count_max=UNIQUE_KEY_PAGE, begin_ms=0,
-                end_ms=ALWAYS_MS, cursor=cursor,
-            )  # fmt: skip
-            page = await self._page(search, tries)
+            page = await self._page(wanted, tries)
             found = next((m for m in page.messages if m.unique_key == key), None)
-            cursor = page.next_cursor
-            if found is not None or not cursor:
+            if found is not None or not page.next_cursor:
                 return found
+            wanted = wanted._replace(cursor=page.next_cursor)
 
-    async def _page(self, search: Callable[[], QueryResult], tries: Iterator[int]) -> QueryResult:
-        def timed() -> QueryResult:
+    async def _page(self, wanted: KeyRange, tries: Iterator[int]) -> QueryResult:
+        def search() -> QueryResult:
             begun = perf_counter()
-            page = search()
+            page = self._keys.by_key(wanted)
             self._keys.seconds.observe(perf_counter() - begun)
             return page
 
-        return await self._patience.in_turn(timed, lambda page: bool(page.next_cursor), tries)
+        return await self._patience.in_turn(search, lambda page: bool(page.next_cursor), tries)
 
     def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
         """Return the visible record that starts at an offset, None when none starts there.

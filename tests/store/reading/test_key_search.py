@@ -13,6 +13,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.hash_index import HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
+from broker.model.read_range import KeyRange
 from broker.model.results import QueryResult
 from broker.store.reading import key_search
 from broker.store.reading.key_search import KeySearch
@@ -53,14 +54,7 @@ def pages(
     """Every page of a query, until one says that it was the last."""
     cursor, found = "", []
     while True:
-        result = query.by_key(
-            *(topic, key),
-            count_max=count_max,
-            begin_ms=begin_ms,
-            end_ms=end_ms,
-            cursor=cursor,
-            index_type=index_type,
-        )
+        result = query.by_key(KeyRange(topic, key, count_max, begin_ms, end_ms, cursor, index_type))
         found.append(result.messages)
         cursor = result.next_cursor
         assert bool(cursor) != result.complete
@@ -168,9 +162,7 @@ def every_page(query: KeySearch, count: int) -> tuple[list[str], QueryResult]:
     """Follow the cursors; returns all bodies and the last page."""
     cursor, bodies = "", list[str]()
     while True:
-        result = query.by_key(
-            "T", "k", count_max=count, begin_ms=0, end_ms=END_OF_TIME_MS, cursor=cursor
-        )
+        result = query.by_key(KeyRange("T", "k", count, cursor=cursor))
         bodies += [message.body.decode() for message in result.messages]
         cursor = result.next_cursor
         if not cursor:
@@ -242,13 +234,11 @@ async def test_a_page_goes_on_where_it_ended_whatever_came_since(store: TalkingS
     for number in range(10):
         await store.send("T", f"{number}", key="k")
     await store.settled()
-    first = query_of(store).by_key("T", "k", count_max=4, begin_ms=0, end_ms=END_OF_TIME_MS)
+    first = query_of(store).by_key(KeyRange("T", "k", 4))
     for number in range(10, 60):
         await store.send("T", f"{number}", key="k")
     await store.settled()
-    second = query_of(store).by_key(
-        "T", "k", count_max=99, begin_ms=0, end_ms=END_OF_TIME_MS, cursor=first.next_cursor
-    )
+    second = query_of(store).by_key(KeyRange("T", "k", 99, cursor=first.next_cursor))
     assert joined([first.messages, second.messages]) == [str(n) for n in range(9, -1, -1)]
 
 
@@ -297,9 +287,7 @@ async def test_a_token_of_another_make_is_refused(store: TalkingStore, text: str
     token = base64.urlsafe_b64encode(text.encode()).decode() or "%"
     for cursor in (token, "\u00fc", "a"):
         with pytest.raises(IllegalPageToken):
-            query_of(store).by_key(
-                "T", "k", count_max=1, begin_ms=0, end_ms=END_OF_TIME_MS, cursor=cursor
-            )
+            query_of(store).by_key(KeyRange("T", "k", 1, cursor=cursor))
 
 
 async def test_a_token_that_leads_nowhere_ends_the_query(store: TalkingStore) -> None:
@@ -308,9 +296,7 @@ async def test_a_token_that_leads_nowhere_ends_the_query(store: TalkingStore) ->
     name = store.store.views.index.files[0].path.name
     for text in (f"{name}:9999999999:5", f"{name}:0:-1", "00000000000000000:1:0"):
         token = base64.urlsafe_b64encode(text.encode()).decode()
-        query_of(store).by_key(
-            "T", "k", count_max=1, begin_ms=0, end_ms=END_OF_TIME_MS, cursor=token
-        )
+        query_of(store).by_key(KeyRange("T", "k", 1, cursor=token))
 
 
 # -- stores of a real broker -----------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from broker.log import commit_log
 from broker.model.errors import OffsetOutOfRange
+from broker.model.read_range import KeyRange
 from broker.model.results import Bound
 from broker.store.reading.patience import Later
 from tests.fakes.store_broker import store_broker
@@ -46,7 +47,7 @@ async def test_each_lookup_of_old_messages_fetches_and_asks_again(
             assert await later is not None
             assert not isinstance(lookup(), Later)
         disk.drop_resident()
-        page = await reading.query("orders", "k", count_max=9)
+        page = await reading.query(KeyRange("orders", "k", 9))
         assert [message.body for message in page.messages] == [b"a"]
         disk.drop_resident()
         found = await reading.message_by_unique_key("orders", "u")
