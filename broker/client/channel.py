@@ -74,7 +74,7 @@ class Channel:
         code, message = error.code(), error.details() or ""
         details = _details(error)
         if details is not None:
-            return _told_error(code.name, message, details)
+            return client_error(code.name, message, details)
         is_connected = self._channel.get_state() is grpc.ChannelConnectivity.READY
         if code is grpc.StatusCode.DEADLINE_EXCEEDED and is_connected:
             text = f"{self._endpoint} did not answer in time"
@@ -131,8 +131,8 @@ def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
         return None
 
 
-def _told_error(code: str, message: str, details: status_pb2.Status) -> ClientError:
-    """Return the error that google.rpc details tell of."""
+def client_error(code: str, message: str, details: status_pb2.Status) -> ClientError:
+    """Return the error of a status with google.rpc details; `code` is the name of its code."""
     parts = {part.type_url: part.value for part in details.details}
     info = error_details_pb2.ErrorInfo.FromString(parts.get(ERROR_INFO_URL, b""))
     return ClientError(

@@ -1,11 +1,14 @@
 """Fixtures of the command line's tests."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.cli.fake_broker import FakeBroker, install
+from tests.cli.local_broker import LocalBroker, served
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
     """A broker that every command of the test talks to."""
-    return install(monkeypatch)
+    with served(monkeypatch) as local:
+        yield local

@@ -4,25 +4,26 @@ from unittest.mock import sentinel
 
 from broker.cli.connection import Connection, make_client
 from tests.cli.command_line import run
-from tests.cli.fake_broker import FakeBroker
+from tests.cli.local_broker import LocalBroker
 
 
-def test_the_endpoint_is_the_option_then_the_variable_then_the_default(fake: FakeBroker) -> None:
+def test_the_endpoint_is_the_option_then_the_variable_then_the_default(broker: LocalBroker) -> None:
     run("topic", "ls")
-    assert fake.endpoint == "127.0.0.1:8081"
+    assert broker.endpoint == "127.0.0.1:8081"
     run("topic", "ls", POCKETMQ_ENDPOINT="b:1")
-    assert fake.endpoint == "b:1"
+    assert broker.endpoint == "b:1"
     run("topic", "ls", "--endpoint", "c:2", POCKETMQ_ENDPOINT="b:1")
-    assert fake.endpoint == "c:2"
+    assert broker.endpoint == "c:2"
 
 
-def test_many_calls_share_one_connection(fake: FakeBroker) -> None:
+def test_many_calls_share_one_connection(broker: LocalBroker) -> None:
     async def answer() -> object:
         return sentinel.answer
 
-    with Connection("a:1") as broker:
-        assert broker.ask(answer()) is sentinel.answer
-        assert broker.ask(broker.client.admin.describe_topic("orders")).name == "orders"
+    with Connection("a:1") as connected:
+        assert connected.ask(answer()) is sentinel.answer
+        question = connected.client.admin.describe_topic("orders")
+        assert connected.ask(question).name == "orders"
 
 
 def test_a_client_is_made_for_an_endpoint() -> None:

@@ -21,8 +21,7 @@ from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
 from broker.model.results import PutStatus
 from broker.rpc.v1.convert import proto_message
-from tests.cli.fake_admin import STORED_MS
-from tests.cli.fake_broker import stored
+from tests.cli.local_broker import STORED_MS, stored
 from tests.golden_stores import GoldenStores
 from tests.tools.offline import record_positions
 

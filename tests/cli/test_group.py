@@ -1,85 +1,87 @@
 """Groups are created, listed, described, moved and removed; the last two only with --yes."""
 
+from typing import Any
+
 import pytest
 
 from broker.cli.group import age_text
-from broker.client.values import ClientError
-from broker.model.administration import ResetTarget
+from broker.rpc.pb import admin_pb2 as pb
 from tests.cli.command_line import run
-from tests.cli.fake_broker import FakeBroker
+from tests.cli.local_broker import LocalBroker
 
 
-def test_a_group_is_created_with_rocketmqs_defaults(fake: FakeBroker) -> None:
+def test_a_group_is_created_with_rocketmqs_defaults(broker: LocalBroker) -> None:
     document = run("group", "create", "billing").document
     assert document["name"] == "billing"
     assert (document["max_attempts"], document["fifo"], document["enabled"]) == (17, False, True)
 
 
-def test_a_group_is_created_as_told(fake: FakeBroker) -> None:
+def test_a_group_is_created_as_told(broker: LocalBroker) -> None:
     options = ["--fifo", "true", "--max-attempts", "3", "--retry-queues", "2", "--enabled", "false"]
     assert run("group", "create", "billing", *options).code == 0
-    settings = fake.groups["billing"]
+    settings = broker.store.tables.groups.existing("billing").settings
     assert (settings.fifo, settings.max_attempts) == (True, 3)
     assert (settings.retry_queue_count, settings.enabled) == (2, False)
 
 
-def test_a_group_that_is_there_with_other_settings_is_refused(fake: FakeBroker) -> None:
-    fields = {"group": "billing"}
-    fake.error = ClientError("GroupExists", "exists", code="ALREADY_EXISTS", fields=fields)
+def test_a_group_that_is_there_with_other_settings_is_refused(broker: LocalBroker) -> None:
+    assert run("group", "create", "billing", "--fifo", "true").code == 0
     done = run("group", "create", "billing")
     assert done.code == 4
     assert "pocketmq group info billing" in done.err
 
 
-def test_what_is_given_is_changed(fake: FakeBroker) -> None:
+def test_what_is_given_is_changed(broker: LocalBroker) -> None:
     run("group", "create", "billing", "--max-attempts", "3")
     document = run("group", "edit", "billing", "--fifo", "true").document
     assert (document["fifo"], document["max_attempts"]) == (True, 3)
 
 
-def test_a_group_goes_with_yes(fake: FakeBroker) -> None:
-    fake.stand("billing", "orders", q0=1)
+def test_a_group_goes_with_yes(broker: LocalBroker) -> None:
+    broker.store.tables.topics.adopt("%RETRY%billing", 1)
+    broker.stand("billing", "orders", q0=1)
     done = run("group", "rm", "billing", "--with-topics", "--yes")
     assert done.document == {"group": "billing", "removed_topics": ["%RETRY%billing"]}
-    assert fake.groups == {}
+    assert broker.store.tables.groups.names() == []
 
 
-def test_without_yes_the_plan_is_shown(fake: FakeBroker) -> None:
-    fake.stand("billing", "orders", q0=1)
+def test_without_yes_the_plan_is_shown(broker: LocalBroker) -> None:
+    broker.stand("billing", "orders", q0=1)
     done = run("group", "rm", "billing")
     assert done.code == 4
     assert done.document == {"group": "billing", "offsets_in": ["orders"], "with_topics": False}
     assert "--yes" in done.err
-    assert "billing" in fake.groups
+    assert broker.store.tables.groups.names() == ["billing"]
 
 
 @pytest.fixture
-def behind(fake: FakeBroker) -> FakeBroker:
+def behind(broker: LocalBroker) -> LocalBroker:
     """Group billing has read one of three messages in orders."""
-    fake.fill(3)
-    fake.stand("billing", "orders", q0=1)
-    return fake
+    broker.fill(3)
+    broker.stand("billing", "orders", q0=1)
+    broker.clock.advance(90_000)
+    return broker
 
 
-def test_all_pages_are_listed(fake: FakeBroker) -> None:
+def test_all_pages_are_listed(broker: LocalBroker) -> None:
     for name in ("b", "a", "c"):
-        fake.stand(name, "orders")
+        broker.stand(name, "orders")
     assert [row["name"] for row in run("group", "ls", "-o", "jsonl").rows] == ["a", "b", "c"]
 
 
-def test_a_list_as_a_table(behind: FakeBroker) -> None:
+def test_a_list_as_a_table(behind: LocalBroker) -> None:
     assert run("group", "ls", "-o", "table").out.splitlines() == [
         "NAME     ENABLED  FIFO  ATTEMPTS  RETRY QUEUES",
         "billing  yes      no    17        1",
     ]
 
 
-def test_a_group_is_described_with_its_topics(behind: FakeBroker) -> None:
+def test_a_group_is_described_with_its_topics(behind: LocalBroker) -> None:
     document = run("group", "info", "billing").document
     assert (document["name"], document["topics"]) == ("billing", ["orders"])
 
 
-def test_lag_of_a_group_by_queue(behind: FakeBroker) -> None:
+def test_lag_of_a_group_by_queue(behind: LocalBroker) -> None:
     rows = run("group", "lag", "billing").document
     assert rows == [
         {
@@ -104,7 +106,7 @@ def test_lag_of_a_group_by_queue(behind: FakeBroker) -> None:
     ]
 
 
-def test_lag_as_a_table(behind: FakeBroker) -> None:
+def test_lag_as_a_table(behind: LocalBroker) -> None:
     assert run("group", "lag", "billing", "-o", "table").out.splitlines() == [
         "TOPIC   QUEUE  COMMITTED  MAX  LAG  AGE",
         "orders  0      1          3    2    90 s",
@@ -112,14 +114,14 @@ def test_lag_as_a_table(behind: FakeBroker) -> None:
     ]
 
 
-def test_lag_of_one_topic(behind: FakeBroker) -> None:
-    behind.queues["audit"] = [[]]
+def test_lag_of_one_topic(behind: LocalBroker) -> None:
+    behind.store.tables.topics.adopt("audit", 1)
     behind.stand("billing", "audit", q0=0)
     rows = run("group", "lag", "billing", "--topic", "audit").document
     assert [row["topic"] for row in rows] == ["audit"]
 
 
-def test_lag_of_all_groups(behind: FakeBroker) -> None:
+def test_lag_of_all_groups(behind: LocalBroker) -> None:
     behind.stand("audit", "orders", q0=3)
     assert run("group", "lag").document == [
         {"group": "audit", "topic": "orders", "committed_sum": 3, "lag_messages": 0},
@@ -149,85 +151,91 @@ def test_ages_for_people(age_ms: int, text: str) -> None:
     assert age_text(age_ms) == text
 
 
+EARLIEST, LATEST = pb.ResetOffsetsRequest.EARLIEST, pb.ResetOffsetsRequest.LATEST
 RESET = ("group", "reset", "billing", "--topic", "orders")
 
 
 @pytest.fixture
-def standing(fake: FakeBroker) -> FakeBroker:
+def standing(broker: LocalBroker) -> LocalBroker:
     """Group billing stands at 2 of queue 0."""
-    fake.fill(3)
-    fake.stand("billing", "orders", q0=2)
-    return fake
+    broker.fill(3)
+    broker.stand("billing", "orders", q0=2)
+    return broker
 
 
-def test_a_reset_tells_old_and_new(standing: FakeBroker) -> None:
+def test_a_reset_tells_old_and_new(standing: LocalBroker) -> None:
     done = run(*RESET, "--to", "earliest", "--yes")
     assert done.code == 0
     assert done.document == [
         {"group": "billing", "topic": "orders", "queue_id": 0, "old_offset": 2, "new_offset": 0},
         {"group": "billing", "topic": "orders", "queue_id": 1, "new_offset": 0},
     ]
-    assert standing.stands["billing", "orders"] == {0: 0, 1: 0}
+    assert standing.stands("billing") == {0: 0, 1: 0}
 
 
-def test_without_yes_a_reset_is_a_plan(standing: FakeBroker) -> None:
+def test_without_yes_a_reset_is_a_plan(standing: LocalBroker) -> None:
     done = run(*RESET, "--to", "earliest")
     assert done.code == 4
     assert [row["new_offset"] for row in done.document] == [0, 0]
     assert "billing would be moved in 2 queues" in done.err
     assert "--yes" in done.err
-    assert standing.stands["billing", "orders"] == {0: 2}
+    assert standing.stands("billing") == {0: 2}
 
 
 @pytest.mark.parametrize(
     ("options", "target"),
     [
-        (["--to", "earliest"], ResetTarget()),
-        (["--to", "min"], ResetTarget()),
-        (["--to", "latest"], ResetTarget(latest=True)),
-        (["--to", "max"], ResetTarget(latest=True)),
-        (["--to", "1795228200000"], ResetTarget(time_ms=1_795_228_200_000)),
-        (["--to", "2026-11-21T02:30:00Z"], ResetTarget(time_ms=1_795_228_200_000)),
-        (["--to-offset", "7"], ResetTarget(queue_offset=7)),
-        (["--to-offset", "0"], ResetTarget(queue_offset=0)),
+        (["--to", "earliest"], {"place": EARLIEST}),
+        (["--to", "min"], {"place": EARLIEST}),
+        (["--to", "latest"], {"place": LATEST}),
+        (["--to", "max"], {"place": LATEST}),
+        (["--to", "1795228200000"], {"time_ms": 1_795_228_200_000}),
+        (["--to", "2026-11-21T02:30:00Z"], {"time_ms": 1_795_228_200_000}),
+        (["--to-offset", "0"], {"offset": 0}),
     ],
 )
-def test_where_to(standing: FakeBroker, options: list[str], target: ResetTarget) -> None:
+def test_where_to(standing: LocalBroker, options: list[str], target: dict[str, Any]) -> None:
     assert run(*RESET, *options, "--yes").code == 0
-    assert standing.resets == [(target, (), False)]
+    assert standing.requests("ResetOffsets") == [
+        pb.ResetOffsetsRequest(group="billing", topic="orders", **target)
+    ]
 
 
-def test_a_time_before_now_is_written_with_a_minus(standing: FakeBroker) -> None:
+def test_an_offset_that_no_queue_has_is_refused(standing: LocalBroker) -> None:
+    assert run(*RESET, "--to-offset", "7", "--yes").code == 4
+
+
+def test_a_time_before_now_is_written_with_a_minus(standing: LocalBroker) -> None:
     assert run(*RESET, "--to", "-1h", "--yes").code == 0
-    ((target, _, _),) = standing.resets
-    assert target.time_ms
+    (request,) = standing.requests("ResetOffsets")
+    assert request.time_ms
 
 
-def test_some_queues_only(standing: FakeBroker) -> None:
+def test_some_queues_only(standing: LocalBroker) -> None:
     run(*RESET, "--to", "latest", "--queue", "1", "--queue", "0", "--yes")
-    assert standing.resets[0][1] == (1, 0)
+    assert standing.requests("ResetOffsets")[0].queue_ids == [1, 0]
 
 
 @pytest.mark.parametrize(
     "options",
     [[], ["--to", "earliest", "--to-offset", "1"], ["--to", "soon"], ["--to-offset", "-1"]],
 )
-def test_wrong_use_is_refused_without_asking(standing: FakeBroker, options: list[str]) -> None:
+def test_wrong_use_is_refused_without_asking(standing: LocalBroker, options: list[str]) -> None:
     assert run(*RESET, *options).code == 2
     assert run("group", "reset", "billing", "--to", "earliest").code == 2
-    assert standing.resets == []
+    assert standing.calls == []
 
 
-def test_a_clone_stands_where_its_source_stands(standing: FakeBroker) -> None:
+def test_a_clone_stands_where_its_source_stands(standing: LocalBroker) -> None:
     assert run("group", "clone", "billing", "other").code == 4
-    assert ("other", "orders") not in standing.stands
+    assert standing.stands("other") == {}
     done = run("group", "clone", "billing", "other", "--yes")
     assert done.document == [{"group": "other", "topic": "orders", "queue_id": 0, "new_offset": 2}]
-    assert standing.stands["other", "orders"] == {0: 2}
+    assert standing.stands("other") == {0: 2}
 
 
-def test_a_clone_of_nothing_says_so(standing: FakeBroker) -> None:
-    standing.queues["audit"] = []
+def test_a_clone_of_nothing_says_so(standing: LocalBroker) -> None:
+    standing.store.tables.topics.adopt("audit", 1)
     done = run("group", "clone", "billing", "other", "--topic", "audit", "--yes")
     assert (done.code, done.document) == (0, [])
     assert "nothing to clone" in done.err

@@ -2,111 +2,143 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 from broker.cli.produce import BATCH_BYTES, batches, line_groups
-from broker.client.values import ClientError, Outgoing, Wait
+from broker.model.errors import BodyTooLarge
 from broker.model.results import PutStatus
+from broker.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
-from tests.cli.fake_broker import FakeBroker
+from tests.cli.local_broker import LocalBroker, shown
+
+SEND = "Broker/SendMessage"
 
 
-def bodies(fake: FakeBroker) -> list[list[bytes]]:
-    return [[message.body for message in request] for request in fake.requests]
+def bodies(broker: LocalBroker) -> list[list[bytes]]:
+    return [[m.body for m in request.messages] for request in broker.requests(SEND)]
 
 
-def test_a_message_carries_what_is_said_of_it(fake: FakeBroker) -> None:
+PIPE = ("produce", "orders", "--queue", "0", "--file", "-", "-o", "jsonl")
+
+
+def refuse_more_than(broker: LocalBroker, size_bytes: int) -> None:
+    """Let a request be refused whose bodies are larger together."""
+
+    def send(request: pb.SendMessageRequest) -> Any:
+        found = sum(len(message.body) for message in request.messages)
+        if found > size_bytes:
+            raise shown(BodyTooLarge(size_bytes=found, limit_bytes=size_bytes))
+        return broker.serve(SEND, request)
+
+    broker.answers[SEND] = send
+
+
+def test_a_message_carries_what_is_said_of_it(broker: LocalBroker) -> None:
     done = run(
-        "produce", "orders", "grün", "-k", "a", "-k", "b", "-t", "red", "-p", "x=1=2", "-p", "y=",
+        "produce", "orders", "grün", "-k", "a", "-k", "b", "-t", "red", "-p", "x=1=2", "-p", "y=z",
         "--queue", "1", "--group", "g",
     )  # fmt: skip
     assert done.code == 0
-    assert fake.requests == [
-        [
-            Outgoing(
-                "orders",
-                "grün".encode(),
-                tag="red",
-                keys=("a", "b"),
-                queue_id=1,
-                message_group="g",
-                properties={"x": "1=2", "y": ""},
-            )
-        ]
-    ]
+    message = pb.Message(
+        topic="orders",
+        body="grün".encode(),
+        tag="red",
+        keys=["a", "b"],
+        queue_id=1,
+        message_group="g",
+        properties={"x": "1=2", "y": "z"},
+    )
+    assert broker.requests(SEND) == [pb.SendMessageRequest(messages=[message], wait="DURABLE")]
     assert done.document["status"] == "SEND_OK"
-    assert done.document["message_id"] == "ID0"
+    (stored,) = broker.do(broker.inner.messages())
+    assert done.document["message_id"] == stored.unique_key
 
 
-def test_what_is_not_said_is_absent(fake: FakeBroker) -> None:
+def test_a_property_may_be_empty_as_far_as_the_broker_lets_it(broker: LocalBroker) -> None:
+    assert run("produce", "orders", "x", "-p", "y=").code == 4
+    assert broker.requests(SEND)[0].messages[0].properties == {"y": ""}
+
+
+def test_what_is_not_said_is_absent(broker: LocalBroker) -> None:
     run("produce", "orders", "x")
-    assert fake.requests == [[Outgoing("orders", b"x")]]
+    (request,) = broker.requests(SEND)
+    assert list(request.messages) == [pb.Message(topic="orders", body=b"x")]
 
 
-def test_it_waits_for_the_disk_unless_told_not_to(fake: FakeBroker) -> None:
+def test_it_waits_for_the_disk_unless_told_not_to(broker: LocalBroker) -> None:
     run("produce", "orders", "x")
     run("produce", "orders", "x", "--no-wait")
-    assert fake.waits == [Wait.DURABLE, Wait.APPENDED]
+    assert [request.wait for request in broker.requests(SEND)] == [pb.DURABLE, pb.APPENDED]
 
 
-def test_each_line_of_a_pipe_is_a_message(fake: FakeBroker) -> None:
-    done = run("produce", "orders", "--file", "-", "-o", "jsonl", given=b"a\n\nb\xff\nc")
+def test_each_line_of_a_pipe_is_a_message(broker: LocalBroker) -> None:
+    done = run(*PIPE, given=b"a\n\nb\xff\nc")
     assert done.code == 0
-    assert [body for request in bodies(fake) for body in request] == [b"a", b"b\xff", b"c"]
+    assert [body for request in bodies(broker) for body in request] == [b"a", b"b\xff", b"c"]
     assert [row["queue_offset"] for row in done.rows] == [0, 1, 2]
     assert {row["status"] for row in done.rows} == {"SEND_OK"}
 
 
-def test_each_line_of_a_file_is_a_message(fake: FakeBroker, tmp_path: Path) -> None:
+def test_each_line_of_a_file_is_a_message(broker: LocalBroker, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text("a\nb\n")
     assert run("produce", "orders", "--file", str(file)).document[1]["queue_offset"] == 1
-    assert bodies(fake) == [[b"a", b"b"]]
+    assert bodies(broker) == [[b"a", b"b"]]
 
 
-def test_a_batch_has_so_many_messages_at_most(fake: FakeBroker) -> None:
+def test_a_batch_has_so_many_messages_at_most(broker: LocalBroker) -> None:
     run("produce", "orders", "--file", "-", "--batch", "2", given="1\n2\n3\n4\n5\n")
-    assert bodies(fake) == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
+    assert bodies(broker) == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
 
 
-def test_every_message_of_a_file_carries_the_same_key(fake: FakeBroker) -> None:
+def test_every_message_of_a_file_carries_the_same_key(broker: LocalBroker) -> None:
     run("produce", "orders", "--file", "-", "-k", "k", given="1\n2\n")
-    assert [message.keys for message in fake.requests[0]] == [("k",), ("k",)]
+    (request,) = broker.requests(SEND)
+    assert [message.keys for message in request.messages] == [["k"], ["k"]]
 
 
-def test_a_batch_that_is_too_large_goes_in_halves(fake: FakeBroker) -> None:
-    fake.body_size_max = 5
-    done = run("produce", "orders", "--file", "-", "-o", "jsonl", given="aa\nbb\ncc\ndd\nee\n")
-    assert bodies(fake) == [[b"aa", b"bb"], [b"cc"], [b"dd", b"ee"]]
+def test_a_batch_that_is_too_large_goes_in_halves(broker: LocalBroker) -> None:
+    refuse_more_than(broker, 5)
+    done = run(*PIPE, given="aa\nbb\ncc\ndd\nee\n")
+    assert [len(request) for request in bodies(broker)] == [5, 2, 3, 1, 2]
+    assert [m.body for m in broker.do(broker.inner.messages())] == [
+        b"aa",
+        b"bb",
+        b"cc",
+        b"dd",
+        b"ee",
+    ]
     assert [row["queue_offset"] for row in done.rows] == [0, 1, 2, 3, 4]
 
 
-def test_a_message_that_is_too_large_ends_it_behind_those_acknowledged(fake: FakeBroker) -> None:
-    fake.body_size_max = 5
-    done = run("produce", "orders", "--file", "-", "-o", "jsonl", given="aa\ntoolarge\nbb\n")
+def test_a_message_that_is_too_large_ends_it_behind_those_acknowledged(broker: LocalBroker) -> None:
+    refuse_more_than(broker, 5)
+    done = run(*PIPE, given="aa\ntoolarge\nbb\n")
     assert done.code == 4
     assert len(done.rows) == 1
-    assert "too large" in done.err
+    assert "exceed the limit of 5" in done.err
 
 
-def test_other_refusals_are_not_tried_in_halves(fake: FakeBroker) -> None:
-    fake.error = ClientError("IllegalTopic", "no", code="INVALID_ARGUMENT")
+def test_other_refusals_are_not_tried_in_halves(broker: LocalBroker) -> None:
     assert run("produce", "a.b", "--file", "-", given="1\n2\n").code == 4
+    assert len(broker.calls) == 1
 
 
-def test_a_table_shows_each_receipt(fake: FakeBroker) -> None:
-    done = run("produce", "orders", "--file", "-", "-o", "table", given="1\n2\n")
+def test_a_table_shows_each_receipt(broker: LocalBroker) -> None:
+    done = run("produce", "orders", "--queue", "0", "--file", "-", "-o", "table", given="1\n2\n")
     title, first, second = done.out.splitlines()
     assert title.split() == ["MESSAGE", "ID", "QUEUE", "OFFSET", "STATUS"]
-    assert first.split() == ["ID0", "0", "0", "SEND_OK"]
-    assert second.split() == ["ID1", "0", "1", "SEND_OK"]
+    ids = [message.unique_key for message in broker.do(broker.inner.messages())]
+    assert first.split() == [ids[0], "0", "0", "SEND_OK"]
+    assert second.split() == [ids[1], "0", "1", "SEND_OK"]
 
 
-def test_wrong_use_says_how(fake: FakeBroker) -> None:
+def test_wrong_use_says_how(broker: LocalBroker) -> None:
     assert "--file" in run("produce", "orders").err
     assert run("produce", "orders", "x", "--file", "-").code == 2
     assert "NAME=VALUE" in run("produce", "orders", "x", "-p", "nothing").err
     assert "no-such-file" in run("produce", "orders", "--file", "no-such-file").err
-    assert fake.requests == []
+    assert broker.calls == []
 
 
 def test_a_slow_pipe_is_sent_as_it_comes() -> None:

@@ -12,7 +12,7 @@ from broker.cli.program import PLACES, program
 from broker.client.values import ClientError, Unreachable
 from broker.model.errors import StoreFailed
 from tests.cli.command_line import run
-from tests.cli.fake_broker import FakeBroker
+from tests.cli.local_broker import LocalBroker
 from tests.golden_stores import GoldenStores
 
 HEAVY = ("grpc", "google", "numpy", "starlette", "uvicorn", "prometheus_client", "asyncio")
@@ -86,11 +86,10 @@ def test_every_command_says_in_the_list_what_it_says_itself() -> None:
         "group lag --watch 0",
     ],
 )
-def test_wrong_use_is_exit_2_without_asking(fake: FakeBroker, line: str) -> None:
-    fake.stand("billing", "orders")
-    before = (dict(fake.queues), dict(fake.groups))
+def test_wrong_use_is_exit_2_without_asking(broker: LocalBroker, line: str) -> None:
+    broker.stand("billing", "orders")
     assert run(*line.split()).code == 2
-    assert (fake.queues, fake.groups, fake.changes, fake.pulls) == (*before, [], [])
+    assert broker.calls == []
 
 
 @pytest.mark.parametrize(
@@ -109,43 +108,33 @@ def test_wrong_use_is_exit_2_without_asking(fake: FakeBroker, line: str) -> None
         "tail none --no-follow",
     ],
 )
-def test_what_is_not_there_is_exit_3(fake: FakeBroker, line: str) -> None:
+def test_what_is_not_there_is_exit_3(broker: LocalBroker, line: str) -> None:
     assert run(*line.split()).code == 3
 
 
-def test_an_answer_that_is_an_error_has_no_trace(fake: FakeBroker) -> None:
-    fake.error = Unreachable("Unreachable", "nobody answers at x")
+def test_an_answer_that_is_an_error_has_no_trace(broker: LocalBroker) -> None:
+    broker.error = Unreachable("Unreachable", "nobody answers at x")
     done = run("topic", "ls")
     assert done.code == 5
     assert done.out == ""
     assert done.err.startswith("Error: nobody answers at x\nNext:  pocketmq serve")
 
 
-def test_an_error_of_the_store_is_told_the_same_way(
-    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(name: str, **settings: object) -> None:
-        raise StoreFailed(why="of a test")
-
-    monkeypatch.setattr(fake, "describe_topic", fail)
+def test_an_error_of_the_store_is_told_the_same_way(broker: LocalBroker) -> None:
+    broker.error = StoreFailed(why="of a test")
     done = run("topic", "info", "orders")
     assert done.code == 1
     assert done.err == "Error: the store has stopped: of a test\n"
 
 
-def test_a_bug_is_not_hidden(fake: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake, "describe_topic", None)
+def test_a_bug_is_not_hidden(broker: LocalBroker) -> None:
+    broker.error = TypeError()
     with pytest.raises(TypeError):
         run("topic", "info", "orders")
 
 
-def test_an_interrupt_ends_with_130_and_no_word(
-    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def interrupt(**settings: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fake, "list_topics", interrupt)
+def test_an_interrupt_ends_with_130_and_no_word(broker: LocalBroker) -> None:
+    broker.error = KeyboardInterrupt()
     done = run("topic", "ls")
     assert done.code == 130
     assert done.err == ""
@@ -161,6 +150,6 @@ def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> Non
     assert words == b""
 
 
-def test_a_client_error_without_a_known_reason_still_has_an_exit_code(fake: FakeBroker) -> None:
-    fake.error = ClientError("Internal", "internal error", code="INTERNAL")
+def test_a_client_error_without_a_known_reason_still_has_an_exit_code(broker: LocalBroker) -> None:
+    broker.error = ClientError("Internal", "internal error", code="INTERNAL")
     assert run("topic", "ls").code == 1

@@ -12,7 +12,7 @@ from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.results import Bound, PullStatus
 from tests.cli.command_line import run
-from tests.cli.fake_broker import FakeBroker, stored
+from tests.cli.local_broker import LocalBroker, stored
 
 
 class Log:
@@ -146,19 +146,20 @@ async def test_a_broker_that_goes_away_is_told_once() -> None:
 # -- the command -----------------------------------------------------------------------------------
 
 
-def test_the_command_prints_and_commits_nothing(fake: FakeBroker) -> None:
-    fake.fill(3)
+def test_the_command_prints_and_commits_nothing(broker: LocalBroker) -> None:
+    broker.fill(3)
     done = run("tail", "orders", "-n", "2", "--no-follow", "-o", "jsonl")
     assert [row["body_text"] for row in done.rows] == ["1", "2"]
-    assert all(query.group == "" and query.commit_offset is None for _, query in fake.pulls)
+    pulls = broker.requests("PullMessage")
+    assert all(not pull.group and not pull.HasField("commit_offset") for pull in pulls)
 
 
-def test_since_and_max(fake: FakeBroker) -> None:
-    fake.fill(3)
+def test_since_and_max(broker: LocalBroker) -> None:
+    broker.fill(3)
     done = run("tail", "orders", "--since", "0", "--max", "2", "-o", "jsonl")
     assert [row["body_text"] for row in done.rows] == ["0", "1"]
 
 
-def test_a_filter_goes_to_the_broker(fake: FakeBroker) -> None:
+def test_a_filter_goes_to_the_broker(broker: LocalBroker) -> None:
     run("tail", "orders", "--no-follow", "--tag-filter", "a||b")
-    assert {query.expression for _, query in fake.pulls} == {"a||b"}
+    assert {pull.filter.expression for pull in broker.requests("PullMessage")} == {"a||b"}
