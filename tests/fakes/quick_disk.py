@@ -4,18 +4,31 @@
     disk.fail("rename", PowerCut(), skip=1)     the one after the next does
     disk.drop_resident()                        nothing is in memory until it is read once more
     disk.ranges("allocate")                     [(position, size), …] of all such calls so far
+    disk.full_below = directory / "commitlog"   no room there until it is None again
+    disk.broken_below = directory / "index"     no file can be made there for another reason
+    disk.sync_error = FsyncFailed(why="EIO")    every sync fails while it is set
+    with disk.held(): …                         syncs wait in their threads
+    disk.power_cut(directory, to)               what is left: only what was synced, the rest zeros
 
-Files are real ones, so that maps and lengths behave as they do; syncs are only noted down. What a
-power cut leaves of written pages is beyond it.
+Files are real ones, so that maps and lengths behave as they do. A power cut keeps all names: losing
+one is beyond it (disk.py).
 """
 
+import contextlib
 import mmap
+import os
+import shutil
+import threading
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
-from broker.model.errors import DiskFull
+from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed
+
+DRAFTS = shutil.ignore_patterns("*.draft")
+"""Files in the making: they may be gone before they are copied, and nobody reads them."""
 
 
 class PowerCut(Exception):
@@ -30,7 +43,10 @@ def full_disk() -> DiskFull:
 class QuickDisk(Disk):
     """The machine's file system without waiting for it."""
 
-    __slots__ = ("_cold", "_faults", "_fetched", "calls")
+    __slots__ = (
+        "_cold", "_durable", "_faults", "_fetched", "_gate", "broken_below", "calls", "full_below",
+        "sync_error", "sync_error_below", "synced",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,6 +54,15 @@ class QuickDisk(Disk):
         self._faults: dict[str, tuple[int, Exception]] = {}
         self._cold = False
         self._fetched: set[tuple[str, int]] = set()
+        self._durable: dict[int, bytes] = {}
+        self._gate = threading.Event()
+        self._gate.set()
+        self.full_below: Path | None = None
+        self.broken_below: Path | None = None
+        self.sync_error: FsyncFailed | None = None
+        self.sync_error_below: Path | None = None
+        self.synced: list[Path] = []
+        """Files whose sync was asked for, those that failed or still wait included."""
 
     def drop_resident(self) -> None:
         """Forget every page: from now on bytes are in memory once `read_at` brought them."""
@@ -61,6 +86,12 @@ class QuickDisk(Disk):
         """The (position, size) pairs of all calls of `allocate`, `populate` or `write_at`."""
         return [(arguments[1], arguments[2]) for arguments in self.calls[call]]
 
+    def _check_room(self, path: Path) -> None:
+        if self.full_below is not None and is_below(path, self.full_below):
+            raise DiskFull(path=str(path))
+        if self.broken_below is not None and is_below(path, self.broken_below):
+            raise AllocationFailed(why="broken")
+
     def _note(self, call: str, *arguments: object) -> None:
         self.calls[call].append(arguments)
         skip, error = self._faults.get(call, (0, None))
@@ -72,9 +103,50 @@ class QuickDisk(Disk):
         del self._faults[call]
         raise error
 
-    def sync(self, descriptor: int) -> None:
-        self._note("sync", descriptor)
+    # -- syncing -------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let syncs wait in their threads until the block ends."""
+        self._gate.clear()
+        try:
+            yield
+        finally:
+            self._gate.set()
 
+    def sync(self, descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        self.synced.append(path)
+        self._gate.wait()
+        if self.sync_error is not None and is_below(path, self.sync_error_below or Path("/")):
+            raise self.sync_error
+        self._note("sync", descriptor)
+        found = os.fstat(descriptor)
+        self._durable[found.st_ino] = os.pread(descriptor, found.st_size, 0)
+
+    def sync_all(self, directory: Path) -> None:
+        self._gate.wait()
+        if self.sync_error is not None:
+            raise self.sync_error
+        self._note("sync_all", directory)
+        self.trust(directory)
+
+    def trust(self, directory: Path) -> None:
+        """Take everything that lies in a directory now for durable."""
+        for path in directory.rglob("*"):
+            if path.is_file():
+                self._durable[path.stat().st_ino] = path.read_bytes()
+
+    def power_cut(self, directory: Path, to: Path) -> Path:
+        """Copy a directory as it is after a power cut; returns the copy."""
+        shutil.copytree(directory, to, ignore=DRAFTS)
+        for path in to.rglob("*"):
+            if path.is_file():
+                found = (directory / path.relative_to(to)).stat()
+                kept = self._durable.get(found.st_ino, b"")[: found.st_size]
+                path.write_bytes(kept.ljust(found.st_size, b"\0"))
+        return to
+
+    # -- calls ---------------------------------------------------------------------------------
     def sync_directory(self, directory: Path) -> None:
         self._note("sync_directory", directory)
 
@@ -87,6 +159,7 @@ class QuickDisk(Disk):
         super().unlink(path)
 
     def write_file(self, path: Path, content: bytes) -> None:
+        self._check_room(path)
         self._note("write_file", path, content)
         super().write_file(path, content)
 
@@ -94,7 +167,12 @@ class QuickDisk(Disk):
         self._note("write_at", descriptor, position, len(content))
         super().write_at(descriptor, position, content)
 
+    def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
+        self._check_room(path)
+        return super().make_allocated_file(draft, path, size_bytes)
+
     def add_sparse_file(self, path: Path, size_bytes: int) -> int:
+        self._check_room(path)
         self._note("make_sparse_file", path, size_bytes)
         return super().add_sparse_file(path, size_bytes)
 
@@ -105,10 +183,8 @@ class QuickDisk(Disk):
     def unlock(self, memory: mmap.mmap) -> None:
         self._note("unlock", len(memory))
 
-    def sync_all(self, directory: Path) -> None:
-        self._note("sync_all", directory)
-
     def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+        self._check_room(path)
         self._note("allocate", descriptor, position, size_bytes, path)
         super().allocate(descriptor, position, size_bytes, path)
 
@@ -120,3 +196,17 @@ class QuickDisk(Disk):
 def _pages(descriptor: int, position: int, size_bytes: int) -> list[tuple[str, int]]:
     name = str(Path(f"/proc/self/fd/{descriptor}").readlink())
     return [(name, page) for page in range(position >> 12, (position + size_bytes - 1 >> 12) + 1)]
+
+
+def is_below(path: Path, directory: Path) -> bool:
+    """Return whether a path is a directory or lies in it."""
+    return directory in (path, *path.parents)
+
+
+def open_files(directory: Path) -> list[Path]:
+    """Return the files below a directory that this process holds open."""
+    held = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # The one that lists them is gone.
+            held.append(descriptor.readlink())
+    return [path for path in held if is_below(path, directory)]

@@ -32,8 +32,8 @@ from broker.store.reading.patience import NowOrLater
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
+from tests.fakes.quick_disk import DRAFTS, QuickDisk
 from tests.fakes.rows import Row, batch
-from tests.fakes.store_disk import DRAFTS, StoreDisk
 
 STORE_HOST = host_from_text("127.0.0.1:10911")
 BORN_HOST = host_from_text("10.0.0.7:4711")
@@ -168,7 +168,7 @@ async def store_at(
     **settings: Any,
 ) -> AsyncIterator[TalkingStore]:
     """Open a store of small files, its next log file made, and close it in the end."""
-    clock, disk = clock or FakeClock(), disk or StoreDisk()
+    clock, disk = clock or FakeClock(), disk or QuickDisk()
     store = await open_store(small_settings(directory, **settings), clock, disk)
     talking = TalkingStore(store, clock, disk)
     try:

@@ -17,8 +17,8 @@ from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.rows import Row, batch
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import STORE_HOST, put_row
 
 FILE_SIZE = 4096
@@ -36,7 +36,7 @@ class WritingLog:
     ) -> None:
         self.own = directory / "pocketmq"
         self.own.mkdir(parents=True)
-        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.disk, self.clock = QuickDisk(), FakeClock()
         self.log = CommitLog(self.disk, directory / "commitlog", FILE_SIZE)
         self.marks = Marks(0, 0, 0, is_sync=False)
         self.writer = Writer(

@@ -28,7 +28,7 @@ from broker.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon
 from tests.fakes.clock import FakeClock
 from tests.fakes.failing_os import FailingOs, Fault
-from tests.fakes.store_disk import open_files
+from tests.fakes.quick_disk import open_files
 from tests.fakes.store_language import TalkingStore, queue_bodies, small_settings, until
 from tests.faults.lives import can_trace
 

@@ -12,7 +12,7 @@ from broker.format.java_hash import tags_code
 from broker.model.read_range import ReadRange
 from broker.model.results import PullStatus
 from broker.tools.verify.verification import verify
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import TalkingStore, at_once, queue_bodies, store_at, until
 from tests.fakes.tool_sizes import golden_tool_sizes
@@ -108,7 +108,7 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
 async def test_an_extension_without_room_leaves_the_plain_code_and_warns(
     golden: GoldenStores, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory, disk = golden.copy("cqext", tmp_path / "cqext"), StoreDisk()
+    directory, disk = golden.copy("cqext", tmp_path / "cqext"), QuickDisk()
     async with store_at(directory, disk=disk, **golden_sizes(golden, "cqext")) as store:
         disk.full_below = directory / "consumequeue_ext"
         begin = store.store.reading.queue_range("SqlTopic", 1)[1]

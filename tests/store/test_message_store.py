@@ -28,8 +28,8 @@ from broker.store.starting.progress import Starting
 from broker.store.views import dispatcher as dispatcher_module
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
+from tests.fakes.quick_disk import QuickDisk, open_files
 from tests.fakes.rows import batch
-from tests.fakes.store_disk import StoreDisk, open_files
 from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.fakes.store_language import (
     STORE_HOST,
@@ -191,7 +191,7 @@ async def test_queues_without_a_topic_make_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
 async def test_consumers_see_what_the_flush_mode_promises(tmp_path: Path, flush: str) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk, flush=flush) as store:
         with disk.held():
             arrived = store.store.reading.arrivals("T", 0).reached(1)
@@ -297,7 +297,7 @@ async def test_what_no_file_can_hold_is_refused_and_leaves_nothing(tmp_path: Pat
 
 
 async def test_a_put_whose_caller_gives_up_is_stored(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         with disk.held():
             puts = [asyncio.create_task(store.send("T", f"{n}", key="k")) for n in range(5)]
@@ -314,7 +314,7 @@ async def test_a_put_whose_caller_gives_up_is_stored(tmp_path: Path) -> None:
 
 
 async def test_a_put_that_waits_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         with disk.held():
             put = asyncio.create_task(store.send("T", "a"))
@@ -350,7 +350,7 @@ async def test_a_store_about_to_stop_refuses(tmp_path: Path) -> None:
 async def test_a_full_disk_refuses_what_needs_a_new_file_until_there_is_room(
     tmp_path: Path,
 ) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", HALF_FILE)
         await store.stocked()
@@ -371,7 +371,7 @@ async def test_a_view_without_room_makes_the_store_read_only_until_there_is_some
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher_module, "RETRY_INTERVAL_MS", 0)
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", "a")
         await store.pulled("T")
@@ -392,7 +392,7 @@ async def test_a_store_closed_without_its_views_complete_says_so_to_the_next_sta
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher_module, "RETRY_INTERVAL_MS", 0)
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         disk.full_below = store.directory / "consumequeue"
         await store.send("T", "a", key="k")
@@ -406,7 +406,7 @@ async def test_a_store_closed_without_its_views_complete_says_so_to_the_next_sta
 
 
 async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", "kept")
         await store.settled()
@@ -435,7 +435,7 @@ async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 async def test_a_sync_that_fails_while_closing_still_closes(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", "a")
         await store.send("T", "b", wait=False)
@@ -449,7 +449,7 @@ async def test_a_sync_that_fails_while_closing_still_closes(tmp_path: Path) -> N
 async def test_views_that_cannot_be_synced_while_closing_leave_the_abort_mark(
     tmp_path: Path,
 ) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", "a")
         disk.sync_error = FsyncFailed(why="EIO")
@@ -461,7 +461,7 @@ async def test_views_that_cannot_be_synced_while_closing_leave_the_abort_mark(
 async def test_a_part_that_ends_ends_the_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         disk.broken_below = store.directory / "consumequeue"
         await store.send("T", "a")
@@ -473,7 +473,7 @@ async def test_a_part_that_ends_ends_the_store(
 
 
 async def test_an_allocation_that_fails_ends_the_store(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         disk.broken_below = store.directory / "commitlog"
         with pytest.raises(StoreFailed):
@@ -510,7 +510,7 @@ async def test_a_locked_store_is_not_touched(
     monkeypatch.setattr("broker.files.directory_lock.DirectoryLock.acquire", refuse)
     starting = Starting(FakeClock())
     with pytest.raises(StoreLocked):
-        await open_store(small_settings(tmp_path / "s"), FakeClock(), StoreDisk(), starting)
+        await open_store(small_settings(tmp_path / "s"), FakeClock(), QuickDisk(), starting)
     assert starting.state == "starting"
 
 

@@ -20,7 +20,7 @@ from broker.client.broker import BrokerClient
 from broker.config.load import load
 from broker.store.message_store import open_store
 from tests.fakes.clock import FakeClock
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, until
 
 SMALL: Final = (
@@ -52,7 +52,7 @@ class TurnedStore(TalkingStore):
     """A store opened with some settings."""
 
     clock: WatchedClock
-    disk: StoreDisk
+    disk: QuickDisk
 
     @property
     def directory(self) -> Path:
@@ -79,7 +79,7 @@ class TurnedStore(TalkingStore):
 async def store_with(directory: Path, *assignments: str) -> AsyncIterator[TurnedStore]:
     """Open a store as the settings say, its next log file made, and close it in the end."""
     config = load(assignments=[*SMALL, f"store.directory={directory}", *assignments])
-    clock, disk = WatchedClock(), StoreDisk()
+    clock, disk = WatchedClock(), QuickDisk()
     store = await open_store(config.store_settings(), clock, disk)
     turned = TurnedStore(store, clock, disk)
     try:

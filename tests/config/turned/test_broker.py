@@ -11,7 +11,7 @@ from broker.client.values import ClientError, Outgoing
 from broker.config.addresses import held_port, split_address
 from broker.model.clock import SystemClock
 from tests.config.turned.language import broker_with
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 
 HELLO = [Outgoing("orders", b"hello", keys=["k"])]
@@ -101,7 +101,7 @@ async def test_http_is_served_where_it_is_told(tmp_path: Path) -> None:
 async def test_calls_may_finish_for_so_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace: str, *, is_answered: bool
 ) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     monkeypatch.setattr(app, "Disk", lambda: disk)
     async with broker_with(tmp_path, f"rpc.shutdown_grace_ms={grace}") as broker:
         await broker.client.send(HELLO)

@@ -15,7 +15,7 @@ from broker.services.retention import Retention
 from broker.store.message_store import open_store
 from tests.config.turned.language import SMALL
 from tests.fakes.clock import START_MS, FakeClock, at
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, pauses_of
 
 HOUR_MS: Final = 3_600_000
@@ -42,7 +42,7 @@ class Kept(TalkingStore):
         return len(self.store.log.files.files)
 
 
-class UsedDisk(StoreDisk):
+class UsedDisk(QuickDisk):
     """A disk of which so many percent are used."""
 
     percent = 50

@@ -18,7 +18,7 @@ from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.store.reading.choosing import Row, choose, runs_of
 from broker.store.reading.pulling import GAP_MAX
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at, until
 
 BODIES = [f"message {number:03d}" for number in range(60)]
@@ -39,7 +39,7 @@ async def stocked(store: TalkingStore) -> None:
 async def cold(
     store: TalkingStore, queue_offset: int = 0, *, max_messages: int = 32, max_bytes: int = 1 << 20
 ) -> PullResult:
-    assert isinstance(store.disk, StoreDisk)
+    assert isinstance(store.disk, QuickDisk)
     store.disk.drop_resident()
     found = store.store.reading.pull(ReadRange("orders", 0, queue_offset, max_messages, max_bytes))
     assert not isinstance(found, PullResult)
@@ -181,7 +181,7 @@ async def test_a_caller_who_gives_up_leaves_no_file_held(tmp_path: Path) -> None
 async def test_units_that_are_not_in_memory_are_fetched_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await stocked(store)
         monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)

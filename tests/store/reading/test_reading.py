@@ -11,13 +11,13 @@ from broker.model.errors import OffsetOutOfRange
 from broker.model.read_range import KeyRange
 from broker.model.results import Bound
 from broker.store.reading.patience import Later
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_broker import store_broker
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import store_at
 
 
 async def test_fresh_messages_are_read_whatever_is_in_memory(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("orders", "a", key="k")
         await store.settled()
@@ -29,7 +29,7 @@ async def test_fresh_messages_are_read_whatever_is_in_memory(tmp_path: Path) -> 
 async def test_each_lookup_of_old_messages_fetches_and_asks_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         sent = await store.send("orders", "a", key="k", unique_key="u")
         await store.settled()

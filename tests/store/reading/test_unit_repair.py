@@ -15,7 +15,7 @@ from broker.model.read_range import ReadRange
 from broker.model.results import PullResult
 from broker.store.reading import unit_repair
 from broker.store.reading.patience import value_of
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at
 
 Unit = tuple[int, int, int]
@@ -172,7 +172,7 @@ async def test_units_that_are_not_in_memory_are_fetched(
 ) -> None:
     relead(store, 3, 0, 0, 0)
     monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)
-    assert isinstance(store.disk, StoreDisk)
+    assert isinstance(store.disk, QuickDisk)
     store.disk.drop_resident()
     assert (await pull(store, 3, 1)).record_count == 1
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from broker.store.message_store import opened
 from broker.store.starting.progress import PHASES, Starting
 from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import small_settings, store_at
 
 
@@ -33,7 +33,7 @@ async def test_every_phase_of_a_start_takes_its_time(tmp_path: Path) -> None:
         await store.send("orders", "a")
         image = store.killed(tmp_path / "image")
     numbers = Starting(FakeClock())
-    async with opened(small_settings(image), FakeClock(), StoreDisk(), numbers):
+    async with opened(small_settings(image), FakeClock(), QuickDisk(), numbers):
         assert {phase for (phase,), seconds in numbers.seconds.items() if seconds} == set(PHASES)
         assert numbers.progress == 1.0
         assert numbers.truncated_bytes == 0

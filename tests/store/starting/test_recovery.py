@@ -27,7 +27,6 @@ from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered
 from tests.fakes.store_language import (
     TalkingStore,
@@ -408,7 +407,7 @@ def killed(store: TalkingStore, to: Path) -> Path:
 
 
 def powerless(store: TalkingStore, to: Path) -> Path:
-    assert isinstance(store.disk, StoreDisk)
+    assert isinstance(store.disk, QuickDisk)
     return store.disk.power_cut(store.directory, to)
 
 
@@ -469,7 +468,7 @@ async def test_what_recovery_wrote_down_is_durable(tmp_path: Path) -> None:
         end, image = store.store.appended, store.killed(tmp_path / "killed")
     shutil.rmtree(image / "consumequeue" / "T" / "1")
     believe(image, 0, end)
-    disk = StoreDisk()
+    disk = QuickDisk()
     disk.trust(image)
     async with store_at(image, disk=disk) as store:
         left = powerless(store, tmp_path / "left")

@@ -33,7 +33,7 @@ from broker.store.starting.start import Start, start_at_once
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
-from tests.fakes.store_disk import StoreDisk, open_files
+from tests.fakes.quick_disk import QuickDisk, open_files
 from tests.fakes.store_golden import golden_parts, recovered
 from tests.fakes.store_language import small_settings, store_at, view_files
 from tests.golden_stores import GoldenStores
@@ -165,7 +165,7 @@ def refusal(directory: Path) -> StorageError:
 
 @contextmanager
 def recovered_small(directory: Path) -> Iterator[Structures]:
-    parts = Structures(small_settings(directory), StoreDisk())
+    parts = Structures(small_settings(directory), QuickDisk())
     try:
         start_at_once(parts, FakeClock())
         yield parts
@@ -326,7 +326,7 @@ async def test_a_start_does_not_wait_for_many_queues_to_be_synced(
     tmp_path: Path, count: int
 ) -> None:
     image, before = await crashed_with(count, tmp_path)
-    disk = StoreDisk()
+    disk = QuickDisk()
     parts = Structures(small_settings(image), disk)
     start_at_once(parts, FakeClock())
     may_wait = count > FILES_APART_MAX
@@ -427,7 +427,7 @@ async def test_units_below_the_checkpoint_are_cut_after_it_was_taken_back(tmp_pa
     content[content.index(b"a", 100)] ^= 1
     log.write_bytes(content)
     before = (image / "checkpoint").read_bytes()
-    parts = Structures(small_settings(image, accept_damage=True), StoreDisk())
+    parts = Structures(small_settings(image, accept_damage=True), QuickDisk())
     seen: list[int] = []
     start = Start(parts, Starting(FakeClock()))
     cut = start.recovery._cut_views

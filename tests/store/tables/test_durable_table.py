@@ -10,7 +10,7 @@ import pytest
 from broker.files.table_file import TableFile
 from broker.model.errors import DiskFull
 from broker.store.tables.durable_table import DurableTable
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 
 
@@ -18,7 +18,7 @@ class Table:
     """A table whose content is its words."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.disk = path, StoreDisk()
+        self.path, self.disk = path, QuickDisk()
         self.words: list[str] = []
         self.pool = ThreadPoolExecutor(1)
         self.durable = DurableTable(TableFile(self.disk, path), self.pool, self.content)

@@ -15,7 +15,7 @@ from broker.format.table_json import decode_table
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.topics import GroupTable
 from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
 
@@ -24,7 +24,7 @@ class Offsets:
     """The offsets of a store directory; `reopened` is what a start would find."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.disk = directory, StoreDisk()
+        self.directory, self.disk = directory, QuickDisk()
         self.pool = ThreadPoolExecutor(1)
         clock = FakeClock()
         self.groups = GroupTable(self.disk, directory, clock, self.pool)

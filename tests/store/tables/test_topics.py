@@ -24,7 +24,7 @@ from broker.model.errors import (
 from broker.model.group import GroupSettings
 from broker.store.tables.topics import GroupTable, TopicTable
 from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
 
@@ -34,7 +34,7 @@ class Tables:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.disk, self.clock = QuickDisk(), FakeClock()
         self.pool = ThreadPoolExecutor(1)
         self.topics = TopicTable(self.disk, directory, self.clock, self.pool)
         self.groups = GroupTable(self.disk, directory, self.clock, self.pool)

@@ -7,7 +7,7 @@ import pytest
 
 from broker.model.results import PullStatus
 from broker.store.views.expiry import UNKNOWN_TIME, LogFile
-from tests.fakes.store_disk import StoreDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files
 
 BODIES = [f"{number:02d}" + "x" * 900 for number in range(20)]
@@ -80,7 +80,7 @@ async def test_the_file_that_is_written_to_never_goes(tmp_path: Path) -> None:
 
 
 async def test_a_file_a_view_does_not_know_yet_never_goes(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         disk.full_below = tmp_path / "s" / "consumequeue"
         for body in BODIES[:9]:
@@ -142,7 +142,7 @@ async def test_a_damaged_file_is_never_old(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_cannot_be_removed_stays_in_the_log(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await filled(store)
         disk.fail("unlink", PermissionError(13, "Permission denied"))

@@ -23,8 +23,8 @@ from broker.store.views import flush as view_flush
 from broker.store.views.flush import ViewFlush
 from broker.store.writing.durability import Durability
 from tests.fakes.clock import FakeClock, at
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import TIME_MS, Records, entry
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import small_settings, until
 
 SECOND_MS = 1_000
@@ -37,7 +37,7 @@ class Views:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.directory = directory
-        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.disk, self.clock = QuickDisk(), FakeClock()
         self.settings = small_settings(
             directory, consume_queue_file_size_bytes=12_000, index_entry_count_max=300, **settings
         )
@@ -194,7 +194,7 @@ async def test_after_a_power_cut_the_mark_fits_the_checkpoint(views: Views, tmp_
         views.flush.step(at(passes * THOROUGH_MS))
         await views.idle()
         left = views.disk.power_cut(views.directory, tmp_path / str(passes))
-        mark = FlushedMark(StoreDisk(), left / "pocketmq")
+        mark = FlushedMark(QuickDisk(), left / "pocketmq")
         mark.open()
         values = decode_checkpoint((left / "checkpoint").read_bytes())
         assert values.logics_physical_offset == 500 * passes - 100

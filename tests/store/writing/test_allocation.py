@@ -12,9 +12,8 @@ from broker.log.commit_log import DRAFT_NAME, CommitLog
 from broker.model.errors import AllocationFailed, DiskFull, StoreFailed
 from broker.store.writing.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
 from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import full_disk
+from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import record
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import until
 
 SIZE = 8192
@@ -26,7 +25,7 @@ class Stock:
     def __init__(self, directory: Path) -> None:
         self.own = directory / "pocketmq"
         self.own.mkdir(parents=True)
-        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.disk, self.clock = QuickDisk(), FakeClock()
         self.log = CommitLog(self.disk, directory / "commitlog", SIZE)
         self.failures: list[StoreFailed] = []
         self.allocation = Allocation(self.log, self.own, self.clock, self.failures.append)
@@ -163,7 +162,7 @@ class Aside:
 
     def __init__(self, directory: Path, size: int = SIZE) -> None:
         self.directory = directory
-        self.disk = StoreDisk()
+        self.disk = QuickDisk()
         self.reserve = Reserve(self.disk, directory, size)
 
     def cause(self) -> DiskFull | None:
@@ -236,7 +235,7 @@ def test_a_start_on_a_full_disk_begins_by_giving_it_away(
     aside: Aside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aside.reserve.make()
-    monkeypatch.setattr(StoreDisk, "free_bytes", lambda disk, path: SIZE - 1)
+    monkeypatch.setattr(QuickDisk, "free_bytes", lambda disk, path: SIZE - 1)
     aside.reserve.begin()
     assert aside.names == []
 

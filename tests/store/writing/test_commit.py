@@ -17,8 +17,8 @@ from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 from broker.store.writing.commit import Commit
 from tests.fakes.clock import at
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import record
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import (
     TalkingStore,
     rebuilt_views,
@@ -33,7 +33,7 @@ LARGE = "x" * 1500
 
 
 @asynccontextmanager
-async def pooled(directory: Path, disk: StoreDisk | None = None) -> AsyncIterator[TalkingStore]:
+async def pooled(directory: Path, disk: QuickDisk | None = None) -> AsyncIterator[TalkingStore]:
     async with store_at(
         directory, disk=disk, flush="async", transient_pool=True, transient_pool_file_count=2
     ) as store:
@@ -114,7 +114,7 @@ async def test_when_all_buffers_wait_sends_are_told_to_try_again(tmp_path: Path)
 
 
 async def test_the_timer_waits_for_pages_or_its_longest_pause(tmp_path: Path) -> None:
-    disk, settings = StoreDisk(), small_settings(tmp_path, commit_thorough_interval_ms=1_000)
+    disk, settings = QuickDisk(), small_settings(tmp_path, commit_thorough_interval_ms=1_000)
     pool = TransientPool(disk, size_bytes=1 << 20, count=2)
     log = CommitLog(disk, tmp_path / "commitlog", 1 << 20, pool=pool)
     (tmp_path / "own").mkdir()
@@ -147,7 +147,7 @@ async def test_the_timer_waits_for_pages_or_its_longest_pause(tmp_path: Path) ->
 
 
 async def test_a_file_that_cannot_be_written_ends_the_store(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with pooled(tmp_path / "s", disk) as store:
         await store.send("orders", "a")
         disk.fail("write_at", OSError(5, "Input/output error"))
@@ -159,11 +159,11 @@ async def test_a_file_that_cannot_be_written_ends_the_store(tmp_path: Path) -> N
 def test_with_sync_flush_a_pool_is_refused(tmp_path: Path) -> None:
     settings = small_settings(tmp_path / "s", transient_pool=True)
     with pytest.raises(IllegalConfig, match=r"store.transient_pool: it needs store.flush"):
-        Structures(settings, StoreDisk())
+        Structures(settings, QuickDisk())
 
 
 async def test_warm_files_are_locked_ahead_and_released_when_full(tmp_path: Path) -> None:
-    disk = StoreDisk()
+    disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk, warm_files=True) as store:
         for number in range(5):
             await store.stocked()

@@ -14,8 +14,8 @@ from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE
 from broker.store.writing.durability import SWEEP_INTERVAL_MS, Durability
 from tests.fakes.clock import FakeClock, at
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import TIME_MS, record
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_language import small_settings, until
 
 SIZE = 64 * 1024
@@ -26,7 +26,7 @@ class Flushing:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         (directory / "pocketmq").mkdir(parents=True)
-        self.disk, self.clock = StoreDisk(), FakeClock()
+        self.disk, self.clock = QuickDisk(), FakeClock()
         self.log = CommitLog(self.disk, directory / "commitlog", SIZE)
         self.mark = FlushedMark(self.disk, directory / "pocketmq")
         self.mark.open()

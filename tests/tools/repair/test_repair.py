@@ -28,7 +28,6 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_store import NOW_MS, DamagedStore
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_disk import StoreDisk
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import at_once, small_settings, store_at, until
 from tests.golden_stores import GoldenStores
@@ -84,7 +83,7 @@ async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path
     before = store.views()
     sizes = golden_sizes(golden, "crash-flip.before")
     opened = await open_store(
-        StoreSettings(directory=store.directory, **sizes), FakeClock(), StoreDisk()
+        StoreSettings(directory=store.directory, **sizes), FakeClock(), QuickDisk()
     )
     await until(lambda: opened.dispatched >= opened.flushed)
     # Before states list no queues; the log alone tells what is to be served.
