@@ -36,43 +36,38 @@ def file(disk: QuickDisk, tmp_path: Path) -> Iterator[MappedFile]:
 # -- opening and closing ---------------------------------------------------------------------------
 
 
-def test_a_file_is_mapped_once(disk: QuickDisk, file: MappedFile) -> None:
+def test_a_file_is_mapped_once_and_closed_twice_without_harm(file: MappedFile) -> None:
     descriptor, view = file.descriptor, file.view
     assert file.open() is file
-    assert (file.descriptor, file.view) == (descriptor, view)
-    assert file.is_open
-
-
-def test_a_closed_file_opens_again_with_what_was_written(file: MappedFile) -> None:
+    assert (file.descriptor, file.view, file.is_open) == (descriptor, view, True)
     file.write(0, b"kept")
-    file.close()
-    assert not file.is_open
-    assert bytes(file.open().view[:4]) == b"kept"
-
-
-def test_a_file_is_closed_twice_without_harm(file: MappedFile) -> None:
+    copied = bytes(view[:4])
     file.close()
     file.close()
     assert not file.is_open
+    assert bytes(file.open().view[:4]) == copied == b"kept"
 
 
-def test_a_closed_file_is_synced_all_the_same(disk: QuickDisk, file: MappedFile) -> None:
+def test_a_closed_file_is_synced_all_the_same_and_a_removed_one_is_not(
+    disk: QuickDisk, file: MappedFile
+) -> None:
     file.close()
     file.sync()
     assert len(disk.calls["sync"]) == 1
     assert not file.is_open
-
-
-def test_syncing_a_file_that_was_removed_is_nothing(disk: QuickDisk, file: MappedFile) -> None:
+    file.open()
     file.remove()
+    assert (file.is_open, file.path.exists()) == (False, False)
     file.sync()
-    assert not disk.calls["sync"]
+    assert len(disk.calls["sync"]) == 1
 
 
 # -- holding ---------------------------------------------------------------------------------------
 
 
 def test_a_held_file_closes_when_the_last_holder_lets_go(file: MappedFile) -> None:
+    file.hold().let_go()
+    assert file.is_open, "nobody closed it"
     file.hold().hold()
     file.close()
     file.let_go()
@@ -89,11 +84,6 @@ def test_a_held_file_loses_its_name_at_once_and_its_bytes_later(file: MappedFile
     assert file.read(0, 4) == b"kept"
     file.let_go()
     assert not file.is_open
-
-
-def test_a_file_that_was_held_stays_open_when_nobody_closed_it(file: MappedFile) -> None:
-    file.hold().let_go()
-    assert file.is_open
 
 
 # -- reading without the map -----------------------------------------------------------------------
@@ -115,14 +105,8 @@ def test_bytes_that_are_not_in_memory_are_fetched_by_whoever_asked(
     file.close()
     caught.value.fetch()
     assert file.read_resident(8, 4) == b"cold"
-
-
-def test_fetching_of_a_removed_file_is_nothing(disk: QuickDisk, file: MappedFile) -> None:
-    disk.drop_resident()
-    with pytest.raises(ColdRead) as caught:
-        file.read_resident(8, 4)
     file.remove()
-    caught.value.fetch()
+    caught.value.fetch()  # There is nothing to fetch any more.
 
 
 def test_a_view_that_somebody_kept_is_noticed_when_the_file_closes(file: MappedFile) -> None:
@@ -130,13 +114,6 @@ def test_a_view_that_somebody_kept_is_noticed_when_the_file_closes(file: MappedF
     with pytest.raises(BufferError):
         file.close()
     kept.release()
-
-
-def test_a_copy_of_bytes_does_not_hold_the_file(file: MappedFile) -> None:
-    file.write(0, b"kept")
-    copied = bytes(file.view[:4])
-    file.close()
-    assert copied == b"kept"
 
 
 def test_a_file_that_is_too_short_is_damaged_and_does_not_stay_open(tmp_path: Path) -> None:
@@ -156,12 +133,6 @@ def test_a_file_opened_for_reading_cannot_be_written(tmp_path: Path) -> None:
         file.write(0, b"x")
     assert bytes(file.view) == b"content"
     file.close()
-
-
-def test_a_removed_file_is_closed_and_its_name_is_gone(file: MappedFile) -> None:
-    file.remove()
-    assert not file.is_open
-    assert not file.path.exists()
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -203,11 +174,15 @@ def test_populating_begins_where_writing_does_and_ends_with_the_file(
     assert disk.ranges("populate") == [(SIZE - 8192, 8192)]
 
 
-def test_a_file_is_full_when_its_last_byte_is_written(file: MappedFile) -> None:
-    file.wrote = SIZE - 1
-    assert not file.is_full
-    file.wrote = SIZE
-    assert file.is_full
+def test_a_file_is_full_when_its_last_byte_is_written_and_needs_no_blocks_then(
+    disk: QuickDisk, file: MappedFile
+) -> None:
+    states = []
+    for file.wrote in (SIZE - 1, SIZE):
+        states.append(file.is_full)
+    assert states == [False, True]
+    file.allocate(SIZE, SIZE)
+    assert disk.ranges("allocate") == []
 
 
 # -- allocating ------------------------------------------------------------------------------------
@@ -233,12 +208,6 @@ def test_a_file_found_with_data_gets_blocks_from_the_page_its_data_end_in(
     file.wrote = 5000
     file.allocate(5020)
     assert disk.ranges("allocate") == [(4096, ALLOCATION_STEP - 4096)]
-
-
-def test_a_full_file_needs_no_blocks(disk: QuickDisk, file: MappedFile) -> None:
-    file.wrote = SIZE
-    file.allocate(SIZE, SIZE)
-    assert disk.ranges("allocate") == []
 
 
 def test_a_full_disk_leaves_the_file_as_it_was_and_may_be_tried_again(

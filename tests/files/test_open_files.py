@@ -1,14 +1,18 @@
-"""A bounded number of open files: the ones not used for longest make room."""
+"""What is held open: a bounded number of files, buffers lent one by one; all is closed."""
 
+import mmap
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from broker.files.closing import close_all
 from broker.files.mapped_file import MappedFile
 from broker.files.open_files import OpenFiles
+from broker.files.transient_pool import TransientPool
 from tests.fakes.quick_disk import QuickDisk
 
-SIZE = 4096
+SHELF_SIZE = 4096
 
 
 class Shelf:
@@ -21,8 +25,8 @@ class Shelf:
         self.keeper = OpenFiles(3)
         self.files: dict[str, MappedFile] = {}
         for name in "abcde":
-            (directory / name).write_bytes(bytes(SIZE))
-            self.files[name] = MappedFile(QuickDisk(), directory / name, 0, SIZE, self.keeper)
+            (directory / name).write_bytes(bytes(SHELF_SIZE))
+            self.files[name] = MappedFile(QuickDisk(), directory / name, 0, SHELF_SIZE, self.keeper)
 
     def use(self, *names: str) -> None:
         for name in names:
@@ -42,7 +46,7 @@ def shelf(tmp_path: Path) -> Shelf:
 def test_up_to_the_bound_everything_stays_open(shelf: Shelf) -> None:
     shelf.use("a", "b", "c")
     assert shelf.open == "abc"
-    assert (shelf.keeper.count, shelf.keeper.size_bytes) == (3, 3 * SIZE)
+    assert (shelf.keeper.count, shelf.keeper.size_bytes) == (3, 3 * SHELF_SIZE)
 
 
 def test_the_one_opened_first_makes_room(shelf: Shelf) -> None:
@@ -77,3 +81,57 @@ def test_a_file_closed_by_others_is_forgotten(shelf: Shelf) -> None:
     shelf.files["b"].close()
     shelf.use("d")
     assert shelf.open == "acd"
+
+
+def failing() -> None:
+    raise ValueError("stuck")
+
+
+def test_all_are_closed_in_their_order() -> None:
+    closed: list[str] = []
+    close_all(partial(closed.append, name) for name in "abc")
+    assert closed == ["a", "b", "c"]
+
+
+def test_an_error_keeps_no_other_from_being_closed() -> None:
+    closed: list[str] = []
+    with pytest.raises(ValueError, match="stuck"):
+        close_all([failing, lambda: closed.append("b"), failing, lambda: closed.append("d")])
+    assert closed == ["b", "d"]
+
+
+class StingyDisk(QuickDisk):
+    """A system that locks one buffer and no more."""
+
+    locked = 0
+
+    def lock(self, memory: mmap.mmap) -> bool:
+        StingyDisk.locked += 1
+        return StingyDisk.locked == 1
+
+
+def test_each_buffer_is_lent_once_until_it_is_back() -> None:
+    pool = TransientPool(QuickDisk(), size_bytes=4096, count=2)
+    first, second = pool.borrow(), pool.borrow()
+    assert (len(first), len(second), pool.free_count) == (4096, 4096, 0)
+    first[:4] = b"mine"
+    assert bytes(second[:4]) == bytes(4)
+    pool.give_back(first)
+    pool.give_back(second)
+    assert pool.free_count == 2
+    pool.close()
+
+
+def test_what_the_system_does_not_lock_is_told() -> None:
+    pool = TransientPool(StingyDisk(), size_bytes=4096, count=2)
+    assert not pool.is_locked
+    pool.close()
+
+
+def test_a_pool_with_a_buffer_out_does_not_close() -> None:
+    pool = TransientPool(QuickDisk(), size_bytes=4096, count=1)
+    buffer = pool.borrow()
+    with pytest.raises(AssertionError):
+        pool.close()
+    pool.give_back(buffer)
+    pool.close()

@@ -1,15 +1,21 @@
-"""Calls Python does not have: what they do here, and what is said where they cannot be made."""
+"""Calls Python does not have; and the lock of a store: one process has it, others are told so."""
 
 import ctypes
 import errno
 import mmap
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from broker.files.directory_lock import DirectoryLock, is_locked
 from broker.files.system_calls import call_on_memory, exchange_names, sync_file_system
+from broker.model.errors import StoreLocked
 
 
 @pytest.fixture
@@ -73,3 +79,79 @@ def test_where_there_is_no_such_call_nothing_happens() -> None:
 def test_a_call_on_memory_leaves_it_closable() -> None:
     with mmap.mmap(-1, mmap.PAGESIZE) as memory:
         assert call_on_memory("madvise", memory, mmap.MADV_NORMAL)
+
+
+OTHER_PROCESS = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+except OSError:
+    print("refused", flush=True)
+else:
+    print("has it", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_process(path: Path) -> Iterator[str]:
+    """Another process that tries to take byte 0 of the file, and keeps it if it can."""
+    command = [sys.executable, "-S", "-c", OTHER_PROCESS, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "lock"
+
+
+def test_a_second_process_is_refused_until_the_lock_is_released(path: Path) -> None:
+    lock = DirectoryLock(path)
+    lock.acquire()
+    with other_process(path) as answer:
+        assert answer == "refused"
+    lock.release()
+    lock.release()
+    with other_process(path) as answer:
+        assert answer == "has it"
+    lock.acquire()
+    with other_process(path) as answer:
+        assert answer == "refused"
+    lock.release()
+
+
+def test_what_another_process_has_is_refused_with_the_directory(path: Path) -> None:
+    path.write_bytes(b"lock")
+    lock = DirectoryLock(path)
+    with other_process(path) as answer:
+        assert answer == "has it"
+        assert is_locked(path)
+        with pytest.raises(StoreLocked, match=f"{path.parent} is in use"):
+            lock.acquire()
+    assert not is_locked(path)
+    lock.acquire()
+    lock.release()
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, b"lock"), (b"another word", b"another word")])
+def test_the_file_holds_the_word_a_real_broker_writes_or_what_it_held(
+    path: Path, before: bytes | None, after: bytes
+) -> None:
+    if before is not None:
+        path.write_bytes(before)
+    lock = DirectoryLock(path)
+    lock.acquire()
+    assert path.read_bytes() == after
+    lock.release()
+    assert path.read_bytes() == after
+
+
+def test_a_lock_file_that_is_missing_is_not_locked(path: Path) -> None:
+    assert not is_locked(path)
+    assert not path.exists()
