@@ -19,32 +19,19 @@ from time import perf_counter, sleep
 from bench.servers import (
     ASYNC,
     BROKER,
+    TOPIC,
     Server,
     broker_server,
     load,
     noop_server,
     seconds_to_ready,
+    send_request,
 )
 from bench.table import Extent, Figure, table
 from broker.rpc.pb import broker_pb2 as pb
 
-TOPIC = "bench"
 QUEUE_COUNT = 8
 SECONDS = 3.0
-
-
-def messages(count: int) -> list[pb.Message]:
-    """Return messages of 1 KiB with a tag and a key."""
-    body = random.Random(1).randbytes(1024)
-    return [
-        pb.Message(topic=TOPIC, body=body, tag="TagA", keys=[f"key-{number}"])
-        for number in range(count)
-    ]
-
-
-def send_request(count: int) -> bytes:
-    """Return the bytes of a SendMessage request."""
-    return pb.SendMessageRequest(messages=messages(count)).SerializeToString()
 
 
 def _compare(
@@ -73,39 +60,36 @@ def _compare(
 
 def send_unary(extent: Extent) -> list[Figure]:
     """Unary sends of 1 KiB, async flush, 64 in flight."""
-    with broker_server(ASYNC) as broker, noop_server() as noop:
-        method, request = BROKER + "SendMessage", send_request(1)
-        broker.call(method, request)
-        ratios = _compare(
-            broker, noop, method, method, request, in_flight=64, extent=extent, per_call=1
-        )
     what = "unary send 1 KiB async, 64 in flight ÷ grpc.aio no-op of the same types"
+    ratios = _send_ratios(extent, ASYNC, noop_method=BROKER + "SendMessage")
     return [Figure.of("send_unary", what, ratios, "ratio", "≥ 0.8")]
 
 
 def send_batch(extent: Extent) -> list[Figure]:
     """Batches of 100 × 1 KiB, async flush, 8 in flight."""
-    with broker_server(ASYNC) as broker, noop_server() as noop:
-        method, request = BROKER + "SendMessage", send_request(100)
-        broker.call(method, request)
-        ratios = _compare(
-            broker, noop, method, "/noop.Raw/SendMessage", request, in_flight=8, extent=extent,
-            per_call=100,
-        )  # fmt: skip
     what = "batch of 100 × 1 KiB async ÷ grpc.aio no-op on raw bytes"
+    noop_method = "/noop.Raw/SendMessage"
+    ratios = _send_ratios(extent, ASYNC, noop_method=noop_method, count=100, in_flight=8)
     return [Figure.of("send_batch", what, ratios, "ratio", "≥ 0.25, wanted 0.45")]
 
 
 def send_unary_sync(extent: Extent) -> list[Figure]:
     """Unary sends of 1 KiB, sync flush, 64 in flight."""
-    with broker_server() as broker, noop_server() as noop:
-        method, request = BROKER + "SendMessage", send_request(1)
-        broker.call(method, request)
-        ratios = _compare(
-            broker, noop, method, method, request, in_flight=64, extent=extent, per_call=1
-        )
+    ratios = _send_ratios(extent, noop_method=BROKER + "SendMessage")
     what = "the same with sync flush (group commit)"
     return [Figure.of("send_unary_sync", what, ratios, "ratio", "")]
+
+
+def _send_ratios(
+    extent: Extent, *settings: str, noop_method: str, count: int = 1, in_flight: int = 64
+) -> list[float]:
+    with broker_server(*settings) as broker, noop_server() as noop:
+        method, request = BROKER + "SendMessage", send_request(count)
+        broker.call(method, request)
+        return _compare(
+            broker, noop, method, noop_method, request,
+            in_flight=in_flight, extent=extent, per_call=count,
+        )  # fmt: skip
 
 
 def pull_records(extent: Extent) -> list[Figure]:

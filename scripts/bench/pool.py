@@ -4,16 +4,13 @@ Three brokers, with neither, the one and the other, take turns in every round.
 """
 
 import json
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench.servers import ASYNC, BROKER, Server, broker_server, load
+from bench.servers import ASYNC, BROKER, TOPIC, Server, broker_server, load, send_request
 from bench.table import Extent, Figure, turns
-from broker.rpc.pb import broker_pb2 as pb
 
-TOPIC = "bench"
 QUEUE_COUNT = 8
 SETTINGS = {
     "neither": (ASYNC,),
@@ -22,16 +19,6 @@ SETTINGS = {
 }
 IN_FLIGHT = {1: 64, 100: 8}
 SECONDS = 1.0
-
-
-def send_request(size: int) -> bytes:
-    """Return the bytes of a SendMessage request: so many messages of 1 KiB."""
-    body = random.Random(1).randbytes(1024)
-    messages = [
-        pb.Message(topic=TOPIC, body=body, tag="TagA", keys=[f"key-{number}"])
-        for number in range(size)
-    ]
-    return pb.SendMessageRequest(messages=messages).SerializeToString()
 
 
 def pool_figures(extent: Extent) -> list[Figure]:

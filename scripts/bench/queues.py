@@ -14,9 +14,8 @@ from contextlib import ExitStack
 from time import sleep
 
 from bench.process import cpu_seconds, map_counts, open_count
-from bench.servers import ASYNC, BROKER, Server, broker_server, load
+from bench.servers import ASYNC, BROKER, Server, broker_server, load, send_request
 from bench.table import Extent, Figure, turns
-from broker.rpc.pb import broker_pb2 as pb
 
 COUNTS = (1, 1_000, 10_000)
 TOPIC_QUEUES_MAX = 1_000
@@ -28,7 +27,6 @@ IN_FLIGHT = {1: 64, BATCH_SIZE: 8}
 FLUSH_SECONDS = 11.0
 """Every ten seconds all queues are flushed: what the sends left behind is part of their cost."""
 DISPATCH_SECONDS = 0.1
-BODY = random.Random(1).randbytes(1024)
 
 
 def topics_of(queue_count: int) -> dict[str, int]:
@@ -43,16 +41,6 @@ def shuffled_queues(topics: dict[str, int]) -> list[tuple[str, int]]:
     queues = [(topic, queue) for topic, count in topics.items() for queue in range(count)]
     random.Random(1).shuffle(queues)
     return queues
-
-
-def send_request(queue: tuple[str, int], size: int) -> bytes:
-    """Return the bytes of a SendMessage request: so many messages of 1 KiB for one queue."""
-    topic, queue_id = queue
-    messages = [
-        pb.Message(topic=topic, queue_id=queue_id, body=BODY, tag="TagA", keys=[f"key-{number}"])
-        for number in range(size)
-    ]
-    return pb.SendMessageRequest(messages=messages).SerializeToString()
 
 
 class Target:
@@ -77,7 +65,7 @@ class Target:
     def run(self, size: int, count: int) -> dict[str, float]:
         """Send so many requests of one size; returns µs of processor time and rate a message."""
         queues = [*self._next_queues(count)]
-        requests = [send_request(queue, size) for queue in queues]
+        requests = [send_request(size, *queue) for queue in queues]
         before = cpu_seconds(self.server.process.pid)
         method, in_flight = BROKER + "SendMessage", IN_FLIGHT[size]
         done = load(self.server, method, *requests, in_flight=in_flight, count=count)

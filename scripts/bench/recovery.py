@@ -24,8 +24,8 @@ from threading import Event, Thread, get_native_id
 from time import perf_counter
 
 from bench.process import anonymous_mib, cpu_seconds
-from bench.queues import send_request, shuffled_queues, topics_of
-from bench.servers import ASYNC, BROKER, Server, broker_server, loading
+from bench.queues import shuffled_queues, topics_of
+from bench.servers import ASYNC, BROKER, Server, broker_server, loading, send_request
 from bench.table import Extent, Figure
 from broker.files.disk import Disk
 from broker.format import checksum
@@ -184,7 +184,7 @@ class Restarts:
 
         The end is that of a moment before: what comes between does not count for the limit.
         """
-        requests = [send_request(queue, BATCH_SIZE) for queue in self._queues]
+        requests = [send_request(BATCH_SIZE, *queue) for queue in self._queues]
         method = BROKER + "SendMessage"
         with loading(server, method, requests, in_flight=8, seconds=HANG_SECONDS) as run:
             run.wait_until_begun()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -23,12 +24,23 @@ ROOT = Path(__file__).resolve().parents[2]
 BROKER = "/pocketmq.v1.Broker/"
 ADMIN = "/pocketmq.v1.Admin/"
 ASYNC = "store.flush=async"
+TOPIC = "bench"
+BODY = random.Random(1).randbytes(1024)
 CATCH_UP_SECONDS = 60
 END_SECONDS = 60
 SAID_MAX = 4_000
 """Letters of a server's log that are shown when a measurement fails."""
 
 _open = build_opener(ProxyHandler({})).open
+
+
+def send_request(count: int, topic: str = TOPIC, queue_id: int | None = None) -> bytes:
+    """Return the bytes of a SendMessage request: messages of 1 KiB, each with a tag and a key."""
+    messages = [
+        pb.Message(topic=topic, queue_id=queue_id, body=BODY, tag="TagA", keys=[f"key-{number}"])
+        for number in range(count)
+    ]
+    return pb.SendMessageRequest(messages=messages).SerializeToString()
 
 
 class Server:

@@ -1,6 +1,6 @@
 """What a long battery may spend: a seed, seconds, workers; and the word that it cannot run here.
 
-A battery is a module `torture_NAME.py` with
+A battery is a module `torture/NAME.py` with
 
     def torture(place: Path, budget: Budget) -> dict[str, Any]
 
@@ -9,9 +9,14 @@ by `budget.progress`, and returns its figures. What it finds wrong it raises, `N
 machine lacks something.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
+
+Case = TypeVar("Case")
+Outcome = TypeVar("Outcome")
 
 PROGRESS_SECONDS: Final = 15.0
 """How often a battery tells how far it is."""
@@ -40,6 +45,21 @@ class Budget:
     def left(self) -> bool:
         """Tell whether there is time to do more."""
         return self.spent < self.seconds
+
+    def in_portions(
+        self, cases: Sequence[Case], size: int, work: Callable[[list[Case]], Outcome], *,
+        share: float = 1.0,
+    ) -> Iterator[Outcome]:  # fmt: skip
+        """Do portions of cases in processes of their own, while a share of the time is left."""
+        step = size * max(self.workers, 1)
+        with ProcessPoolExecutor(self.workers) as pool:
+            for begin in range(0, len(cases), step):
+                if self.spent > self.seconds * share:
+                    return
+                some = cases[begin : begin + step]
+                yield from pool.map(
+                    work, [list(some[at : at + size]) for at in range(0, len(some), size)]
+                )
 
     def progress(self, text: str) -> None:
         """Print how far the battery is, at most every `PROGRESS_SECONDS`."""

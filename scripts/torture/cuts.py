@@ -9,7 +9,6 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -97,16 +96,10 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     del place  # Everything is in memory.
     cases = _cases(asyncio.run(_stocks()))
     random.Random(budget.seed).shuffle(cases)
-    found, step = Found(), PORTION * max(budget.workers, 1)
-    with ProcessPoolExecutor(budget.workers) as pool:
-        for begin in range(0, len(cases), step):
-            if not budget.left():
-                break
-            some = cases[begin : begin + step]
-            portions = [some[at : at + PORTION] for at in range(0, len(some), PORTION)]
-            for one in pool.map(cut_portion, portions):
-                found.add(one)
-            budget.progress(f"{found.outcomes.total()} of {len(cases)} lengths")
+    found = Found()
+    for one in budget.in_portions(cases, PORTION, cut_portion):
+        found.add(one)
+        budget.progress(f"{found.outcomes.total()} of {len(cases)} lengths")
     file_count = len({path for _, path, _ in cases})
     figures = {
         "lengths": f"{found.outcomes.total()} of {len(cases)}, of {file_count} files",

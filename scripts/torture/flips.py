@@ -10,9 +10,8 @@ without, the table tells field by field what is not seen.
 import asyncio
 import random
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import repeat
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -85,6 +84,7 @@ class Flipping:
             content = self._contents[place // FILE_SIZE]
             name = field_of(content, owner % FILE_SIZE, place % FILE_SIZE)
         file.view[place % FILE_SIZE] ^= 1 << bit % 8
+        file.checked.clear()  # As if it had never been read.
         try:
             await self._judge(bit, owner, name)
         except Exception as error:  # noqa: BLE001 – what the battery is about
@@ -171,11 +171,12 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     del place  # Everything is in memory.
     bits = list(range(BITS))
     random.Random(budget.seed).shuffle(bits)
-    portions = [bits[begin : begin + PORTION] for begin in range(0, BITS, PORTION)]
     with_crc, without = Found(), Found()
-    with ProcessPoolExecutor(budget.workers) as pool:
-        _run(pool, portions, with_crc, budget, share=0.85, property_crc=True)
-        _run(pool, portions, without, budget, share=1.0, property_crc=False)
+    for found, has_crc, share in ((with_crc, True, 0.85), (without, False, 1.0)):
+        flip_some = partial(flip_portion, property_crc=has_crc)
+        for one in budget.in_portions(bits, PORTION, flip_some, share=share):
+            found.add(one)
+            budget.progress(f"{found.flips} bits, property CRC {'on' if has_crc else 'off'}")
     figures = {
         "with_property_crc": f"{with_crc.flips} of {BITS} bits, {with_crc.seen.total()} seen or "
         f"outside records, {with_crc.served.total()} served",
@@ -192,23 +193,3 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         served = [f"{name}: {count} served" for name, count in with_crc.served.items()]
         raise AssertionError("; ".join((wrong + served)[:20]) + f"; {figures}")
     return figures
-
-
-def _run(
-    pool: ProcessPoolExecutor,
-    portions: list[list[int]],
-    found: Found,
-    budget: Budget,
-    *,
-    share: float,
-    property_crc: bool,
-) -> None:
-    """Flip portion by portion until a share of the time is spent."""
-    step = max(budget.workers, 1)
-    for begin in range(0, len(portions), step):
-        if budget.spent > budget.seconds * share:
-            return
-        some = portions[begin : begin + step]
-        for one in pool.map(flip_portion, some, repeat(property_crc)):
-            found.add(one)
-        budget.progress(f"{found.flips} bits, property CRC {'on' if property_crc else 'off'}")
