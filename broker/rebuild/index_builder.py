@@ -103,6 +103,7 @@ class FileBuilder:
 
     def _put_block(self, rows: NDArray[np.void]) -> None:
         first = self.number
+        assert len(rows) <= self.room
         entries = np.empty(len(rows), dtype=ENTRY_TYPE)
         entries["previous"], _ = link_entries(rows["hash"], self.slots, first)
         entries["hash"] = rows["hash"]
@@ -166,6 +167,7 @@ class IndexBuilder:
             if file is None or not file.room:
                 file = self._roll(int(rows["time_ms"][0]))
             count = min(file.room, len(rows))
+            assert count > 0
             file.put(rows[:count])
             rows = rows[count:]
 

@@ -68,6 +68,7 @@ class IrregularQueue:
                 self._end += 1
                 self._last_place = place
         self._write(content[begin * UNIT_SIZE :])
+        assert self._end >= self.first
 
     def _is_repeat(self, wanted: int) -> bool:
         return 0 < wanted < self._end

@@ -78,6 +78,7 @@ class Resume:
         units: UnitWriter, index: IndexBuilder,
     ) -> None:  # fmt: skip
         """Take notice of a file that was read; saves the state now and then."""
+        assert file.end > self._saved_at
         self._marks.append(self._mark(file))
         if file.end - self._saved_at < SAVED_EVERY_BYTES:
             return

@@ -27,13 +27,14 @@ class SpoolWriter:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: BinaryIO = path.open("wb", buffering=0)
+        self._file: BinaryIO = path.open("wb")
         self.count = 0
 
     def add(self, rows: NDArray[np.void]) -> None:
         """Append entries."""
         self._file.write(rows.view(np.uint8).data)
         self.count += len(rows)
+        assert self._file.tell() == self.count * ENTRY_TYPE.itemsize
 
     def close(self) -> None:
         """Close the file."""

@@ -111,6 +111,8 @@ class UnitWriter:
 
     def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
         """Take units: of which queue (a place in `keys`), which ordinal, the 20 bytes."""
+        assert len(queue) == len(units)
+        assert len(queue_offset) == len(units)
         # As plain bytes: numpy would join numbers in this processor's byte order.
         self._held.append((queue, queue_offset, units.view(_UNIT_BYTES)))
         self._held_count += len(units)

@@ -147,6 +147,7 @@ class MessageComparison:
         self.damages: list[Hole] = []
 
     def __iter__(self) -> Iterator[Difference]:
+        assert not self._queues, "a comparison is made once"
         left, right = map(self._records, self._sides)
         for one, other in zip_longest(left, right):
             self._compare(one, other)

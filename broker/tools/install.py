@@ -167,6 +167,8 @@ class _Numbers:
         checkpoint = Checkpoint(self._disk, self._directory / CHECKPOINT_FILE)
         checkpoint.save(values)
         checkpoint.close()
+        checkpoint.load()
+        assert checkpoint.values == values
         self.values = values
 
 

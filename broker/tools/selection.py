@@ -200,6 +200,7 @@ class LogSearch:
     def _of_wanted_queues(self, picked: Picked) -> Picked:
         new = self.queues.keys[len(self._wanted) :]
         self._wanted += [self.selection.wants_queue(*key) for key in new]
+        assert len(self._wanted) == len(self.queues.keys)
         if all(self._wanted):
             return picked
         return picked.take(np.array(self._wanted)[picked.queue])

@@ -190,6 +190,7 @@ class Tally:
             self.is_rough = True
             rows = rows[np.sort(np.argsort(rows["messages"], kind="stable")[-GROUPS_MAX // 2 :])]
         self._parts = [rows]
+        assert (rows["group"][1:] > rows["group"][:-1]).all()
         return rows
 
 
@@ -246,6 +247,7 @@ class Largest:
         )  # fmt: skip
         found = zip(*(column[hits].tolist() for column in columns), strict=True)
         self._rows = sorted([*self._rows, *found])[: self.count]
+        assert len(self._rows) <= self.count
 
     def documents(self, keys: list[QueueKey]) -> list[Document]:
         """Return a row a message, the largest first."""

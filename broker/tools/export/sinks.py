@@ -165,6 +165,7 @@ class ParquetSink:
         """Write a row group of what is held."""
         import pyarrow as pa
 
+        assert self.pending_bytes == sum(batch.nbytes for batch in self._batches)
         if self._batches:
             table = pa.Table.from_batches(self._batches)
             self._batches, self.pending_bytes = [], 0

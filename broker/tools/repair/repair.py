@@ -149,6 +149,7 @@ class _Repair:
 
     # -- one round ---------------------------------------------------------------------------
     def _mend(self, plan: RepairPlan) -> None:
+        assert not plan.blocked
         self._note(plan)
         self._set_aside(plan)
         for action in plan.log:

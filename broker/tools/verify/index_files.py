@@ -237,6 +237,7 @@ class IndexCheck:
         end = int(np.searchsorted(self._late["physical"], place, side="right"))
         late, self._late = self._late[:end], self._late[end:]
         found = np.concatenate([*parts, late])
+        assert int(found["physical"].max(initial=place)) <= place
         return found[np.argsort(found["physical"], kind="stable")] if len(late) else found
 
     def _agrees(self, wanted: NDArray[Any], there: NDArray[Any]) -> bool:

@@ -90,6 +90,7 @@ class RecordCheck:
         self._tell(heads, "property_crc", lacks, heads.block_size, "a record with its CRC")
 
     def _look_at_topics(self, decoded: Decoded) -> None:
+        assert self._checked_topics <= len(self._queues.keys)
         for number in range(self._checked_topics, len(self._queues.keys)):
             topic = self._queues.keys[number][0]
             try:

@@ -74,6 +74,7 @@ class ComparedFiles(QueueFiles):
         directory = self._directory_of(key)
         if directory is None:
             return
+        assert not len(units) % UNIT_SIZE
         self.units += len(units) // UNIT_SIZE
         position, begin = queue_offset * UNIT_SIZE, 0
         while begin < len(units):
