@@ -31,6 +31,7 @@ from broker.config.texts import (
 )
 from broker.config.units import GIB, HOUR_MS, KIB, MIB
 from broker.format.index_layout import STYLES
+from broker.model.store_shape import StoreShape
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 
 if TYPE_CHECKING:
@@ -72,26 +73,35 @@ class StoreSection:
 
     directory: str = knob("./store", "Where the store lies.", "storePathRootDir")
     commit_log_file_size_bytes: int = knob(
-        64 * MIB, "Length of each commit-log file.", "mappedFileSizeCommitLog",
+        StoreShape.commit_log_file_size_bytes,
+        "Length of each commit-log file.", "mappedFileSizeCommitLog",
         lower=COMMIT_LOG_FILE_SIZE_MIN, upper=INT32_MAX,
     )  # fmt: skip
     consume_queue_file_size_bytes: int = knob(
-        6_000_000, "Length of each consume-queue file, 20 bytes a message.",
+        StoreShape.consume_queue_file_size_bytes,
+        "Length of each consume-queue file, 20 bytes a message.",
         "mappedFileSizeConsumeQueue", lower=20, upper=INT32_MAX,
     )  # fmt: skip
     index_slot_count: int = knob(
-        200_000, "Hash slots of each index file.", "maxHashSlotNum", lower=1, upper=INT32_MAX
-    )
+        StoreShape.index_slot_count,
+        "Hash slots of each index file.",
+        "maxHashSlotNum",
+        lower=1,
+        upper=INT32_MAX,
+    )  # fmt: skip
     index_entry_count_max: int = knob(
-        1_000_000, "Entries at which an index file is full.", "maxIndexNum",
+        StoreShape.index_entry_count_max,
+        "Entries at which an index file is full.", "maxIndexNum",
         lower=INDEX_ENTRY_COUNT_MIN, upper=INT32_MAX,
     )  # fmt: skip
     index_style: str = knob(
-        "5.5", "Which RocketMQ the index is written as: from 5.5 on tags are indexed too.",
+        StoreShape.index_style,
+        "Which RocketMQ the index is written as: from 5.5 on tags are indexed too.",
         choices=STYLES,
     )  # fmt: skip
     time_zone: str = knob(
-        "", 'Zone of index file names, such as "Europe/Berlin"; empty: the machine\'s.',
+        StoreShape.time_zone,
+        'Zone of index file names, such as "Europe/Berlin"; empty: the machine\'s.',
         read=zone_from_text,
     )  # fmt: skip
     flush: str = knob(
@@ -149,11 +159,13 @@ class StoreSection:
         "warmMapedFileEnable",
     )  # fmt: skip
     consume_queue_extension: bool = knob(
-        False, "Write consume-queue extension units; those there are, are read in any case.",
+        StoreShape.consume_queue_extension,
+        "Write consume-queue extension units; those there are, are read in any case.",
         "enableConsumeQueueExt",
     )  # fmt: skip
     consume_queue_extension_file_size_bytes: int = knob(
-        48 * MIB, "Length of each consume-queue extension file.", "mappedFileSizeConsumeQueueExt",
+        StoreShape.consume_queue_extension_file_size_bytes,
+        "Length of each consume-queue extension file.", "mappedFileSizeConsumeQueueExt",
         lower=EXTENSION_FILE_SIZE_MIN, upper=INT32_MAX,
     )  # fmt: skip
     open_queue_files_max: int = knob(
@@ -167,10 +179,13 @@ class StoreSection:
         upper=INT32_MAX,
     )  # fmt: skip
     property_crc: bool = knob(
-        False, "End each record with a CRC over all of it; costs 20 bytes.", "enabledAppendPropCRC"
-    )
+        StoreShape.property_crc,
+        "End each record with a CRC over all of it; costs 20 bytes.",
+        "enabledAppendPropCRC",
+    )  # fmt: skip
     delay_levels: str = knob(
-        "", "Delays by level; empty: RocketMQ's 18, from 1s to 2h.", "messageDelayLevel",
+        StoreShape.delay_levels,
+        "Delays by level; empty: RocketMQ's 18, from 1s to 2h.", "messageDelayLevel",
         read=delay_levels_from_text,
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 from broker.format.layout import Layout
 from broker.model.message import KEY_SEPARATOR, TRANSACTION_ROLLBACK
+from broker.model.store_shape import StoreShape
 
 INDEX_HEADER: Final = Layout(
     ("begin_timestamp", "q", "store time of the first entry"),
@@ -61,6 +62,11 @@ class IndexGeometry(NamedTuple):
 
     slot_count: int
     entry_count_max: int
+
+    @staticmethod
+    def of(shape: StoreShape) -> "IndexGeometry":
+        """Return that of a store's index files."""
+        return IndexGeometry(shape.index_slot_count, shape.index_entry_count_max)
 
     @property
     def entries_position(self) -> int:

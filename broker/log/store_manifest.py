@@ -6,13 +6,14 @@ it holds only while the checkpoint is the one written at that stop.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.model.errors import StoreTooNew
+from broker.model.store_shape import RECORDED, StoreShape
 
 MANIFEST_FILE: Final = "store.json"
 FORMAT_VERSION: Final = 1
@@ -31,28 +32,32 @@ class ClosedState:
     index_files: list[str]
 
 
-@dataclass(frozen=True)
-class StoreManifest:
-    """Sizes in bytes or counts; style is the index style of the writer.
+@dataclass(frozen=True, kw_only=True)
+class StoreManifest(StoreShape):
+    """The shape of a store, as far as it travels with it (RECORDED), and who wrote it.
 
     made_here tells a store this broker began from one it found. property_crc_from is the physical
     offset from which on every record ends with a property CRC, None where they are written without.
     """
 
-    commit_log_file_size_bytes: int
-    consume_queue_file_size_bytes: int
-    index_slot_count: int
-    index_entry_count_max: int
-    index_style: str
-    time_zone: str
     cluster: str
     broker: str
-    consume_queue_extension: bool = False
-    consume_queue_extension_file_size_bytes: int = 48 * 1024 * 1024
     format_version: int = FORMAT_VERSION
     made_here: bool = True
     property_crc_from: int | None = None
-    closed: ClosedState | None = field(default=None)
+    closed: ClosedState | None = None
+
+    @staticmethod
+    def with_shape(shape: StoreShape, **fields: Any) -> "StoreManifest":
+        """Return the manifest of a store of a shape."""
+        return StoreManifest(**{name: getattr(shape, name) for name in RECORDED}, **fields)
+
+
+_MEMBERS: Final = (
+    *RECORDED[:6], "cluster", "broker", *RECORDED[6:],
+    *("format_version", "made_here", "property_crc_from", "closed"),
+)  # fmt: skip
+"""Of the file, in order."""
 
 
 class ManifestFile:
@@ -72,7 +77,9 @@ class ManifestFile:
 
     def write(self, manifest: StoreManifest) -> None:
         """Replace the manifest durably; blocks."""
-        self._table.write(json.dumps(asdict(manifest), indent=2).encode())
+        fields = asdict(manifest)
+        document = {name: fields[name] for name in _MEMBERS}
+        self._table.write(json.dumps(document, indent=2).encode())
 
     def _parse(self, content: bytes) -> StoreManifest:
         fields = json.loads(content)

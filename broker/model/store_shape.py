@@ -6,7 +6,7 @@ A new store gets its shape from the settings. An existing one keeps its own: mos
 Source: MessageStoreConfig.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 
@@ -14,6 +14,7 @@ from typing import Final
 class StoreShape:
     """Lengths in bytes or counts; the defaults are those of a new store.
 
+    consume_queue_extension   units are written for new messages; those there are, are always read
     index_style    "5.5" or "5.3": whether tags are indexed too (format/index_layout.py)
     time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
     delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
@@ -30,6 +31,11 @@ class StoreShape:
     time_zone: str = ""
     delay_levels: str = ""
     property_crc: bool = False
+
+    @classmethod
+    def of(cls, wider: "StoreShape") -> "StoreShape":
+        """Return the shape alone of what has one, and more."""
+        return StoreShape(**{item.name: getattr(wider, item.name) for item in fields(StoreShape)})
 
 
 RECORDED: Final = (

@@ -58,7 +58,7 @@ def sizes_of(
     """
     from broker.config.load import load
     from broker.format.index_layout import IndexGeometry
-    from broker.store.starting.geometry import settle_sizes
+    from broker.store.starting.geometry import fit_to_disk
     from broker.tools.store_access import Sizes
 
     config = load(assignments=assignments)
@@ -68,8 +68,8 @@ def sizes_of(
     is_style_known = manifest is not None or "index_style" in settings.explicit
     if not with_index and manifest is None:
         settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
-    settled = settle_sizes(settings, manifest, disk)
-    geometry = IndexGeometry(settled.index_slot_count, settled.index_entry_count_max)
+    found = fit_to_disk(settings, manifest, disk)
+    geometry = IndexGeometry.of(found)
     style = None
     if with_index and not is_style_known:
         from broker.log.index_style import writer_style
@@ -77,19 +77,19 @@ def sizes_of(
         style = writer_style(
             disk,
             directory,
-            log_file_bytes=settled.commit_log_file_size_bytes,
+            log_file_bytes=found.commit_log_file_size_bytes,
             geometry=geometry,
         )
     return Sizes(
-        settled.commit_log_file_size_bytes,
-        settled.consume_queue_file_size_bytes,
+        found.commit_log_file_size_bytes,
+        found.consume_queue_file_size_bytes,
         geometry,
-        style or settled.index_style,
-        settled.time_zone,
-        settled.delay_levels,
-        settled.property_crc,
+        style or found.index_style,
+        found.time_zone,
+        found.delay_levels,
+        found.property_crc,
         _removed_queues(disk, directory),
-        _property_crc_from(manifest, is_set=settled.property_crc),
+        _property_crc_from(manifest, is_set=found.property_crc),
     )
 
 

@@ -1,7 +1,7 @@
 """Which sizes an existing store has: as set, as `pocketmq/store.json` says, as its files show.
 
 What none of them tells stays as in the settings, which hold for a new store. The style of the index
-is settled later, when the log can be read (log/index_style.py).
+is found out later, when the log can be read (log/index_style.py).
 """
 
 from dataclasses import replace
@@ -17,33 +17,24 @@ from broker.log.file_sizes import (
 )
 from broker.log.index_geometry import complete_geometry, find_geometry
 from broker.log.store_manifest import StoreManifest
+from broker.model.store_shape import RECORDED
 from broker.store.settings import StoreSettings
 
-_SIZE_FIELDS: Final = (
-    "commit_log_file_size_bytes",
-    "consume_queue_file_size_bytes",
-    "consume_queue_extension",
-    "consume_queue_extension_file_size_bytes",
-    "index_slot_count",
-    "index_entry_count_max",
-    "index_style",
-    "time_zone",
-)
 _SLOTS: Final = "index_slot_count"
 _ENTRIES: Final = "index_entry_count_max"
 
 
-def settle_sizes(
+def fit_to_disk(
     settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
 ) -> StoreSettings:
-    """Return the settings with the sizes the store on disk has.
+    """Return the settings with the shape that the store on disk has.
 
     Errors   UnknownGeometry
     Cost     reads index files only where neither settings nor manifest tell their geometry
     """
     known: dict[str, Any] = {}
     if manifest is not None:
-        known = {name: getattr(manifest, name) for name in _SIZE_FIELDS}
+        known = {name: getattr(manifest, name) for name in RECORDED}
     else:
         known = _found_sizes(settings, disk)
     chosen = {name: value for name, value in known.items() if name not in settings.explicit}
@@ -70,7 +61,7 @@ def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
 
 def _found_geometry(settings: StoreSettings, disk: Disk) -> IndexGeometry | None:
     directory = settings.directory / INDEX_DIRECTORY
-    stated = IndexGeometry(settings.index_slot_count, settings.index_entry_count_max)
+    stated = IndexGeometry.of(settings)
     set_fields = settings.explicit & {_SLOTS, _ENTRIES}
     if len(set_fields) == 2:
         return stated

@@ -35,7 +35,7 @@ from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.errors import IllegalConfig
 from broker.model.offsets import QueueKey
 from broker.store.settings import FLUSH_SYNC, StoreSettings
-from broker.store.starting.geometry import settle_sizes
+from broker.store.starting.geometry import fit_to_disk
 
 LOG_FILES_OPEN_MAX: Final = 64
 """Commit-log files mapped at once; old ones are read without a map, or one after the other."""
@@ -88,8 +88,8 @@ class Structures:
         self.was_aborted = self.directory.was_aborted()
         self.manifest_file = ManifestFile(disk, own)
         self.manifest: StoreManifest | None = self.manifest_file.read()
-        self.settings = settings = settle_sizes(settings, self.manifest, disk)
-        geometry = IndexGeometry(settings.index_slot_count, settings.index_entry_count_max)
+        self.settings = settings = fit_to_disk(settings, self.manifest, disk)
+        geometry = IndexGeometry.of(settings)
         self.made_here = self.manifest is None or self.manifest.made_here
         """Whether this broker began the store; without a manifest, known once its log is loaded."""
         self.levels = DelayLevels(settings.delay_levels or DEFAULT_DELAY_LEVELS)
@@ -129,20 +129,10 @@ class Structures:
 
     def write_manifest(self, closed: ClosedState | None) -> None:
         """Replace the manifest; blocks."""
-        settings = self.settings
-        self.manifest = StoreManifest(
-            commit_log_file_size_bytes=settings.commit_log_file_size_bytes,
-            consume_queue_file_size_bytes=settings.consume_queue_file_size_bytes,
-            index_slot_count=settings.index_slot_count,
-            index_entry_count_max=settings.index_entry_count_max,
-            index_style=settings.index_style,
-            time_zone=settings.time_zone,
-            cluster=settings.cluster,
-            broker=settings.broker,
-            consume_queue_extension=settings.consume_queue_extension,
-            consume_queue_extension_file_size_bytes=(
-                settings.consume_queue_extension_file_size_bytes
-            ),
+        self.manifest = StoreManifest.with_shape(
+            self.settings,
+            cluster=self.settings.cluster,
+            broker=self.settings.broker,
             made_here=self.made_here,
             property_crc_from=self.log.property_crc_from,
             closed=closed,

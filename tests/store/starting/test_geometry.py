@@ -12,7 +12,7 @@ from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import StoreManifest
 from broker.model.errors import UnknownGeometry
 from broker.store.settings import StoreSettings
-from broker.store.starting.geometry import settle_sizes
+from broker.store.starting.geometry import fit_to_disk
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import Records
 from tests.fakes.store_golden import READ_WHOLE, golden_parts, golden_sizes
@@ -51,17 +51,17 @@ def index_of(directory: Path, geometry: IndexGeometry, records: int) -> Path:
 
 def found(directory: Path, **changes: Any) -> IndexGeometry:
     """The geometry a start would take without a manifest."""
-    settled = settle_sizes(small_settings(directory, **changes), None, Disk())
-    return IndexGeometry(settled.index_slot_count, settled.index_entry_count_max)
+    fitted = fit_to_disk(small_settings(directory, **changes), None, Disk())
+    return IndexGeometry(fitted.index_slot_count, fitted.index_entry_count_max)
 
 
 # -- what goes before what -------------------------------------------------------------------------
 
 
 def test_the_manifest_goes_before_defaults(tmp_path: Path) -> None:
-    settled = settle_sizes(StoreSettings(directory=tmp_path), MANIFEST, Disk())
-    assert sizes_of(settled) == (1 << 20, 4_000, 70, 700)
-    assert (settled.index_style, settled.time_zone) == (STYLE_5_3, "Asia/Shanghai")
+    fitted = fit_to_disk(StoreSettings(directory=tmp_path), MANIFEST, Disk())
+    assert sizes_of(fitted) == (1 << 20, 4_000, 70, 700)
+    assert (fitted.index_style, fitted.time_zone) == (STYLE_5_3, "Asia/Shanghai")
 
 
 def test_what_an_operator_set_goes_before_the_manifest(tmp_path: Path) -> None:
@@ -69,14 +69,14 @@ def test_what_an_operator_set_goes_before_the_manifest(tmp_path: Path) -> None:
     asked = StoreSettings(
         directory=tmp_path, index_slot_count=9, time_zone="UTC", explicit=explicit
     )
-    settled = settle_sizes(asked, MANIFEST, Disk())
-    assert sizes_of(settled) == (1 << 20, 4_000, 9, 700)
-    assert (settled.index_style, settled.time_zone) == (STYLE_5_3, "UTC")
+    fitted = fit_to_disk(asked, MANIFEST, Disk())
+    assert sizes_of(fitted) == (1 << 20, 4_000, 9, 700)
+    assert (fitted.index_style, fitted.time_zone) == (STYLE_5_3, "UTC")
 
 
 def test_a_new_store_has_the_sizes_of_the_settings(tmp_path: Path) -> None:
     asked = StoreSettings(directory=tmp_path / "new")
-    assert settle_sizes(asked, None, Disk()) == asked
+    assert fit_to_disk(asked, None, Disk()) == asked
 
 
 def test_what_an_operator_set_goes_before_what_files_show(tmp_path: Path) -> None:
@@ -107,17 +107,17 @@ def test_one_number_that_goes_with_no_file_stands_beside_the_settings(tmp_path: 
 
 
 def test_a_removed_index_leaves_the_settings(golden: GoldenStores) -> None:
-    settled = settle_sizes(small_settings(golden.store("rebuild-index.before")), None, Disk())
+    fitted = fit_to_disk(small_settings(golden.store("rebuild-index.before")), None, Disk())
     wanted = golden_sizes(golden, "rebuild-index.before")
-    assert settled.commit_log_file_size_bytes == wanted["commit_log_file_size_bytes"]
-    assert (settled.index_slot_count, settled.index_entry_count_max) == (8, 16)
+    assert fitted.commit_log_file_size_bytes == wanted["commit_log_file_size_bytes"]
+    assert (fitted.index_slot_count, fitted.index_entry_count_max) == (8, 16)
 
 
 def test_the_manifest_of_a_damaged_index_counts(tmp_path: Path) -> None:
     path = index_of(tmp_path, IndexGeometry(70, 700), 20)
     path.write_bytes(b"\x77" * path.stat().st_size)
-    settled = settle_sizes(small_settings(tmp_path), MANIFEST, Disk())
-    assert (settled.index_slot_count, settled.index_entry_count_max) == (70, 700)
+    fitted = fit_to_disk(small_settings(tmp_path), MANIFEST, Disk())
+    assert (fitted.index_slot_count, fitted.index_entry_count_max) == (70, 700)
 
 
 # -- what files show -------------------------------------------------------------------------------
@@ -125,9 +125,9 @@ def test_the_manifest_of_a_damaged_index_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", READ_WHOLE)
 def test_the_files_of_a_real_store_show_its_sizes(golden: GoldenStores, name: str) -> None:
-    settled = settle_sizes(StoreSettings(directory=golden.store(name)), None, Disk())
+    fitted = fit_to_disk(StoreSettings(directory=golden.store(name)), None, Disk())
     wanted = golden_sizes(golden, name)
-    assert sizes_of(settled) == (
+    assert sizes_of(fitted) == (
         wanted["commit_log_file_size_bytes"],
         wanted["consume_queue_file_size_bytes"],
         wanted["index_slot_count"],
@@ -141,8 +141,8 @@ async def test_an_own_store_is_read_without_its_manifest(tmp_path: Path) -> None
             await store.send("T", "x" * 400, key=f"k{number}")
         await store.settled()
         wanted = sizes_of(store.store.settings)
-    settled = settle_sizes(StoreSettings(directory=tmp_path / "s"), None, Disk())
-    assert sizes_of(settled) == wanted
+    fitted = fit_to_disk(StoreSettings(directory=tmp_path / "s"), None, Disk())
+    assert sizes_of(fitted) == wanted
 
 
 @pytest.mark.parametrize("size", [0, 4, 41, 43])
@@ -189,4 +189,4 @@ def test_an_operators_style_is_taken_whoever_wrote_the_index(
     with golden_parts(golden, "v533", tmp_path, **sizes) as parts:
         assert parts.index.style == STYLE_5_3
     asked = StoreSettings(directory=tmp_path, **{**sizes, "index_style": STYLE_5_5})
-    assert settle_sizes(asked, MANIFEST, Disk()).index_style == STYLE_5_5
+    assert fit_to_disk(asked, MANIFEST, Disk()).index_style == STYLE_5_5

@@ -104,7 +104,7 @@ def test_the_list_of_the_last_stop_goes_with_the_checkpoint(tmp_path: Path) -> N
     small = Small(tmp_path, BEYOND)
     file = ManifestFile(Disk(), tmp_path / "pocketmq")
     closed = ClosedState(4_100, encode_checkpoint(BEYOND).hex(), {}, [])
-    file.write(StoreManifest(4096, 200, 8, 16, "5.5", "UTC", "c", "b", closed=closed))
+    file.write(StoreManifest(cluster="c", broker="b", closed=closed))
     small.settle()
     manifest = file.read()
     assert manifest is not None
