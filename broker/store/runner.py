@@ -81,28 +81,26 @@ class Runner:
     async def _loop(self, called: list[_Called]) -> None:
         try:
             while called:
-                for one in [one for one in called if one.is_due(self._clock.monotonic_ms())]:
-                    self._call(one, called)
+                now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
+                for one in [one for one in called if one.is_due(now.monotonic_ms)]:
+                    self._call(one, now, called)
                 await self._pause(called)
         finally:
             for one in called:
                 with suppress(Exception):
                     one.forget()
 
-    def _call(self, one: _Called, called: list[_Called]) -> None:
+    def _call(self, one: _Called, now: Now, called: list[_Called]) -> None:
         following: Next | None
         try:
             one.forget()
-            following = one.step(self._now())
+            following = one.step(now)
         except Exception as error:
-            following = self._failed(one.step, error, self._now())
+            following = self._failed(one.step, error, now)
         if following is None:
             called.remove(one)
         else:
             one.ask(following)
-
-    def _now(self) -> Now:
-        return Now(self._clock.monotonic_ms(), self._clock.wall_ms())
 
     async def _pause(self, called: list[_Called]) -> None:
         """Return when a step may be due, after others had their turn."""
