@@ -45,7 +45,7 @@ from broker.rpc.call import current_request_id
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import Service
 from broker.rpc.v1.admin import Admin
-from broker.rpc.v1.closed import closed_services
+from broker.rpc.v1.faces import closed_faces
 from broker.rpc.v1.messaging import Messaging
 from broker.services.administration.status import Process
 from broker.services.pull import Pull
@@ -133,7 +133,7 @@ async def serve(
     """
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     clock = SystemClock()
-    outside = _Outside(Starting(clock), GrpcioServer(closed_services()))
+    outside = _Outside(Starting(clock), GrpcioServer(closed_faces()))
     with held_port(config.rpc.listen) as grpc:
         outside.server.add_port(grpc)
     async with AsyncExitStack() as up:

@@ -131,11 +131,12 @@ def method(
     name: str,
     handler: Handler,
     call_class: CallClass,
-    *,
-    request_size_max: int = SMALL_REQUEST_MAX,
-    request_code: str = "",
+    **own: Any,
 ) -> Method:
-    """Return a method of a proto's service, with the messages and the kind that the proto says."""
+    """Return a method of a proto's service, with the messages and the kind that the proto says.
+
+    own   further fields of the Method
+    """
     found = descriptor.methods_by_name[name]
     return Method(
         name,
@@ -143,9 +144,8 @@ def method(
         GetMessageClass(found.output_type),
         handler,
         call_class,
-        request_size_max,
         kind=Kind((found.client_streaming, found.server_streaming)),
-        request_code=request_code,
+        **own,
     )
 
 

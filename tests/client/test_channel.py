@@ -13,7 +13,7 @@ from broker.client.values import ClientError, DeadlineExceeded, Outgoing, Unreac
 from broker.rpc.admission import CallClass
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import DETAILS_KEY, Service, method
-from broker.rpc.v1.messaging import DESCRIPTOR
+from broker.rpc.v1.faces import BROKER
 from broker.rpc.v1.status import refuse
 from tests.fakes.store_broker import running
 from tests.rpc.desk import Desk, opened_desk
@@ -91,7 +91,7 @@ async def test_an_answer_that_does_not_come() -> None:
     async def never(request: Any, call: Any) -> Any:
         await asyncio.get_running_loop().create_future()
 
-    row = method(DESCRIPTOR, "QueryById", never, CallClass.QUERY)
+    row = method(BROKER, "QueryById", never, CallClass.QUERY)
     server = GrpcioServer([Service("pocketmq.v1.Broker", (row,), refuse)])
     async with running(server) as address, BrokerClient(address, timeout_ms=1_000) as client:
         with pytest.raises(DeadlineExceeded) as caught:

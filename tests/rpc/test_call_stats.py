@@ -9,15 +9,12 @@ from broker.rpc.call_stats import (
     MethodStats,
     request_code,
 )
-from broker.rpc.pb import admin_pb2
 from broker.rpc.service import Internal, Method, method
-from broker.rpc.v1.messaging import DESCRIPTOR
-
-ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
+from broker.rpc.v1.faces import ADMIN, BROKER
 
 
 def row(name: str, call_class: CallClass = CallClass.QUERY, code: str = "") -> Method:
-    pool = DESCRIPTOR if name in DESCRIPTOR.methods_by_name else ADMIN
+    pool = BROKER if name in BROKER.methods_by_name else ADMIN
     return method(pool, name, lambda request, call: None, call_class, request_code=code)
 
 

@@ -11,7 +11,7 @@ from broker.rpc.service import (
     Method,
     method,
 )
-from broker.rpc.v1.messaging import DESCRIPTOR
+from broker.rpc.v1.faces import BROKER
 
 
 def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
@@ -20,7 +20,7 @@ def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
 
 @pytest.fixture
 def row() -> Method:
-    return method(DESCRIPTOR, "QueryById", answer, CallClass.QUERY)
+    return method(BROKER, "QueryById", answer, CallClass.QUERY)
 
 
 def test_a_row_has_the_messages_of_the_proto(row: Method) -> None:

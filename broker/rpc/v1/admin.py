@@ -12,20 +12,18 @@ from broker.model.group import GroupConfig, GroupSettings
 from broker.model.system_topics import is_system_group, is_system_topic
 from broker.model.topic import TopicConfig
 from broker.model.topic_names import check_number
-from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
-from broker.rpc.service import Handler, MalformedRequest, Service, method
+from broker.rpc.service import Handler, MalformedRequest, Service
 from broker.rpc.topic_access import check_operator_reads
+from broker.rpc.v1.faces import ADMIN, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
-from broker.rpc.v1.status import refuse
 from broker.services.administration import groups, lag, positions, status, topics
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.store.message_store import MessageStore
 
-DESCRIPTOR: Final = pb.DESCRIPTOR.services_by_name["Admin"]
 TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 
 
@@ -43,38 +41,34 @@ class Admin:
         self._pull_message = PullMessage(store, pull, check=check_operator_reads)
 
     def service(self) -> Service:
-        """Return the table of methods."""
-        rows: list[tuple[str, Handler, str]] = [
-            ("CreateTopic", self.create_topic, "update_and_create_topic"),
-            ("ListTopics", self.list_topics, "get_all_topic_config"),
-            ("DescribeTopic", self.describe_topic, "get_topic_config"),
-            ("UpdateTopic", self.update_topic, "update_and_create_topic"),
-            ("DeleteTopic", self.delete_topic, "delete_topic_in_broker"),
-            ("TopicStats", self.topic_stats, "get_topic_stats_info"),
-            ("CreateGroup", self.create_group, "update_and_create_subscriptiongroup"),
-            ("ListGroups", self.list_groups, "get_all_subscriptiongroup_config"),
-            ("DescribeGroup", self.describe_group, "get_subscriptiongroup_config"),
-            ("UpdateGroup", self.update_group, "update_and_create_subscriptiongroup"),
-            ("DeleteGroup", self.delete_group, "delete_subscriptiongroup"),
-            ("ListOffsets", self.list_offsets, "get_all_consumer_offset"),
-            ("GroupLag", self.group_lag, "get_consume_stats"),
-            ("SetOffsets", self.set_offsets, "update_consumer_offset"),
-            ("ResetOffsets", self.reset_offsets, "invoke_broker_to_reset_offset"),
-            ("CloneOffsets", self.clone_offsets, "clone_group_offset"),
-            ("QueryByKey", self.query_messages.by_key, "query_message"),
-            ("QueryByTag", self.query_messages.by_tag, "query_message"),
-            ("QueryById", self.query_messages.by_id, "view_message_by_id"),
-            ("StoreStatus", self.store_status, "get_broker_runtime_info"),
-            ("Flush", self.flush, ""),
-            ("EffectiveConfig", self.effective_config, "get_broker_config"),
-            ("Drain", self.drain, ""),
-        ]
-        methods = [
-            method(DESCRIPTOR, name, handler, CallClass.ADMIN, request_code=code)
-            for name, handler, code in rows
-        ]
-        pull = self._pull_message.method(DESCRIPTOR)
-        return Service(DESCRIPTOR.full_name, (pull, *methods), refuse)
+        """Return the face."""
+        handlers: dict[str, Handler] = {
+            "PullMessage": self._pull_message,
+            "CreateTopic": self.create_topic,
+            "ListTopics": self.list_topics,
+            "DescribeTopic": self.describe_topic,
+            "UpdateTopic": self.update_topic,
+            "DeleteTopic": self.delete_topic,
+            "TopicStats": self.topic_stats,
+            "CreateGroup": self.create_group,
+            "ListGroups": self.list_groups,
+            "DescribeGroup": self.describe_group,
+            "UpdateGroup": self.update_group,
+            "DeleteGroup": self.delete_group,
+            "ListOffsets": self.list_offsets,
+            "GroupLag": self.group_lag,
+            "SetOffsets": self.set_offsets,
+            "ResetOffsets": self.reset_offsets,
+            "CloneOffsets": self.clone_offsets,
+            "QueryByKey": self.query_messages.by_key,
+            "QueryByTag": self.query_messages.by_tag,
+            "QueryById": self.query_messages.by_id,
+            "StoreStatus": self.store_status,
+            "Flush": self.flush,
+            "EffectiveConfig": self.effective_config,
+            "Drain": self.drain,
+        }
+        return face(ADMIN, handlers)
 
     # -- topics --------------------------------------------------------------------------------
     async def create_topic(

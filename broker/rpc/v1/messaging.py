@@ -3,32 +3,25 @@
 Each method is the same sentence: check the request, ask a service, convert what it says.
 """
 
-from dataclasses import replace
-from typing import Final
-
 from broker.model.results import Bound
 from broker.model.topic_names import check_group, check_number
-from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Handler, Service, method
+from broker.rpc.service import Service
 from broker.rpc.topic_access import (
     check_client_locates,
     check_client_reads,
     find_readable,
 )
+from broker.rpc.v1.faces import BROKER, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_reply import encode_sent
-from broker.rpc.v1.send_request import SendRequest, drafts_of, parse_send_request
-from broker.rpc.v1.status import refuse
+from broker.rpc.v1.send_request import SendRequest, drafts_of
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send
 from broker.store.message_store import MessageStore
-
-DESCRIPTOR: Final = pb.DESCRIPTOR.services_by_name["Broker"]
-SEND_SIZE_MAX: Final = 16 * 1024 * 1024
 
 
 class Messaging:
@@ -44,30 +37,20 @@ class Messaging:
         self._pull_message = PullMessage(store, pull, check=check_client_reads)
 
     def service(self) -> Service:
-        """Return the table of methods."""
-        send = method(
-            DESCRIPTOR,
-            "SendMessage",
-            self.send_message,
-            CallClass.SEND,
-            request_size_max=SEND_SIZE_MAX,
-            request_code="send_message_v2",
+        """Return the face."""
+        return face(
+            BROKER,
+            {
+                "SendMessage": self.send_message,
+                "PullMessage": self._pull_message,
+                "QueryByKey": self.query_messages.by_key,
+                "QueryById": self.query_messages.by_id,
+                "QueryByTime": self.query_by_time,
+                "QueryOffsets": self.query_offsets,
+                "CommitOffset": self.commit_offset,
+                "FetchOffset": self.fetch_offset,
+            },
         )
-        send = replace(send, parse=parse_send_request, serialize=bytes, answer=bytes)
-        queries: list[tuple[str, Handler, str]] = [
-            ("QueryByKey", self.query_messages.by_key, "query_message"),
-            ("QueryById", self.query_messages.by_id, "view_message_by_id"),
-            ("QueryByTime", self.query_by_time, "search_offset_by_timestamp"),
-            ("QueryOffsets", self.query_offsets, "get_max_offset"),
-            ("CommitOffset", self.commit_offset, "update_consumer_offset"),
-            ("FetchOffset", self.fetch_offset, "query_consumer_offset"),
-        ]
-        rows = [
-            method(DESCRIPTOR, name, handler, CallClass.QUERY, request_code=code)
-            for name, handler, code in queries
-        ]
-        pull = self._pull_message.method(DESCRIPTOR)
-        return Service(DESCRIPTOR.full_name, (send, pull, *rows), refuse)
 
     async def send_message(self, request: SendRequest, call: Call) -> bytes:
         """Store every message of the request, or none; returns an encoded SendMessageResponse.

@@ -5,10 +5,7 @@ are sent as fit a reply, and the response says where to go on.
 """
 
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import Final
-
-from google.protobuf.descriptor import ServiceDescriptor
 
 from broker.filter import tag
 from broker.filter.tag import TagFilter
@@ -19,10 +16,8 @@ from broker.model.offsets import INT32_MAX
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.model.topic_names import check_group, check_number
-from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method, method
 from broker.rpc.topic_access import TopicCheck, find_readable
 from broker.rpc.v1.convert import proto_message
 from broker.rpc.v1.send_reply import varint
@@ -58,11 +53,6 @@ class PullMessage:
         self._store = store
         self._pull = pull
         self._check = check
-
-    def method(self, descriptor: ServiceDescriptor) -> Method:
-        """Return the row of the method table; its answers are encoded already."""
-        row = method(descriptor, "PullMessage", self, CallClass.POLL)
-        return replace(row, serialize=bytes, answer=bytes)
 
     def __call__(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
         """Return an encoded PullMessageResponse, at once or when something arrives.

@@ -24,12 +24,12 @@ from broker.rpc.grpcio.server import OPTIONS, GrpcioServer
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import DETAILS_KEY, Service, method
-from broker.rpc.v1.messaging import DESCRIPTOR
+from broker.rpc.v1.faces import BROKER
 from broker.rpc.v1.status import refuse
 from tests.fakes.store_broker import StoreBroker, connected, running, store_broker
 from tests.fakes.store_language import turns
 
-BROKER = "/pocketmq.v1.Broker/"
+PATH = "/pocketmq.v1.Broker/"
 
 
 class Desk:
@@ -96,7 +96,7 @@ def reason(error: grpc.aio.AioRpcError) -> str:
 
 def one_method(handler: Any, call_class: CallClass = CallClass.QUERY) -> Service:
     """Return a service whose QueryById is served by this handler."""
-    row = method(DESCRIPTOR, "QueryById", handler, call_class)
+    row = method(BROKER, "QueryById", handler, call_class)
     return Service("pocketmq.v1.Broker", (row,), refuse)
 
 
@@ -148,7 +148,7 @@ async def test_a_handler_is_told_of_its_call() -> None:
 
     server = GrpcioServer([one_method(answer)])
     async with running(server) as address, connected(address) as channel:
-        ask = channel.unary_unary(BROKER + "QueryById")
+        ask = channel.unary_unary(PATH + "QueryById")
         metadata = (("x-name", "first"), ("x-name", "second"), ("x-raw-bin", b"raw"))
         await ask(b"", metadata=metadata, timeout=30)
         assert (told["name"], told["other"], told["raw"]) == ("first", None, "raw")
@@ -187,7 +187,7 @@ async def test_hostile_text_comes_back_quoted_and_cut(desk: Desk) -> None:
 
 @pytest.mark.parametrize("raw", [b"\xff\xff", bytes(65_537)])
 async def test_bytes_that_are_no_request_are_the_clients_mistake(desk: Desk, raw: bytes) -> None:
-    error = await desk.raw_refusal(BROKER + "PullMessage", raw)
+    error = await desk.raw_refusal(PATH + "PullMessage", raw)
     assert (error.code(), reason(error)) == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "MalformedRequest",
@@ -195,13 +195,13 @@ async def test_bytes_that_are_no_request_are_the_clients_mistake(desk: Desk, raw
 
 
 async def test_what_is_not_served_is_unimplemented(desk: Desk) -> None:
-    for path in (BROKER + "Receive", "/nobody/Nothing"):
+    for path in (PATH + "Receive", "/nobody/Nothing"):
         error = await desk.raw_refusal(path, b"")
         assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_17_mib_are_refused_before_they_are_parsed(desk: Desk) -> None:
-    error = await desk.raw_refusal(BROKER + "SendMessage", bytes(17 << 20))
+    error = await desk.raw_refusal(PATH + "SendMessage", bytes(17 << 20))
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
@@ -214,7 +214,7 @@ async def test_a_bug_shows_the_client_a_number_and_the_log_the_rest(
     server = GrpcioServer([one_method(fail)])
     async with running(server) as address, connected(address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary(BROKER + "QueryById")(b"", timeout=20)
+            await channel.unary_unary(PATH + "QueryById")(b"", timeout=20)
         error = caught.value
         assert (error.code(), reason(error)) == (grpc.StatusCode.INTERNAL, "Internal")
         assert "secret" not in str(error.debug_error_string())
@@ -234,7 +234,7 @@ async def test_damage_is_told_without_its_place_and_logged_with_it(
     server = GrpcioServer([one_method(fail)])
     async with running(server) as address, connected(address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary(BROKER + "QueryById")(b"", timeout=20)
+            await channel.unary_unary(PATH + "QueryById")(b"", timeout=20)
         assert caught.value.code() is grpc.StatusCode.DATA_LOSS
         assert "secret" not in str(caught.value.debug_error_string())
     assert any("/secret" in vars(record).get("error", "") for record in caplog.records)
@@ -414,7 +414,7 @@ async def test_a_handler_knows_the_id_of_its_call() -> None:
 
     server = GrpcioServer([one_method(answer)])
     async with running(server) as address, connected(address) as channel:
-        ask = channel.unary_unary(BROKER + "QueryById")
+        ask = channel.unary_unary(PATH + "QueryById")
         names = [f"r{number}" for number in range(5)]
         await asyncio.gather(*[ask(b"", metadata=(("x-request-id", name),)) for name in names])
     assert sorted(told) == names

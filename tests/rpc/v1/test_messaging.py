@@ -25,9 +25,7 @@ from broker.model.errors import (
     TopicNotReadable,
     UnsupportedFeature,
 )
-from broker.rpc.admission import CallClass
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.messaging import DESCRIPTOR
 from broker.services.send import MESSAGES_MAX
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -44,16 +42,6 @@ async def send(broker: StoreBroker, *messages: pb.Message, wait: int = 0) -> lis
     request = pb.SendMessageRequest(messages=messages, wait=wait)  # type: ignore[arg-type]
     answer = await broker.messaging.send_message(request, CALL)
     return list(pb.SendMessageResponse.FromString(answer).results)
-
-
-def test_the_table_serves_every_method_of_the_proto(broker: StoreBroker) -> None:
-    service = broker.messaging.service()
-    assert service.name == "pocketmq.v1.Broker"
-    assert {row.name for row in service.methods} == set(DESCRIPTOR.methods_by_name)
-    classes = {row.name: row.call_class for row in service.methods}
-    assert classes["SendMessage"] is CallClass.SEND
-    assert classes["PullMessage"] is CallClass.POLL
-    assert classes["QueryById"] is CallClass.QUERY
 
 
 # --- SendMessage ---

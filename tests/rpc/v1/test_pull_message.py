@@ -20,11 +20,9 @@ from broker.model.errors import (
 )
 from broker.model.message import FLAG_COMPRESSED
 from broker.model.results import PullResult, PullStatus
-from broker.rpc.admission import CallClass
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import check_client_reads, check_operator_reads
 from broker.rpc.v1.convert import proto_message
-from broker.rpc.v1.messaging import DESCRIPTOR
 from broker.rpc.v1.pull_message import (
     MAX_BYTES_MAX,
     PullMessage,
@@ -254,9 +252,3 @@ async def test_counts_out_by_topic_and_group(desk: Desk) -> None:
     await desk.broker.add("orders", b"a", b"b")
     await desk.ask(group="g", max_messages=1)
     assert desk.pull.messages_out.values == {("orders", "g", "false"): 1}
-
-
-def test_the_row_of_the_method_table(desk: Desk) -> None:
-    row = desk.clients.method(DESCRIPTOR)
-    assert (row.name, row.call_class, row.answer_type) == ("PullMessage", CallClass.POLL, bytes)
-    assert row.writer()(b"x") == b"x"

@@ -1,0 +1,80 @@
+"""The faces of v1: their methods, the class of each, and RocketMQ's word for what it does.
+
+A face is there before anything can be served: closed, every method is known, and refused.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from broker.model.errors import Recovering
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.pb import admin_pb2, broker_pb2
+from broker.rpc.service import Handler, Method, Service, method
+from broker.rpc.v1.send_request import parse_send_request
+from broker.rpc.v1.status import refuse
+
+BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
+ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
+SEND_SIZE_MAX: Final = 16 * 1024 * 1024
+REQUEST_CODES: Final[Mapping[str, str]] = {
+    "SendMessage": "send_message_v2",
+    "QueryByKey": "query_message",
+    "QueryByTag": "query_message",
+    "QueryById": "view_message_by_id",
+    "QueryByTime": "search_offset_by_timestamp",
+    "QueryOffsets": "get_max_offset",
+    "CommitOffset": "update_consumer_offset",
+    "FetchOffset": "query_consumer_offset",
+    "CreateTopic": "update_and_create_topic",
+    "UpdateTopic": "update_and_create_topic",
+    "ListTopics": "get_all_topic_config",
+    "DescribeTopic": "get_topic_config",
+    "DeleteTopic": "delete_topic_in_broker",
+    "TopicStats": "get_topic_stats_info",
+    "CreateGroup": "update_and_create_subscriptiongroup",
+    "UpdateGroup": "update_and_create_subscriptiongroup",
+    "ListGroups": "get_all_subscriptiongroup_config",
+    "DescribeGroup": "get_subscriptiongroup_config",
+    "DeleteGroup": "delete_subscriptiongroup",
+    "ListOffsets": "get_all_consumer_offset",
+    "GroupLag": "get_consume_stats",
+    "SetOffsets": "update_consumer_offset",
+    "ResetOffsets": "invoke_broker_to_reset_offset",
+    "CloneOffsets": "clone_group_offset",
+    "EffectiveConfig": "get_broker_config",
+    "StoreStatus": "get_broker_runtime_info",
+}
+"""Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
+
+
+def face(descriptor: ServiceDescriptor, handlers: Mapping[str, Handler]) -> Service:
+    """Return a face whose methods are served by these handlers."""
+    assert handlers.keys() == set(descriptor.methods_by_name), "a face serves all its proto says"
+    rows = tuple(_row(descriptor, name, handler) for name, handler in handlers.items())
+    return Service(descriptor.full_name, rows, refuse)
+
+
+def closed_faces() -> list[Service]:
+    """Return all faces, closed."""
+    return [face(one, dict.fromkeys(one.methods_by_name, _closed)) for one in (BROKER, ADMIN)]
+
+
+def _closed(request: Any, call: Call) -> Any:
+    raise Recovering()
+
+
+def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
+    """Return a method; a message sent or pulled is read and written by codecs of their own."""
+    own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
+    call_class = CallClass.ADMIN if descriptor is ADMIN else CallClass.QUERY
+    if name == "PullMessage":
+        call_class = CallClass.POLL
+        own |= {"serialize": bytes, "answer": bytes}
+    elif name == "SendMessage":
+        call_class = CallClass.SEND
+        own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
+        own |= {"request_size_max": SEND_SIZE_MAX}
+    return method(descriptor, name, handler, call_class, **own)

@@ -1,0 +1,39 @@
+"""The faces of v1 serve what the proto promises, by RocketMQ's words, closed or open."""
+
+import pytest
+
+from broker.model.errors import Recovering
+from broker.rpc.admission import CallClass
+from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.v1.faces import ADMIN, BROKER, closed_faces
+from tests.fakes.call import FakeCall
+from tests.fakes.store_broker import StoreBroker
+
+
+def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -> None:
+    messaging, admin = broker.services()
+    for service, descriptor in ((messaging, BROKER), (admin, ADMIN)):
+        assert service.name == descriptor.full_name
+        assert {row.name for row in service.methods} == set(descriptor.methods_by_name)
+        own = {"SendMessage": CallClass.SEND, "PullMessage": CallClass.POLL}
+        other = CallClass.QUERY if service is messaging else CallClass.ADMIN
+        assert all(row.call_class is own.get(row.name, other) for row in service.methods)
+
+
+def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: StoreBroker) -> None:
+    rows = [row for service in broker.services() for row in service.methods]
+    ours = {row.name for row in rows if not row.request_code}
+    assert ours == {"Flush", "Drain", "PullMessage"}  # RocketMQ has the last one's word as well.
+
+
+def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -> None:
+    closed, opened = (GrpcioServer(services) for services in (closed_faces(), broker.services()))
+    for mine, other in zip(closed_faces(), broker.services(), strict=True):
+        for row in mine.methods:
+            with pytest.raises(Recovering):
+                row.handler(row.request(), FakeCall())
+        assert {(row.name, row.call_class) for row in mine.methods} == {
+            (row.name, row.call_class) for row in other.methods
+        }
+    for stat, twin in zip(closed.stats, opened.stats, strict=True):
+        assert getattr(stat, "series", {}).keys() == getattr(twin, "series", {}).keys()
