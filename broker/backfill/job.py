@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.backfill.reuse import find_reuse, has_shrunk, prepare
-from broker.backfill.session import TRIES, TaskFailed
-from broker.format.index_layout import IndexGeometry
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -28,7 +26,7 @@ from broker.model.errors import StoreLocked, ViewFailed
 from broker.rebuild.estimate import Estimate, estimate_job
 from broker.rebuild.log_files import ViewSettings, find_log_files
 from broker.rebuild.parallel import Job, rebuild_parallel
-from broker.rebuild.plan import Mapper, Range, plan_ranges
+from broker.rebuild.plan import TRIES, Mapper, Range, TaskFailed, plan_ranges
 from broker.rebuild.staging import MANIFEST_FILE, PLAN_FILE, Staging
 
 RUN_LOCK_FILE: Final = "backfill.lock"
@@ -151,14 +149,6 @@ def manifest(out: Path) -> Document:
     """Return what a finished run wrote down, an empty document when there is none."""
     staging = Staging(out)
     return staging.read(staging.work / MANIFEST_FILE) or {}
-
-
-def build_settings(out: Path) -> tuple[int, ViewSettings]:
-    """Return up to where a planned run reads the log, and what it builds views with."""
-    plan = Staging(out).read(Staging(out).work / PLAN_FILE)
-    fields = dict(plan["settings"])
-    geometry = IndexGeometry(*fields.pop("geometry"))
-    return plan["upto"], ViewSettings(geometry=geometry, **fields)
 
 
 def is_running(out: Path) -> bool:

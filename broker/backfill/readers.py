@@ -23,8 +23,7 @@ from broker.backfill.session import spark_mapper, worker_count
 from broker.backfill.source import ENTRIES, FAIL, MESSAGES, ON_DAMAGE, UNITS, StoreSource
 from broker.format.index_layout import IndexGeometry
 from broker.format.message_columns import columns_of
-from broker.format.names import COMMIT_LOG_DIRECTORY, files_from
-from broker.rebuild.log_files import LogFile, find_log_files
+from broker.rebuild.log_files import find_log_files
 from broker.rebuild.plan import plan_ranges
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def read_messages(
     Cost        0.1 to 1 µs a record and column, and what Spark does with the rows
     """
     names = [column.name for column in columns_of(columns)]
-    files = _log_files(store)
+    files = find_log_files(store.resolve())
     end = files[-1].end if files else 0
     ranges = plan_ranges(
         files, end if upto is None else min(upto, end), spark_mapper(session),
@@ -100,15 +99,6 @@ def read_index(
     tasks = _shared(session, find_index_files(store.resolve()))
     options = {"geometry": json.dumps(geometry), **_options(tasks, on_damage)}
     return _load(session, ENTRIES, options)
-
-
-def _log_files(store: Path) -> list[LogFile]:
-    """Return a store's log files; the first one tells how long each must be."""
-    store = store.resolve()
-    directory = store / COMMIT_LOG_DIRECTORY
-    names = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
-    numbered = files_from(names, 0)
-    return find_log_files(store, (directory / numbered[0]).stat().st_size if numbered else 0)
 
 
 def _shared(session: "SparkSession", tasks: Sequence[Any]) -> list[Sequence[Any]]:

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.model.errors import SparkMissing
 from broker.rebuild.manifest import mark_file
-from broker.rebuild.plan import Mapper
+from broker.rebuild.plan import TRIES, Mapper, TaskFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN: Final = 17
-TRIES: Final = 4
-"""How often a task is tried before the job fails; a lost worker costs a try."""
 SMALL_TASKS_PER_WORKER: Final = 8
 """Partitions for each worker that many small tasks share: an empty task takes some 50 ms."""
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
@@ -45,10 +43,6 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-
-
-class TaskFailed(Exception):
-    """A task failed as often as it was tried; the text says why the last time."""
 
 
 def is_submitted() -> bool:

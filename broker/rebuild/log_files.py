@@ -74,9 +74,10 @@ class ViewSettings:
     removed: str = ""
 
 
-def find_log_files(store: Path, file_size_bytes: int) -> list[LogFile]:
+def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:
     """Return the files of a store's log in order; none when it has no log.
 
+    file_size_bytes   of each; None: that of the first
     Errors   NotAStore (a foreign file), WrongFileSize, StoreGap
     Source   MappedFileQueue.doLoad
     """
@@ -92,6 +93,7 @@ def find_log_files(store: Path, file_size_bytes: int) -> list[LogFile]:
         size = path.stat().st_size
         if size == 0 and name == names[-1]:
             continue
+        file_size_bytes = file_size_bytes or size
         if size != file_size_bytes:
             raise WrongFileSize(
                 path=str(path), expected_bytes=file_size_bytes, found_bytes=size,

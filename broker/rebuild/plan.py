@@ -19,10 +19,19 @@ PIECE_SIZE_MIN: Final = 64 * 1024 * 1024
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
+
+TRIES: Final = 4
+"""How often a mapper tries a task before the job fails; a lost worker costs a try."""
+
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Applies a function to every task, anywhere, and returns the answers in the tasks' order.
 
-A task may be run more than once, also at the same time: it writes the same bytes each time."""
+A task may be run more than once, also at the same time: it writes the same bytes each time. One
+that fails as often as it is tried is a TaskFailed."""
+
+
+class TaskFailed(Exception):
+    """A task failed as often as it was tried; the text says why the last time."""
 
 
 def map_here(function: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterable[Answer]:

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from broker.format.index_layout import IndexGeometry
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.results import ScanEnd
 from broker.rebuild.log_files import ViewSettings
@@ -133,6 +134,15 @@ def plan_document(ranges: list[Range], settings: ViewSettings, upto: int) -> dic
         "bytes": sum(part.end - part.begin for part in ranges),
         "ranges": [[part.file.path, part.begin, part.end] for part in ranges],
     }
+
+
+def build_settings(out: Path) -> tuple[int, ViewSettings]:
+    """Return up to where a planned rebuild reads the log, and what it builds views with."""
+    staging = Staging(out)
+    plan = staging.read(staging.work / PLAN_FILE)
+    fields = dict(plan["settings"])
+    geometry = IndexGeometry(*fields.pop("geometry"))
+    return plan["upto"], ViewSettings(geometry=geometry, **fields)
 
 
 def range_mark(part: Range) -> list[Any]:

@@ -13,7 +13,6 @@ import pytest
 from broker.backfill.session import (
     LOG_SETTINGS,
     SMALL_TASKS_PER_WORKER,
-    TaskFailed,
     check_java,
     is_submitted,
     open_session,
@@ -22,6 +21,7 @@ from broker.backfill.session import (
 )
 from broker.model.errors import SparkMissing
 from broker.rebuild.manifest import mark_file
+from broker.rebuild.plan import TaskFailed
 
 
 def java_home(directory: Path, told: str, code: int = 0) -> str:

@@ -12,7 +12,7 @@ PLACES: Final = {
     "run": Place("broker.cli.backfill.run", "Build queues and index from the log."),
     "verify": Place("broker.cli.backfill.verify", "Check what a run built."),
     "install": Place("broker.cli.backfill.install", "Put what was built into the store."),
-    "status": Place("broker.cli.backfill.verify", "Show how far a run is."),
+    "status": Place("broker.cli.backfill.status", "Show how far a run is."),
 }
 
 

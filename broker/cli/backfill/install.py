@@ -77,8 +77,8 @@ def install(
 def _refuse_misfit(handover: Handover, accept_damage: bool) -> bool:
     """Return whether the views are certainly of this log; end where they cannot be."""
     from broker.backfill.handover import allocated_bytes, compare_log
-    from broker.backfill.job import build_settings
     from broker.rebuild.log_files import find_log_files
+    from broker.rebuild.staging import build_settings
 
     out, store, built, disk, sizes = handover
     again = f"pocketmq backfill run {store} --out {out}"

@@ -35,7 +35,7 @@ class BuildOptions(NamedTuple):
     directory: Path
     target: Path
     partitions: int | None
-    piece_size: int | None
+    piece_size: int
     piece_entries: int | None
     check_crc: bool
     compat: str | None
@@ -61,7 +61,7 @@ takes_build_options: Final = takes(
         help="Tasks to share the work among [default: by files and processors].",
     ),
     click.option(
-        "--piece-size", type=SIZE,
+        "--piece-size", type=SIZE, default=0,
         help="Cut log files at about this size [default: only where there are few files].",
     ),
     click.option(
@@ -163,9 +163,8 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
              WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
     """
     from broker.backfill.job import new_job, objection
-    from broker.cli.store.access import accessible, sizes_of
+    from broker.cli.store.access import accessible, known_end, sizes_of
     from broker.format.names import zone_from_name
-    from broker.rebuild.parallel import PIECE_ENTRIES
     from broker.tools.store_access import view_settings
 
     disk = accessible(options.directory, read_only=options.read_only)
@@ -181,17 +180,21 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
         assignments += (f"store.time_zone={options.time_zone}",)
     sizes = sizes_of(disk, options.directory, assignments, with_index=True)
     zone_from_name(sizes.time_zone)
+    upto = options.upto
+    if upto is None:
+        upto = known_end(disk, options.directory, "read", unknown="all its records are read")
+    chosen = {"piece_entries": options.piece_entries} if options.piece_entries else {}
     return new_job(
         options.directory,
         options.target,
         view_settings(sizes, check_crc=options.check_crc),
         log_file_bytes=sizes.commit_log_file_bytes,
-        upto=_upto(options),
+        upto=upto,
         workers=workers,
-        piece_size=options.piece_size or 0,
-        piece_entries=options.piece_entries or PIECE_ENTRIES,
+        piece_size=options.piece_size,
         accept_holes=options.accept_damage,
         keep_spool=options.keep_spool,
+        **chosen,
     )
 
 
@@ -204,17 +207,3 @@ def _refuse_extension(options: BuildOptions) -> None:
         "codes where RocketMQ wrote addresses into the extension, and its filters be gone"
     )
     raise Failure(text, EXIT_REFUSED, "add --yes to build them so")
-
-
-def _upto(options: BuildOptions) -> int | None:
-    """Return up to where the log is read; of a store in use, what is known to be flushed."""
-    from broker.files.disk import Disk
-    from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
-
-    if options.upto is not None or not is_live(options.directory):
-        return options.upto
-    upto = flushed_upto(Disk(), options.directory)
-    if upto is not None:
-        talk(f"The store is in use: records below {upto} are read")
-    return upto

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.backfill.follow import following
 from broker.cli.backfill.options import (
     BuildOptions,
     Spark,
@@ -13,6 +12,7 @@ from broker.cli.backfill.options import (
     takes_build_options,
     takes_spark,
 )
+from broker.cli.backfill.status import following
 from broker.cli.options import examples, form_option
 from broker.cli.output import Document, Output, talk
 from broker.cli.progress import amount

@@ -1,6 +1,5 @@
-"""`pocketmq backfill verify` and `status`."""
+"""`pocketmq backfill verify`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -97,7 +96,7 @@ def built_manifest(out: Path) -> Document:
 
 def check_against_log(views: Path, store: Path, disk: "Disk", sizes: "Sizes") -> "Verification":
     """Check views against a store's log as `store verify --views` does, as they were built."""
-    from broker.backfill.job import build_settings
+    from broker.rebuild.staging import build_settings
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
@@ -112,20 +111,3 @@ def check_against_log(views: Path, store: Path, disk: "Disk", sizes: "Sizes") ->
     names = disk.names(store / "commitlog")
     with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as advance:
         return verify_store(disk, store, sizes, VerifyOptions(views=views, upto=upto), advance)
-
-
-@click.command(epilog=examples("pocketmq backfill status ./views"))
-@click.argument("views", metavar="DIR2", type=PATH)
-@form_option
-def status(out: Output, views: Path) -> None:
-    """Show how far a run is, also while it runs or after it was killed.
-
-    Phases: planned, reading (units and spooled entries), indexing, complete.
-    """
-    from broker.backfill.progress import ProgressReader
-
-    found = ProgressReader(views).look()
-    if found is None:
-        text = f"no run was ever begun in {views}"
-        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
-    out.show({"out": str(views), **asdict(found), "phase": found.phase.value})

@@ -1,13 +1,21 @@
-"""Tells how far a run is while it runs: bars on a terminal, else a line for each phase."""
+"""`pocketmq backfill status`, and what tells how far a run is while it runs.
+
+The latter draws bars on a terminal, elsewhere it prints a line for each phase.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.cli.output import talk
+import click
+
+from broker.cli.failures import EXIT_NOT_FOUND, Failure
+from broker.cli.options import PATH, examples, form_option
+from broker.cli.output import Output, talk
 from broker.cli.progress import amount, progress
 
 if TYPE_CHECKING:
@@ -15,6 +23,23 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.5
 ENTRY_BYTES: Final = 20
+
+
+@click.command(epilog=examples("pocketmq backfill status ./views"))
+@click.argument("views", metavar="DIR2", type=PATH)
+@form_option
+def status(out: Output, views: Path) -> None:
+    """Show how far a run is, also while it runs or after it was killed.
+
+    Phases: planned, reading (units and spooled entries), indexing, complete.
+    """
+    from broker.backfill.progress import ProgressReader
+
+    found = ProgressReader(views).look()
+    if found is None:
+        text = f"no run was ever begun in {views}"
+        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
+    out.show({"out": str(views), **asdict(found), "phase": found.phase.value})
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from broker.backfill.progress import Phase, Progress
-from broker.cli.backfill import follow
-from broker.cli.backfill.follow import following
+from broker.cli.backfill import status
+from broker.cli.backfill.status import following
 
 PLANNED = Progress(Phase.PLANNED, True, upto=100, range_count=4, log_bytes=100)
 READING = replace(PLANNED, phase=Phase.READING, ranges_finished=1, bytes_finished=25)
@@ -19,7 +19,7 @@ COMPLETE = replace(INDEXING, phase=Phase.COMPLETE, indexed=9)
 
 def followed(seen: list[Progress | None]) -> None:
     left = [*seen]
-    follow.follow(lambda: left.pop(0), lambda: not left)
+    status.follow(lambda: left.pop(0), lambda: not left)
 
 
 def told(seen: list[Progress | None], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -55,7 +55,7 @@ def test_bars_are_told_how_much_more_is_done(monkeypatch: pytest.MonkeyPatch) ->
         def __call__(self, byte_count: int) -> None:
             steps.append((self.label, byte_count))
 
-    monkeypatch.setattr(follow, "progress", Bar)
+    monkeypatch.setattr(status, "progress", Bar)
     followed([PLANNED, READING, INDEXING, replace(INDEXING, indexed=5)])
     assert steps == [
         ("begin Reading", 100), ("Reading", 0), ("Reading", 25), ("end Reading", 0),
