@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from broker.backfill.job import manifest
 from broker.model.results import ScanEnd
-from broker.rebuild.log_files import LogFile
+from broker.rebuild.log_files import LogFile, find_log_files
 from broker.rebuild.staging import Staging
 from broker.walk.reader import LogReader
 
@@ -26,12 +26,13 @@ class LogFit(NamedTuple):
     is_certain: bool
 
 
-def compare_log(out: Path, files: list[LogFile]) -> LogFit:
-    """Return whether views below `out` tell of all records of these files, and of no others.
+def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
+    """Return whether views below `out` tell of all records of a store's log, and of no others.
 
+    Errors   NotAStore, WrongFileSize, StoreGap
     Cost     the records behind the last one that was read; none, as a rule
     """
-    built = manifest(out)
+    built, files = manifest(out), find_log_files(store.resolve(), log_file_bytes)
     begin = files[0].base if files else 0
     if built["begin"] != begin:
         return LogFit(f"the log begins at {begin}, the views at {built['begin']}", False)

@@ -12,6 +12,7 @@ more than they hold; installing again ends the same. The store's lock is held by
 """
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,10 +35,13 @@ from broker.format.record import split_record
 from broker.log.checkpoint import Checkpoint
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.queue_ends import QueueEnds
+from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.tools.store_access import Sizes
 
+STAGING_DIRECTORY: Final = "rebuild"
+"""Where views wait below a store's pocketmq/."""
 REPLACED_DIRECTORY: Final = "replaced"
 EXTENSION_KEPT_AS: Final = "extension"
 """Where an extension is put whose views are not kept."""
@@ -57,6 +61,28 @@ class StagedViews:
     queues: dict[QueueKey, tuple[int, int]]
     index_names: list[str]
     end: int
+
+
+def stage_and_install(
+    disk: Disk,
+    directory: Path,
+    sizes: Sizes,
+    stage: Callable[[Path], StagedViews],
+    *,
+    keep_as: str = "",
+) -> Path | None:
+    """Let views be put into an empty directory of a store, and install them, under its lock.
+
+    Errors   StoreLocked, and those of `stage` and `install_views`
+    """
+    store = StoreDirectory(disk, directory)
+    store.acquire()
+    try:
+        staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
+        shutil.rmtree(staging, ignore_errors=True)
+        return install_views(disk, directory, stage(staging), sizes, keep_as=keep_as)
+    finally:
+        store.release()
 
 
 def install_views(

@@ -30,10 +30,9 @@ from broker.rebuild.range_pass import Told, tell_nobody
 from broker.rebuild.resume import PROGRESS_FILE
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.rebuild.staging import Staging, boot_id, range_mark
-from broker.tools.install import StagedViews, install_views, sync_tree
+from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views, sync_tree
 from broker.tools.store_access import Sizes, view_settings
 
-STAGING_DIRECTORY: Final = "rebuild"
 STATE_DIRECTORY: Final = "rebuild-state"
 BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
 STAT_BLOCK_BYTES: Final = 512

@@ -3,7 +3,7 @@
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,21 +12,10 @@ from broker.cli.failures import EXIT_DAMAGED, EXIT_REFUSED, Failure, only_planne
 from broker.cli.options import DIRECTORY, PATH, examples, form_option, set_option, yes_option
 from broker.cli.output import Document, Output, talk
 from broker.cli.progress import progress
-from broker.cli.store.access import accessible, sizes_of
+from broker.cli.store.access import Given
 
 if TYPE_CHECKING:
-    from broker.files.disk import Disk
-    from broker.tools.store_access import Sizes
-
-
-class Handover(NamedTuple):
-    """Views on their way into a store."""
-
-    out: Path
-    store: Path
-    built: Document
-    disk: "Disk"
-    sizes: "Sizes"
+    from broker.cli.store.access import Opened
 
 
 @click.command(
@@ -62,49 +51,50 @@ def install(
     the log were written to since, they are checked against it first. The broker must be stopped.
     """
     built = built_manifest(views)
-    disk = accessible(store, read_only=False)
-    sizes = sizes_of(disk, store, assignments, with_index=True)
-    handover = Handover(views, store, built, disk, sizes)
-    is_certain = _refuse_misfit(handover, accept_damage)
-    document = _plan(handover, is_certain)
+    opened = Given(store, False, assignments).opened(with_index=True)
+    is_certain = _refuse_misfit(views, built, store, opened, accept_damage=accept_damage)
+    document = _plan(views, built, store) | {"log_unchanged": is_certain}
     if not yes:
         out.show(document)
         raise only_planned("this replaces the store's views")
-    kept = _install(handover, is_certain, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else "")
+    if not is_certain:
+        _check_log(views, store, opened)
+    keep_as = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else ""
+    kept = _install(views, built, store, opened, keep_as=keep_as)
     out.show({**document, "kept": str(kept or "")})
 
 
-def _refuse_misfit(handover: Handover, accept_damage: bool) -> bool:
+def _refuse_misfit(
+    views: Path, built: Document, store: Path, opened: "Opened", *, accept_damage: bool
+) -> bool:
     """Return whether the views are certainly of this log; end where they cannot be."""
     from broker.backfill.handover import allocated_bytes, compare_log
-    from broker.rebuild.log_files import find_log_files
     from broker.rebuild.staging import build_settings
 
-    out, store, built, disk, sizes = handover
-    again = f"pocketmq backfill run {store} --out {out}"
-    _, settings = build_settings(out)
+    disk, sizes = opened
+    again = f"pocketmq backfill run {store} --out {views}"
+    _, settings = build_settings(views)
     known = (sizes.consume_queue_file_bytes, sizes.geometry)
     if known != (settings.consume_queue_file_bytes, settings.geometry):
         text = "the views were built for other file sizes than the store has"
         raise Failure(text, EXIT_REFUSED, again)
-    fit = compare_log(out, find_log_files(store.resolve(), sizes.commit_log_file_bytes))
+    fit = compare_log(views, store, sizes.commit_log_file_bytes)
     if fit.objection:
         raise Failure(f"the views are not of this log: {fit.objection}", EXIT_REFUSED, again)
     if built["holes"] and not accept_damage:
         text = f"the views were built over {len(built['holes'])} places of damage in the log"
         raise Failure(text, EXIT_DAMAGED, "add --accept-damage to install them all the same")
-    needed, free = allocated_bytes(out), disk.free_bytes(store)
+    needed, free = allocated_bytes(views), disk.free_bytes(store)
     if needed > free:
         text = f"the copy takes {needed} bytes, {free} are free under {store}"
         raise Failure(text, EXIT_REFUSED, "free space there")
     return fit.is_certain
 
 
-def _plan(handover: Handover, is_certain: bool) -> Document:
-    built = handover.built
+def _plan(views: Path, built: Document, store: Path) -> dict[str, Any]:
     return {
-        "out": str(handover.out),
-        "store": str(handover.store),
+        "out": str(views),
+        "store": str(store),
         "begin": built["begin"],
         "end": built["end"],
         "records": built["record_count"],
@@ -112,43 +102,34 @@ def _plan(handover: Handover, is_certain: bool) -> Document:
         "entries": built["entry_count"],
         "index_files": len(built["index_names"]),
         "holes": len(built["holes"]),
-        "log_unchanged": is_certain,
     }
 
 
-def _install(handover: Handover, is_certain: bool, keep_as: str) -> Path | None:
+def _check_log(views: Path, store: Path, opened: "Opened") -> None:
+    talk("Files of the log were written to since they were read; checking the views against it")
+    found = check_against_log(views, store, opened)
+    if found.counts:
+        text = f"the views are not of this log: {len(found.findings)} places differ, or more"
+        step = f"pocketmq backfill verify {views} --store {store}"
+        raise Failure(text, EXIT_DAMAGED, step)
+
+
+def _install(
+    views: Path, built: Document, store: Path, opened: "Opened", *, keep_as: str
+) -> Path | None:
     """Copy the views into the store and let them change places with its own, under its lock."""
-    from broker.backfill.handover import queues_of
-    from broker.format.names import OWN_DIRECTORY
-    from broker.log.store_directory import StoreDirectory
-    from broker.tools.install import StagedViews, install_views
-    from broker.tools.rebuild import STAGING_DIRECTORY
-
-    out, store, built, disk, sizes = handover
-    if not is_certain:
-        talk("Files of the log were written to since they were read; checking the views against it")
-        found = check_against_log(out, store, disk, sizes)
-        if found.counts:
-            text = f"the views are not of this log: {len(found.findings)} places differ, or more"
-            raise Failure(text, EXIT_DAMAGED, f"pocketmq backfill verify {out} --store {store}")
-    directory = StoreDirectory(disk, store)
-    directory.acquire()
-    try:
-        staging = store / OWN_DIRECTORY / STAGING_DIRECTORY
-        shutil.rmtree(staging, ignore_errors=True)
-        _copy(out, built, staging)
-        staged = StagedViews(staging, queues_of(built), built["index_names"], built["end"])
-        return install_views(disk, store, staged, sizes, keep_as=keep_as)
-    finally:
-        directory.release()
-
-
-def _copy(out: Path, built: Document, staging: Path) -> None:
     from broker.backfill.checks import copy_views
+    from broker.backfill.handover import queues_of
+    from broker.tools.install import StagedViews, stage_and_install
 
-    with progress("Copying", sum(mark["size"] for mark in built["files"])) as advance:
-        findings = copy_views(out, staging, advance)
-    if findings:
-        shutil.rmtree(staging, ignore_errors=True)
-        text = f"{len(findings)} files are not what the manifest says, first {findings[0].file}"
-        raise Failure(text, EXIT_DAMAGED, f"pocketmq backfill verify {out}")
+    def copied(staging: Path) -> StagedViews:
+        with progress("Copying", sum(mark["size"] for mark in built["files"])) as advance:
+            findings = copy_views(views, staging, advance)
+        if findings:
+            shutil.rmtree(staging, ignore_errors=True)
+            text = f"{len(findings)} files are not what the manifest says, first {findings[0].file}"
+            raise Failure(text, EXIT_DAMAGED, f"pocketmq backfill verify {views}")
+        return StagedViews(staging, queues_of(built), built["index_names"], built["end"])
+
+    disk, sizes = opened
+    return stage_and_install(disk, store, sizes, copied, keep_as=keep_as)

@@ -10,12 +10,10 @@ from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
 from broker.cli.options import DIRECTORY, PATH, examples, form_option, read_only_option, set_option
 from broker.cli.output import Document, Output, columns, talk
 from broker.cli.progress import progress
-from broker.cli.store.access import accessible, sizes_of
+from broker.cli.store.access import Given
 
 if TYPE_CHECKING:
-    from broker.files.disk import Disk
-    from broker.model.finding import Finding
-    from broker.tools.store_access import Sizes
+    from broker.cli.store.access import Opened
     from broker.tools.verify.verification import Verification
 
 COLUMNS: Final = columns(
@@ -59,16 +57,14 @@ def verify(
     from broker.backfill.checks import check_files, compare_views
 
     built_manifest(views)
-    findings: list[Finding] = []
-    found: Verification | None = None
     with spark.mapper_if_named() as mapper:
-        findings += check_files(views, mapper)
+        findings = check_files(views, mapper)
         if against is not None:
             findings += compare_views(views, against, mapper)
+    found = None
     if store is not None:
-        disk = accessible(store, read_only=read_only)
-        sizes = sizes_of(disk, store, assignments, with_index=False)
-        found = check_against_log(views, store, disk, sizes)
+        opened = Given(store, read_only, assignments).opened(with_index=False)
+        found = check_against_log(views, store, opened)
         findings += found.findings
     out.table((finding._asdict() for finding in findings), COLUMNS)
     count = len(findings)
@@ -94,12 +90,13 @@ def built_manifest(out: Path) -> Document:
     return found
 
 
-def check_against_log(views: Path, store: Path, disk: "Disk", sizes: "Sizes") -> "Verification":
+def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verification":
     """Check views against a store's log as `store verify --views` does, as they were built."""
     from broker.rebuild.staging import build_settings
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
+    disk, sizes = opened
     upto, settings = build_settings(views)
     sizes = sizes._replace(
         consume_queue_file_bytes=settings.consume_queue_file_bytes,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from broker.tools.selection import LogSearch
     from broker.tools.store_access import Sizes
 
+    Opened = tuple[Disk, Sizes]
+
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
 
 
@@ -26,7 +28,7 @@ class Given:
     read_only: bool
     assignments: tuple[str, ...]
 
-    def opened(self, *, with_index: bool) -> "tuple[Disk, Sizes]":
+    def opened(self, *, with_index: bool) -> "Opened":
         """Return the disk and the store's sizes, if it may be looked at."""
         disk = accessible(self.directory, read_only=self.read_only)
         return disk, sizes_of(disk, self.directory, self.assignments, with_index=with_index)

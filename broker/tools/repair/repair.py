@@ -27,8 +27,7 @@ from broker.rebuild.log_files import find_log_files
 from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Told, tell_nobody
 from broker.rebuild.sequential import rebuild
-from broker.tools.install import StagedViews, install_views
-from broker.tools.rebuild import STAGING_DIRECTORY
+from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views
 from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
 from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import log_files, plan_repair
