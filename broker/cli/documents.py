@@ -9,10 +9,9 @@ from base64 import b64encode
 from typing import Any, Final
 
 from broker.client.values import GroupState, Receipt, TopicState
-from broker.format.hosts import text_from_host
-from broker.format.message_id import offset_message_id
+from broker.format.message_fields import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
-from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
+from broker.model.message import StoredMessage
 from broker.model.results import PutStatus
 
 Document = dict[str, Any]
@@ -23,39 +22,16 @@ SEND_STATUS_NAMES: Final = {
     PutStatus.FLUSH_REPLICA_TIMEOUT: "FLUSH_REPLICA_TIMEOUT",
     PutStatus.REPLICA_NOT_AVAILABLE: "REPLICA_NOT_AVAILABLE",
 }
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 
 
 def message_document(message: StoredMessage) -> Document:
     """Return a stored message."""
-    properties = message.properties
-    document: Document = {
-        "topic": message.topic,
-        "queue_id": message.queue_id,
-        "queue_offset": message.queue_offset,
-        "physical_offset": message.physical_offset,
-        "store_size": message.store_size,
-        "message_id": message.unique_key,
-        "offset_message_id": offset_message_id(message.store_host, message.physical_offset),
-        "tag": message.tag,
-        "keys": message.keys,
-        "message_group": properties.get(SHARDING_KEY),
-        "properties": dict(sorted(properties.items())),
-        "body": b64encode(message.body).decode(),
-        "body_text": _text(message.body),
-        "body_crc": message.body_crc,
-        "system_flag": message.system_flag,
-        "flag": message.flag,
-        "reconsume_times": message.reconsume_times,
-        "born_timestamp_ms": message.born_timestamp_ms,
-        "born_host": text_from_host(message.born_host),
-        "store_timestamp_ms": message.store_timestamp_ms,
-        "store_host": text_from_host(message.store_host),
-        "prepared_transaction_offset": message.prepared_transaction_offset,
-        "delay_level": _number(properties.get(DELAY), INT32_MAX),
-        "deliver_at_ms": _number(properties.get(DELIVER_AT), INT64_MAX),
-    }
+    document: Document = {}
+    for name, value in message_fields(message).items():
+        document[name] = value
+        if name == "body":
+            document |= {"body": b64encode(value).decode(), "body_text": _text(value)}
+    document["properties"] = dict(sorted(message.properties.items()))
     return {name: value for name, value in document.items() if value is not None}
 
 
@@ -112,14 +88,3 @@ def _text(body: bytes) -> str | None:
         return body.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _number(text: str | None, largest: int) -> int | None:
-    """Return a property's number, None for none and for what is no number the field can hold."""
-    if text is None or len(text) > 20:
-        return None
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if -largest - 1 <= value <= largest else None

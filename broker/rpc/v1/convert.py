@@ -1,17 +1,10 @@
-"""Protobuf messages into what services take, and stored messages into protobuf.
-
-Names and meaning of fields are those of the proto; an optional field that is unset stays absent.
-"""
+"""Stored messages into protobuf, whatever form their records have."""
 
 from typing import Final
 
-from broker.format.hosts import text_from_host
-from broker.format.message_id import offset_message_id
-from broker.model.errors import (
-    UnsupportedFeature,
-)
-from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
-from broker.model.offsets import INT32_MAX, OFFSET_MAX
+from broker.format.message_fields import message_fields
+from broker.model.errors import UnsupportedFeature
+from broker.model.message import StoredMessage
 from broker.rpc.pb import broker_pb2 as pb
 
 REPLY_BODY_SIZE_MAX: Final = 15 * 1024 * 1024
@@ -23,43 +16,8 @@ def proto_message(message: StoredMessage) -> pb.StoredMessage:
 
     Errors   UnsupportedFeature for a body that unfolds to more than a reply can hold
     """
-    body, properties = message.body, message.properties
-    if len(body) > REPLY_BODY_SIZE_MAX:
-        feature = f"a body that unfolds to {len(body)} bytes here; pull it with shape RECORDS"
+    size_bytes = len(message.body)
+    if size_bytes > REPLY_BODY_SIZE_MAX:
+        feature = f"a body that unfolds to {size_bytes} bytes here; pull it with shape RECORDS"
         raise UnsupportedFeature(feature=feature)
-    return pb.StoredMessage(
-        topic=message.topic,
-        queue_id=message.queue_id,
-        queue_offset=message.queue_offset,
-        physical_offset=message.physical_offset,
-        store_size=message.store_size,
-        message_id=message.unique_key,
-        offset_message_id=offset_message_id(message.store_host, message.physical_offset),
-        tag=message.tag,
-        keys=message.keys,
-        message_group=properties.get(SHARDING_KEY),
-        properties=properties,
-        body=body,
-        body_crc=message.body_crc,
-        system_flag=message.system_flag,
-        flag=message.flag,
-        reconsume_times=message.reconsume_times,
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=text_from_host(message.born_host),
-        store_timestamp_ms=message.store_timestamp_ms,
-        store_host=text_from_host(message.store_host),
-        prepared_transaction_offset=message.prepared_transaction_offset,
-        delay_level=_number(properties.get(DELAY), INT32_MAX),
-        deliver_at_ms=_number(properties.get(DELIVER_AT), OFFSET_MAX),
-    )
-
-
-def _number(text: str | None, largest: int) -> int | None:
-    """Return a property's number, None for none and for what is no number the field can hold."""
-    if text is None or len(text) > 20:
-        return None
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if -largest - 1 <= value <= largest else None
+    return pb.StoredMessage(**message_fields(message))
