@@ -30,6 +30,7 @@ from broker.model.errors import BrokerError
 from broker.rpc.pb import broker_pb2 as pb
 from tests.fakes.records import record
 from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.faults.requests import TEXTS, put
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 REQUESTS: Final = 8_000
@@ -102,14 +103,10 @@ def sound_requests(broker: StoreBroker) -> list[tuple[str, bytes]]:
             continue
         request: Any = method.request()
         for field in request.DESCRIPTOR.fields:
-            if field.type == field.TYPE_STRING and not field.is_repeated:
-                setattr(request, field.name, "orders")
+            if field.type in TEXTS and not field.is_repeated:
+                put(request, (field.name,), "orders")
             elif field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64):
-                (
-                    request.queue_ids.append(1)
-                    if field.is_repeated
-                    else setattr(request, field.name, 1)
-                )
+                put(request, (field.name,), 1)
         if name == "SendMessage":
             request.messages.add(
                 topic="orders", body=b"body", tag="t", keys=["a", "b"], properties={"n": "v"},

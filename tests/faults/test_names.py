@@ -11,14 +11,11 @@ import os
 import shutil
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +27,7 @@ from broker.rpc.pb import broker_pb2 as pb
 from tests.fakes.records import entry
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.fakes.store_language import store_at
+from tests.faults.requests import TEXTS, good_request, put, ways_to
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 CORPUS_MIN: Final = 500
@@ -99,57 +97,14 @@ def place(tmp_path: Path) -> Path:
 
 
 # -- through the API -------------------------------------------------------------------------------
-def texts_of(descriptor: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the way to every field of a request that takes text; ("properties", "key") for maps."""
-    for field in descriptor.fields:
-        here = (*path, field.name)
-        if field.type == FieldDescriptor.TYPE_STRING:
-            yield here
-        elif field.message_type is None:
-            continue
-        elif field.message_type.GetOptions().map_entry:
-            yield from ((*here, "key"), (*here, "value"))
-        else:
-            yield from texts_of(field.message_type, here)
-
-
-def put_text(message: Message, way: tuple[str, ...], text: str) -> None:
-    """Set a text field, and what it takes that the rest is taken for a good request."""
-    name, *rest = way
-    field: Any = getattr(message, name)
-    described: Any = message.DESCRIPTOR.fields_by_name[name]
-    if rest and rest[-1] in ("key", "value") and described.message_type.GetOptions().map_entry:
-        field[text if rest[-1] == "key" else "x"] = text if rest[-1] == "value" else "x"
-    elif rest:
-        put_text(field[0] if described.is_repeated else field, tuple(rest), text)
-    elif described.is_repeated:
-        field[:] = [text]
-    else:
-        setattr(message, name, text)
-
-
-def good_request(request: type[Message]) -> Any:
-    """Return a request that names what exists, where its type has the fields."""
-    made: Any = request()
-    for name, value in (
-        *(("topic", "orders"), ("group", "g"), ("name", "orders"), ("key", "k"), ("id", "ID")),
-        *(("source_group", "g"), ("target_group", "h")),
-    ):
-        if name in made.DESCRIPTOR.fields_by_name:
-            setattr(made, name, value)
-    if "messages" in made.DESCRIPTOR.fields_by_name:
-        made.messages.add(topic="orders", body=b"x", queue_id=0)
-    return made
-
-
 async def flood(broker: StoreBroker, names: list[str]) -> Counter[str]:
     """Put every name into every text field of every method; returns how calls ended."""
     ended: Counter[str] = Counter()
     for name, method in broker.methods.items():
-        for way in texts_of(method.request.DESCRIPTOR):
+        for way in ways_to(method.request.DESCRIPTOR, TEXTS):
             for text in names:
                 request = good_request(method.request)
-                put_text(request, way, text)
+                put(request, way, text)
                 ended[await broker.outcome(name, request.SerializeToString())] += 1
     return ended
 

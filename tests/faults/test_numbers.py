@@ -7,19 +7,18 @@ memory stays as it was.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from broker.rpc.admission import CallClass
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method
 from broker.services.send import MESSAGES_MAX
 from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.faults.requests import field_at, good_request, put, ways_to
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 REQUESTS_MIN: Final = 20_000
@@ -43,49 +42,6 @@ def resident_bytes() -> int:
     """Return what this process holds of memory now."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-def numbers_of(descriptor: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the way to every number of a request."""
-    for field in descriptor.fields:
-        here = (*path, field.name)
-        if field.type in EDGES_OF:
-            yield here
-        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
-            yield from numbers_of(field.message_type, here)
-
-
-def edges_at(descriptor: Any, way: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the values a number is given."""
-    field = descriptor.fields_by_name[way[0]]
-    return edges_at(field.message_type, way[1:]) if len(way) > 1 else EDGES_OF[field.type]
-
-
-def put_number(message: Message, way: tuple[str, ...], number: int) -> None:
-    """Set a number of a request."""
-    name, *rest = way
-    field: Any = getattr(message, name)
-    is_repeated = message.DESCRIPTOR.fields_by_name[name].is_repeated
-    if rest:
-        inner = (field[0] if field else field.add()) if is_repeated else field
-        put_number(inner, tuple(rest), number)
-    elif is_repeated:
-        field.append(number)
-    else:
-        setattr(message, name, number)
-
-
-def good_request(method: Method) -> Any:
-    """Return a request that names what is there; polls wait for nothing."""
-    made: Any = method.request()
-    fields = made.DESCRIPTOR.fields_by_name
-    values = {"topic": "orders", "group": "g", "name": "orders", "key": "k", "id": "ID"}
-    for name, value in {**values, "source_group": "g", "target_group": "h"}.items():
-        if name in fields:
-            setattr(made, name, value)
-    if "messages" in fields:
-        made.messages.add(topic="orders", body=b"x")
-    return made
 
 
 async def stocked(broker: StoreBroker) -> None:
@@ -119,21 +75,22 @@ async def test_no_number_does_any_harm(tmp_path: Path) -> None:
     async with store_broker(tmp_path / "s", commit_log_file_size_bytes=1 << 22) as broker:
         await stocked(broker)
         methods = {name: row for name, row in broker.methods.items() if name not in NEVER}
-        ways = {name: list(numbers_of(row.request.DESCRIPTOR)) for name, row in methods.items()}
+        ways = {
+            name: list(ways_to(row.request.DESCRIPTOR, EDGES_OF)) for name, row in methods.items()
+        }
         begun = resident_bytes()
         for name, row in methods.items():  # Each number alone, each edge.
             for way in ways[name]:
-                for number in edges_at(row.request.DESCRIPTOR, way):
-                    request = good_request(row)
-                    put_number(request, way, number)
+                for number in EDGES_OF[field_at(row.request.DESCRIPTOR, way).type]:
+                    request = good_request(row.request)
+                    put(request, way, number)
                     ended[await answered(broker, name, request)] += 1
         with_numbers = [name for name in methods if ways[name]]
         for _ in range(RANDOM_COUNT):  # Some of them together.
             name = random.choice(with_numbers)
-            request = good_request(methods[name])
+            request = good_request(methods[name].request)
             for way in random.choices(ways[name], k=random.randrange(1, 4)):
-                edges = edges_at(methods[name].request.DESCRIPTOR, way)
-                put_number(request, way, random.choice(edges))
+                put(request, way, random.choice(EDGES_OF[field_at(request.DESCRIPTOR, way).type]))
             ended[await answered(broker, name, request)] += 1
         growth = resident_bytes() - begun
     print(f"{sum(ended.values())} requests, seed {SEED}, {growth >> 20} MiB more: {ended}")
