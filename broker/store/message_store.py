@@ -171,7 +171,7 @@ class MessageStore:
         if self.damage is not None:
             logger.warning("store.refused", extra={"reason": str(self.damage)})
             return
-        self._runner.run(*self.views.steps, *self.writing.steps)
+        self._runner.run(*self.views.steps, *self.writing.steps, self.tables.offsets.step)
         self.writing.allocation.request()
 
     async def _clamp_offsets(self) -> None:
@@ -286,6 +286,10 @@ class MessageStore:
         await self._end_steps()
         if self.failure.done():
             return
+        try:
+            await self.tables.offsets.saved()
+        except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
+            logger.error("disk.full", extra={"path": full.path})
         await views.flush.finish()
         if not self.failure.done() and marks.dispatched.value >= marks.appended.value:
             assert marks.flushed.value == marks.appended.value

@@ -1,29 +1,44 @@
-"""A small table in memory that is written down whole, many changes sharing one write.
+"""Small tables in memory that are written down whole, many changes sharing one write.
 
-A change is durable when `saved` returns. Writes happen in a thread, one at a time; what changes
-meanwhile goes into the next one.
+    change, change, change ─► snapshot (loop) ─► encoded and written (thread) ─► `saved` returns
+
+One write is under way at a time; what changes meanwhile goes into the next one. Rows are replaced
+and never changed, so that a snapshot is a copy of names only.
 Source: ConfigManager.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
+from broker.files.disk import Disk
 from broker.files.table_file import TableFile
+from broker.format.names import CONFIG_DIRECTORY
+from broker.format.table_json import decode_rows, encode_table
+from broker.model.clock import Clock
+from broker.model.errors import RequestError
 from broker.store.watermark import Watermark
+
+Encode = Callable[[], bytes]
+"""Makes the text of a snapshot, in a thread."""
 
 
 class DurableTable:
-    """Writes one table's content whenever it changed."""
+    """Writes one table's content whenever it changed.
 
-    __slots__ = ("_change", "_content", "_file", "_job", "_pool", "_saved")
+    snapshot   returns what encodes the table as it is now
+    """
+
+    __slots__ = ("_change", "_file", "_job", "_pool", "_saved", "_snapshot")
 
     def __init__(
-        self, file: TableFile, pool: ThreadPoolExecutor, content: Callable[[], bytes]
+        self, file: TableFile, pool: ThreadPoolExecutor, snapshot: Callable[[], Encode]
     ) -> None:
         self._file = file
         self._pool = pool
-        self._content = content
+        self._snapshot = snapshot
         self._change = 0
         self._saved = Watermark()
         self._job: asyncio.Future[None] | None = None
@@ -41,15 +56,16 @@ class DurableTable:
         if self._saved.value >= change:
             return
         future = self._saved.reached(change)
-        self._start()
+        self.save_soon()
         await future
 
-    def _start(self) -> None:
-        if self._job is not None:
+    def save_soon(self) -> None:
+        """Begin to write what changed, unless a write is under way; a failure shows in `saved`."""
+        if self._job is not None or self._saved.value >= self._change:
             return
-        change, content = self._change, self._content()
+        change, encode = self._change, self._snapshot()
         loop = asyncio.get_running_loop()
-        self._job = loop.run_in_executor(self._pool, self._file.write, content)
+        self._job = loop.run_in_executor(self._pool, lambda: self._file.write(encode()))
         self._job.add_done_callback(lambda job: self._finish(job, change))
 
     def _finish(self, job: "asyncio.Future[None]", change: int) -> None:
@@ -58,6 +74,85 @@ class DurableTable:
         if error is not None:
             self._saved.fail(error)
             return
+        assert change <= self._change
         self._saved.advance(change)
         if self._saved.waiter_count:
-            self._start()
+            self.save_soon()
+
+
+class RowTable:
+    """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept."""
+
+    __slots__ = ("_clock", "_durable", "_file", "_member", "_others", "rows")
+
+    def __init__(
+        self, disk: Disk, directory: Path, file_name: str, member: str, clock: Clock,
+        pool: ThreadPoolExecutor,
+    ) -> None:  # fmt: skip
+        self._file = TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
+        self._durable = DurableTable(self._file, pool, self._snapshot)
+        self._member = member
+        self._clock = clock
+        self._others: dict[str, Any] = {}
+        self.rows: dict[str, dict[Any, Any]] = {}
+        """By name; a row is replaced, never changed. `touch` tells of it."""
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._others = self._file.read(lambda text: decode_rows(text, self._member)) or {}
+        self.rows = self._others.pop(self._member, None) or {}
+
+    def other_rows(self, member: str) -> dict[str, Any]:
+        """Return what a real broker keeps beside the rows, nothing where it does not."""
+        found: dict[str, Any] = self._others.get(member) or {}
+        return found
+
+    def touch(self) -> None:
+        """Note that rows changed: the version rises."""
+        version = self._others.get("dataVersion") or {}
+        self._others["dataVersion"] = {
+            "counter": int(version.get("counter", 0)) + 1,
+            "stateVersion": int(version.get("stateVersion", 0)),
+            "timestamp": self._clock.wall_ms(),
+        }
+        self._durable.touch()
+
+    def _snapshot(self) -> Encode:
+        others = {k: dict(v) if isinstance(v, dict) else v for k, v in self._others.items()}
+        table = {**others, self._member: dict(self.rows)}
+        return lambda: encode_table(dict(sorted(table.items())))
+
+    async def put(self, name: str, row: dict[str, Any]) -> None:
+        """Set a row; durable when it returns."""
+        self.rows[name] = row
+        self.touch()
+        await self.saved()
+
+    async def drop(self, name: str) -> None:
+        """Remove a row, if it is there; durable when it returns."""
+        if self.rows.pop(name, None) is not None:
+            self.touch()
+        await self.saved()
+
+    async def saved(self) -> None:
+        """Return when every change so far is durable.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        await self._durable.saved()
+
+    def save_soon(self) -> None:
+        """Begin to write what changed."""
+        self._durable.save_soon()
+
+
+def passes(check: Callable[[str], None], name: Any) -> bool:
+    """Return whether a name of a file is one."""
+    try:
+        check(str(name))
+    except RequestError:
+        return False
+    return isinstance(name, str)

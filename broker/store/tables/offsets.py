@@ -1,6 +1,7 @@
 """Where each consumer group stands: RocketMQ's `config/consumerOffset.json`.
 
-An offset is durable when `commit` returns; many commits share one write of the table.
+    commit     durable when it returns; many commits share one write of the table
+    advance    in memory at once, on disk some seconds later: a crash may take it back
 Source: ConsumerOffsetManager.
 """
 
@@ -10,24 +11,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.files.table_file import TableFile
-from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE, queue_id_from_name
-from broker.format.table_json import decode_rows, encode_table
+from broker.format.names import CONSUMER_OFFSETS_FILE, queue_id_from_name
 from broker.model.clock import Clock
 from broker.model.offsets import OFFSET_MAX
-from broker.store.tables.durable_table import DurableTable
-from broker.store.tables.topics import GroupTable
+from broker.model.step import Next, Now
+from broker.store.tables.durable_table import RowTable
+from broker.store.tables.groups import GroupTable
 
 _OFFSETS: Final = "offsetTable"
 _PULL_OFFSETS: Final = "pullOffsetTable"
 """What a real broker keeps of pull consumers beside it, under the same names."""
 _SEPARATOR: Final = "@"
+CHECKPOINT_INTERVAL_MS: Final = 5_000
+"""How often advanced offsets are written (flushConsumerOffsetInterval)."""
 
 
 class ConsumerOffsets:
-    """Committed offsets by (group, topic, queue id)."""
+    """Offsets by (group, topic, queue id)."""
 
-    __slots__ = ("_clock", "_durable", "_file", "_groups", "_offsets", "_table")
+    __slots__ = ("_groups", "_table")
 
     def __init__(
         self,
@@ -38,49 +40,50 @@ class ConsumerOffsets:
         groups: GroupTable,
     ) -> None:
         self._groups = groups
-        self._file = TableFile(disk, directory / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE)
-        self._durable = DurableTable(self._file, pool, self._encode)
-        self._clock = clock
-        self._table: dict[str, Any] = {}
-        self._offsets: dict[str, dict[int, int]] = {}
+        self._table = RowTable(disk, directory, CONSUMER_OFFSETS_FILE, _OFFSETS, clock, pool)
 
     def load(self) -> None:
         """Read the table.
 
         Errors   ValueError when neither the file nor its `.bak` can be read
         """
-        self._table = self._file.read(_decode) or {}
-        rows = self._table.get(_OFFSETS) or {}
+        self._table.load()
         # Other writers may quote the queue ids; RocketMQ reads both.
-        self._offsets = {
+        self._table.rows = {
             str(name): {int(i): o for i, o in queues.items() if _is_place(i, o)}
-            for name, queues in rows.items()
+            for name, queues in self._table.rows.items()
         }
-        self._table[_OFFSETS] = self._offsets
-
-    def _encode(self) -> bytes:
-        return encode_table(self._table)
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return a group's offset in a queue, None before its first commit."""
-        return self._offsets.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
+        return self._table.rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
 
     def all_of(self, group: str) -> dict[str, dict[int, int]]:
         """Return where a group stands: topic -> queue id -> queue offset."""
-        rows = self._offsets.items()
+        rows = self._table.rows.items()
         return {_topic_of(name): dict(row) for name, row in rows if _group_of(name) == group}
 
     def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """Yield (group, topic, queue id -> queue offset) of every group in every topic."""
-        for name, row in self._offsets.items():
+        for name, row in self._table.rows.items():
             yield _group_of(name), _topic_of(name), row
 
     def topics_by_group(self) -> dict[str, list[str]]:
         """Return the topics each group has an offset in, both in order of their names."""
         found: dict[str, list[str]] = {}
-        for name in sorted(self._offsets):
+        for name in sorted(self._table.rows):
             found.setdefault(_group_of(name), []).append(_topic_of(name))
         return dict(sorted(found.items()))
+
+    def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Move a group's offset in a queue forward, never back; written down by and by (`step`).
+
+        Shape    the group has a row
+        Cost     a copy of its offsets in the topic
+        """
+        name = f"{topic}{_SEPARATOR}{group}"
+        if queue_offset > self._table.rows.get(name, {}).get(queue_id, -1):
+            self._set(name, {queue_id: queue_offset})
 
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Set a group's offset in a queue; durable when it returns.
@@ -99,10 +102,8 @@ class ConsumerOffsets:
         """
         await self._groups.ensure(group)
         if queue_offsets:
-            queues = self._offsets.setdefault(f"{topic}{_SEPARATOR}{group}", {})
-            queues.update(queue_offsets)
-            self._touch()
-        await self._durable.saved()
+            self._set(f"{topic}{_SEPARATOR}{group}", queue_offsets)
+        await self._table.saved()
 
     async def clamp(self, end_of: Callable[[str, int], int]) -> int:
         """Bring offsets beyond a queue's end down to it; returns how many, durable when it returns.
@@ -112,14 +113,14 @@ class ConsumerOffsets:
         Errors   DiskFull
         """
         count = 0
-        for name, queues in self._offsets.items():
+        for name, queues in [*self._table.rows.items()]:
             topic = _topic_of(name)
             beyond = {i: end_of(topic, i) for i, at in queues.items() if at > end_of(topic, i)}
-            queues.update(beyond)
+            if beyond:
+                self._set(name, beyond)
             count += len(beyond)
         if count:
-            self._touch()
-            await self._durable.saved()
+            await self._table.saved()
         return count
 
     async def clone(self, source: str, target: str, topic: str) -> None:
@@ -130,11 +131,11 @@ class ConsumerOffsets:
         Source   ConsumerOffsetManager.cloneOffset
         """
         await self._groups.ensure(target)
-        queues = self._offsets.get(f"{topic}{_SEPARATOR}{source}")
+        queues = self._table.rows.get(f"{topic}{_SEPARATOR}{source}")
         if queues:
-            self._offsets[f"{topic}{_SEPARATOR}{target}"] = dict(queues)
-            self._touch()
-        await self._durable.saved()
+            self._table.rows[f"{topic}{_SEPARATOR}{target}"] = queues
+            self._table.touch()
+        await self._table.saved()
 
     async def remove_topic(self, topic: str) -> None:
         """Forget where anybody stands in a topic; durable when it returns.
@@ -153,27 +154,29 @@ class ConsumerOffsets:
         await self._remove(lambda name: _group_of(name) == group)
 
     async def _remove(self, is_meant: Callable[[str], bool]) -> None:
-        tables = (self._offsets, self._table.get(_PULL_OFFSETS) or {})
+        tables = (self._table.rows, self._table.other_rows(_PULL_OFFSETS))
         found = [(table, name) for table in tables for name in table if is_meant(name)]
         for table, name in found:
             del table[name]
         if found:
-            self._touch()
-        await self._durable.saved()
+            self._table.touch()
+        await self._table.saved()
 
-    def _touch(self) -> None:
-        version = self._table.get("dataVersion") or {}
-        self._table["dataVersion"] = {
-            "counter": int(version.get("counter", 0)) + 1,
-            "stateVersion": int(version.get("stateVersion", 0)),
-            "timestamp": self._clock.wall_ms(),
-        }
-        self._table = dict(sorted(self._table.items()))
-        self._durable.touch()
+    def _set(self, name: str, queue_offsets: Mapping[int, int]) -> None:
+        self._table.rows[name] = {**self._table.rows.get(name, {}), **queue_offsets}
+        self._table.touch()
 
+    def step(self, now: Now) -> Next:
+        """Write down by and by what was advanced."""
+        self._table.save_soon()
+        return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
 
-def _decode(content: bytes) -> dict[str, Any]:
-    return decode_rows(content, _OFFSETS)
+    async def saved(self) -> None:
+        """Return when all offsets are durable, those that were advanced too.
+
+        Errors   DiskFull
+        """
+        await self._table.saved()
 
 
 def _is_place(queue_id: Any, queue_offset: Any) -> bool:

@@ -15,7 +15,7 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import REMOVED_QUEUES_FILE, queue_id_from_name
 from broker.model.offsets import OFFSET_MAX, QueueKey
-from broker.store.tables.durable_table import DurableTable
+from broker.store.tables.durable_table import DurableTable, Encode
 
 
 class RemovedQueues:
@@ -25,7 +25,7 @@ class RemovedQueues:
 
     def __init__(self, disk: Disk, own_directory: Path, pool: ThreadPoolExecutor) -> None:
         self._file = TableFile(disk, own_directory / REMOVED_QUEUES_FILE)
-        self._durable = DurableTable(self._file, pool, self._encode)
+        self._durable = DurableTable(self._file, pool, self._snapshot)
         self._topics: dict[str, dict[str, int]] = {}
         self.next_offsets: dict[QueueKey, int] = {}
         """The offset the next message of each removed queue gets; the same object for ever."""
@@ -39,8 +39,9 @@ class RemovedQueues:
         for topic, queues in self._topics.items():
             self.next_offsets.update({(topic, int(i)): offset for i, offset in queues.items()})
 
-    def _encode(self) -> bytes:
-        return json.dumps(self._topics, indent=2, sort_keys=True).encode()
+    def _snapshot(self) -> Encode:
+        topics = {topic: dict(queues) for topic, queues in self._topics.items()}
+        return lambda: json.dumps(topics, indent=2, sort_keys=True).encode()
 
     async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
         """Remember the queues of a topic, by queue id; durable when it returns.

@@ -8,9 +8,10 @@ from broker.files.disk import Disk
 from broker.format.names import OWN_DIRECTORY
 from broker.model.clock import Clock
 from broker.model.offsets import QueueKey
+from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.removed_queues import RemovedQueues
-from broker.store.tables.topics import GroupTable, TopicTable
+from broker.store.tables.topics import TopicTable
 
 
 class Tables:

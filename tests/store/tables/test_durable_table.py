@@ -1,7 +1,7 @@
 """Durable tables: a change is on disk when `saved` returns, and many changes share a write."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,8 +23,9 @@ class Table:
         self.pool = ThreadPoolExecutor(1)
         self.durable = DurableTable(TableFile(self.disk, path), self.pool, self.content)
 
-    def content(self) -> bytes:
-        return " ".join(self.words).encode()
+    def content(self) -> Callable[[], bytes]:
+        words = [*self.words]
+        return lambda: " ".join(words).encode()
 
     async def add(self, word: str) -> None:
         """Change the table; returns when that is durable."""

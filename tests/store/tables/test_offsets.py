@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.table_json import decode_table
-from broker.store.tables.offsets import ConsumerOffsets
-from broker.store.tables.topics import GroupTable
-from tests.fakes.clock import START_MS, FakeClock
+from broker.store.tables.groups import GroupTable
+from broker.store.tables.offsets import CHECKPOINT_INTERVAL_MS, ConsumerOffsets
+from tests.fakes.clock import START_MS, FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
@@ -77,6 +77,30 @@ async def test_a_thousand_commits_share_a_few_writes(offsets: Offsets) -> None:
     assert len(offsets.disk.calls["write_file"]) <= 3
     again = offsets.reopened()
     assert [again.find("readers", "orders", q) for q in range(8)] == list(range(992, 1_000))
+
+
+async def test_an_advanced_offset_is_there_at_once_and_durable_with_the_next_step(
+    offsets: Offsets,
+) -> None:
+    await offsets.table.commit("readers", "orders", 0, 17)
+    before = offsets.path.read_bytes()
+    offsets.table.advance("readers", "orders", 0, 16)  # Never back.
+    offsets.table.advance("readers", "orders", 0, 19)
+    offsets.table.advance("readers", "orders", 1, 0)
+    assert offsets.table.all_of("readers") == {"orders": {0: 19, 1: 0}}
+    assert offsets.path.read_bytes() == before
+    assert offsets.table.step(at(7)).at_ms == 7 + CHECKPOINT_INTERVAL_MS
+    await offsets.table.saved()
+    again = offsets.reopened()
+    assert again.all_of("readers") == {"orders": {0: 19, 1: 0}}
+
+
+async def test_a_step_with_nothing_new_writes_nothing(offsets: Offsets) -> None:
+    await offsets.table.commit("readers", "orders", 0, 17)
+    writes = len(offsets.disk.calls["write_file"])
+    offsets.table.step(at(0))
+    await offsets.table.saved()
+    assert len(offsets.disk.calls["write_file"]) == writes
 
 
 async def test_the_file_is_written_as_a_real_broker_writes_it(offsets: Offsets) -> None:

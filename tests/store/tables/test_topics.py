@@ -22,7 +22,8 @@ from broker.model.errors import (
     TopicNotFound,
 )
 from broker.model.group import GroupSettings
-from broker.store.tables.topics import GroupTable, TopicTable
+from broker.store.tables.groups import GroupTable
+from broker.store.tables.topics import TopicTable
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import config_of

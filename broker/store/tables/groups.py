@@ -1,0 +1,147 @@
+"""Consumer groups: RocketMQ's `config/subscriptionGroup.json`.
+
+What the file holds beyond the fields used here is kept and written back.
+Source: SubscriptionGroupManager.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from broker.files.disk import Disk
+from broker.format.names import GROUPS_FILE
+from broker.format.table_json import GROUP_DEFAULTS, read_texts
+from broker.model.clock import Clock
+from broker.model.errors import GroupExists, GroupNotFound
+from broker.model.group import GroupConfig, GroupSettings
+from broker.model.topic_names import check_group
+from broker.store.tables.durable_table import RowTable, passes
+
+NUMBER_MAX: Final = 2**31 - 2
+"""Group settings are signed 32-bit numbers, and deliveries one more than retries."""
+
+
+_GROUPS: Final = "subscriptionGroupTable"
+_RETRIES: Final = "retryMaxTimes"
+_GROUP_MEMBERS: Final = {
+    "enabled": "consumeEnable",
+    "fifo": "consumeMessageOrderly",
+    "broadcast_enabled": "consumeBroadcastEnable",
+    "begins_at_min": "consumeFromMinEnable",
+    "max_attempts": _RETRIES,
+    "retry_queue_count": "retryQueueNums",
+    "consume_timeout_minutes": "consumeTimeoutMinute",
+}
+"""What the file calls each of a group's settings (SubscriptionGroupConfig); attempts are counted
+there without the first one."""
+
+
+class GroupTable:
+    """All consumer groups of a store."""
+
+    __slots__ = ("_groups", "_table")
+
+    def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
+        self._table = RowTable(disk, directory, GROUPS_FILE, _GROUPS, clock, pool)
+        self._groups: dict[str, GroupConfig] = {}
+
+    def load(self) -> None:
+        """Read the table; names that cannot be groups are kept in the file and not known.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._table.load()
+        rows = self._table.rows.items()
+        self._groups = {n: _group_from_row(n, row) for n, row in rows if passes(check_group, n)}
+
+    def find(self, group: str) -> GroupConfig | None:
+        """Return a group, None when nobody made it."""
+        return self._groups.get(group)
+
+    def existing(self, group: str) -> GroupConfig:
+        """Return a group that exists.
+
+        Errors   IllegalGroup, GroupNotFound
+        """
+        config = self._groups.get(group)
+        if config is None:
+            check_group(group)
+            raise GroupNotFound(group=group)
+        return config
+
+    def names(self) -> list[str]:
+        """Return all group names, sorted."""
+        return sorted(self._groups)
+
+    async def ensure(self, group: str) -> None:
+        """Make a group with RocketMQ's defaults unless it exists; durable when it returns.
+
+        Errors   IllegalGroup, DiskFull
+        """
+        if group not in self._groups:
+            check_group(group)
+            await self._put(group, {**GROUP_DEFAULTS, "groupName": group})
+        await self._table.saved()
+
+    async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
+        """Make a group; durable when it returns. The same group once more changes nothing.
+
+        Errors   IllegalGroup, GroupExists (with other settings), DiskFull
+        """
+        check_group(group)
+        row = {**GROUP_DEFAULTS, "groupName": group, **_members(settings)}
+        existing = self._groups.get(group)
+        if existing is None:
+            return await self._put(group, row)
+        if existing.settings != _group_from_row(group, row).settings:
+            raise GroupExists(group=group)
+        await self._table.saved()
+        return existing
+
+    async def update(self, group: str, settings: GroupSettings) -> GroupConfig:
+        """Change what is set of a group; durable when it returns.
+
+        Errors   GroupNotFound, DiskFull
+        """
+        if group not in self._groups:
+            raise GroupNotFound(group=group)
+        return await self._put(group, {**self._table.rows[group], **_members(settings)})
+
+    async def remove(self, group: str) -> None:
+        """Forget a group, if it is there; durable when it returns.
+
+        Errors   DiskFull
+        Source   SubscriptionGroupManager.deleteSubscriptionGroupConfig
+        """
+        if self._groups.pop(group, None) is not None:
+            await self._table.drop(group)
+        await self._table.saved()
+
+    async def _put(self, group: str, row: dict[str, Any]) -> GroupConfig:
+        config = self._groups[group] = _group_from_row(group, row)
+        await self._table.put(group, row)
+        return config
+
+
+def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
+    """Return a group as its row has it; members of a wrong type or size are the defaults."""
+    fit = {**GROUP_DEFAULTS, **{k: v for k, v in row.items() if _is_fit(k, v)}}
+    fit[_RETRIES] += 1
+    settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
+    return GroupConfig(name, settings, read_texts(row.get("attributes")))
+
+
+def _members(settings: GroupSettings) -> dict[str, Any]:
+    """Return what is set, as the file calls it."""
+    pairs = settings._asdict().items()
+    members = {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
+    if settings.max_attempts is not None:
+        members[_RETRIES] = settings.max_attempts - 1
+    return members
+
+
+def _is_fit(name: str, value: Any) -> bool:
+    """Return whether a member of a file's row has the type and size its default has."""
+    default = GROUP_DEFAULTS.get(name)
+    is_small = not isinstance(value, int) or -1 <= value <= NUMBER_MAX
+    return isinstance(value, type(default)) and is_small
