@@ -125,13 +125,6 @@ async def test_16_mib_pass_both_ways() -> None:
         assert reason(error) == "PropertiesTooLarge"
 
 
-async def test_admin_is_served_beside(desk: Desk) -> None:
-    request = admin_pb2.CreateTopicRequest(name="new", type=admin_pb2.FIFO)
-    assert (await desk.ask("Admin/CreateTopic", request)).topic.write_queue_count == 8
-    status = await desk.ask("Admin/StoreStatus", admin_pb2.StoreStatusRequest())
-    assert (status.state, status.topic_count) == ("running", 2)
-
-
 async def test_a_handler_is_told_of_its_call() -> None:
     told: dict[str, Any] = {}
 

@@ -41,22 +41,6 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
     )
 
 
-async def test_a_flush_says_how_far_it_came(broker: StoreBroker) -> None:
-    await broker.add("orders", b"a")
-    answer = await broker.admin.flush(pb.FlushRequest(), CALL)
-    assert answer.flushed_offset == broker.store.appended
-
-
-def test_settings_come_with_their_origin(broker: StoreBroker) -> None:
-    answer = broker.admin.effective_config(pb.EffectiveConfigRequest(), CALL)
-    assert list(answer.rows) == [pb.ConfigRow(key="store.flush", value="async", origin="--set")]
-
-
-def test_the_end_is_asked_for_once_a_call(broker: StoreBroker) -> None:
-    broker.admin.drain(pb.DrainRequest(), CALL)
-    assert broker.drains == ["asked"]
-
-
 def test_where_nobody_can_end_it_that_is_said(broker: StoreBroker) -> None:
     admin = Admin(broker.store, broker.pull, broker.query, Process())
     assert not admin.effective_config(pb.EffectiveConfigRequest(), CALL).rows
