@@ -51,7 +51,7 @@ from broker.tools.copying import (
     walk,
 )
 from broker.tools.install import sync_tree
-from broker.tools.store_access import Sizes, is_live
+from broker.tools.store_access import KnownShape, is_live
 from broker.tools.verify.tables import flushed_upto
 from broker.walk.reader import LogReader
 
@@ -140,7 +140,7 @@ def _write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
 
 
 def backup(
-    disk: Disk, directory: Path, copy: Path, sizes: Sizes, *, now_ms: int,
+    disk: Disk, directory: Path, copy: Path, sizes: KnownShape, *, now_ms: int,
     with_views: bool = False, tell: Told = tell_nobody,
 ) -> Backup:  # fmt: skip
     """Copy a store, or bring its copy up to date.
@@ -162,7 +162,7 @@ def backup(
     with _begun(disk, copy, str(store)) as before:
         copying = _Copying(disk, directory, copy, made, before, column, tell)
         copying.files(Turn.EARLY)
-        copying.log(find_log_files(directory, sizes.commit_log_file_bytes))
+        copying.log(find_log_files(directory, sizes.commit_log_file_size_bytes))
         copying.files(Turn.LATE)
         was_marked = not was_aborted and disk.exists(directory / ABORT_FILE)
         if not running and (is_live(directory) or was_marked):

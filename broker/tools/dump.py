@@ -14,7 +14,7 @@ from broker.format.names import (
     queue_directory,
 )
 from broker.log.consume_queue import ConsumeQueue
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 
 UNITS_AT_ONCE: Final = 4_096
 
@@ -41,7 +41,7 @@ class IndexRow(NamedTuple):
 
 
 def queue_units(
-    disk: Disk, directory: Path, sizes: Sizes, *, topic: str, queue_id: int
+    disk: Disk, directory: Path, sizes: KnownShape, *, topic: str, queue_id: int
 ) -> Iterator[Unit]:
     """Yield the units of a queue in order, pre-blank ones left out; none of an unknown queue.
 
@@ -49,7 +49,7 @@ def queue_units(
     """
     place = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
     queue = ConsumeQueue(
-        disk, place, sizes.consume_queue_file_bytes, topic=topic, queue_id=queue_id
+        disk, place, sizes.consume_queue_file_size_bytes, topic=topic, queue_id=queue_id
     )
     queue.load(read_only=True)
     try:
@@ -62,7 +62,7 @@ def queue_units(
         queue.files.close()
 
 
-def index_rows(disk: Disk, directory: Path, sizes: Sizes) -> Iterator[IndexRow]:
+def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[IndexRow]:
     """Yield the entries of all index files, oldest file first, in the order they were added.
 
     Errors   WrongFileSize

@@ -29,12 +29,12 @@ from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import ManifestFile
 from broker.rebuild.log_files import find_log_files, records_end
-from broker.tools.store_access import Sizes, is_live
+from broker.tools.store_access import KnownShape, is_live
 
 Description = dict[str, Any]
 
 
-def describe(disk: Disk, directory: Path, sizes: Sizes) -> Description:
+def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     """Return what the files of a store show, ready to be printed.
 
     Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
@@ -54,21 +54,21 @@ def describe(disk: Disk, directory: Path, sizes: Sizes) -> Description:
     }
 
 
-def _commit_log(directory: Path, sizes: Sizes) -> Description:
-    files = find_log_files(directory, sizes.commit_log_file_bytes)
+def _commit_log(directory: Path, sizes: KnownShape) -> Description:
+    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     return {
         "files": len(files),
-        "file_size_bytes": sizes.commit_log_file_bytes,
+        "file_size_bytes": sizes.commit_log_file_size_bytes,
         "min_offset": files[0].base if files else 0,
         "end_offset": records_end(files),
     }
 
 
 def _consume_queues(
-    disk: Disk, directory: Path, sizes: Sizes, min_physical_offset: int
+    disk: Disk, directory: Path, sizes: KnownShape, min_physical_offset: int
 ) -> Description:
     table = ConsumeQueueTable(
-        disk, directory / CONSUME_QUEUE_DIRECTORY, sizes.consume_queue_file_bytes
+        disk, directory / CONSUME_QUEUE_DIRECTORY, sizes.consume_queue_file_size_bytes
     )
     table.load(read_only=True)
     try:
@@ -87,14 +87,14 @@ def _consume_queues(
     finally:
         table.close()
     return {
-        "file_size_bytes": sizes.consume_queue_file_bytes,
+        "file_size_bytes": sizes.consume_queue_file_size_bytes,
         "messages": messages,
         "damaged": [f"{topic}:{queue_id}" for topic, queue_id in sorted(table.damaged)],
         "queues": queues,
     }
 
 
-def _index(disk: Disk, directory: Path, sizes: Sizes) -> Description:
+def _index(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     index = HashIndex(disk, directory / INDEX_DIRECTORY, sizes.geometry, style=STYLE_5_5, zone=UTC)
     index.load(read_only=True)
     try:

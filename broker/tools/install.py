@@ -38,7 +38,7 @@ from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.offsets import OFFSET_MAX, QueueKey
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 
 STAGING_DIRECTORY: Final = "rebuild"
 """Where views wait below a store's pocketmq/."""
@@ -66,7 +66,7 @@ class StagedViews:
 def stage_and_install(
     disk: Disk,
     directory: Path,
-    sizes: Sizes,
+    sizes: KnownShape,
     stage: Callable[[Path], StagedViews],
     *,
     keep_as: str = "",
@@ -86,7 +86,7 @@ def stage_and_install(
 
 
 def install_views(
-    disk: Disk, directory: Path, staged: StagedViews, sizes: Sizes, *, keep_as: str = ""
+    disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape, *, keep_as: str = ""
 ) -> Path | None:
     """Install staged views in a store whose lock this process holds.
 
@@ -136,19 +136,19 @@ def sync_tree(disk: Disk, directory: Path) -> None:
 
 
 def _last_dispatched(
-    disk: Disk, directory: Path, staged: StagedViews, sizes: Sizes
+    disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape
 ) -> tuple[int, int]:
     """Return start and store time of the last record that has a unit, zeros without one."""
     last = -1
     for key, (_, end) in staged.queues.items():
         queue = queue_directory(staged.directory / CONSUME_QUEUE_DIRECTORY, *key)
-        base = first_file_position(end - 1, sizes.consume_queue_file_bytes)
+        base = first_file_position(end - 1, sizes.consume_queue_file_size_bytes)
         position = (end - 1) * UNIT_SIZE - base
         unit = UNIT.unpack(_read(disk, queue / offset_file_name(base), position, UNIT_SIZE))
         last = max(last, unit[0])
     if last < 0:
         return 0, 0
-    base = last - last % sizes.commit_log_file_bytes
+    base = last - last % sizes.commit_log_file_size_bytes
     path = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
     size = int.from_bytes(_read(disk, path, last - base, 4))
     head = split_record(_read(disk, path, last - base, size), 0)[0]
@@ -228,7 +228,7 @@ def write_mark(
 
 
 def _rewrite_manifest(
-    disk: Disk, own: Path, staged: StagedViews, sizes: Sizes, checkpoint: bytes
+    disk: Disk, own: Path, staged: StagedViews, sizes: KnownShape, checkpoint: bytes
 ) -> None:
     """List the new views as what the store held when it was last closed, with their sizes."""
     file = ManifestFile(disk, own)
@@ -240,11 +240,11 @@ def _rewrite_manifest(
     for (topic, queue_id), ends in sorted(staged.queues.items()):
         queues.setdefault(topic, {})[str(queue_id)] = list(ends)
     manifest = StoreManifest(
-        commit_log_file_size_bytes=sizes.commit_log_file_bytes,
-        consume_queue_file_size_bytes=sizes.consume_queue_file_bytes,
+        commit_log_file_size_bytes=sizes.commit_log_file_size_bytes,
+        consume_queue_file_size_bytes=sizes.consume_queue_file_size_bytes,
         index_slot_count=sizes.geometry.slot_count,
         index_entry_count_max=sizes.geometry.entry_count_max,
-        index_style=sizes.style,
+        index_style=sizes.index_style,
         time_zone=sizes.time_zone,
         cluster=before.cluster if before is not None else "",
         broker=before.broker if before is not None else "",

@@ -16,7 +16,7 @@ from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_COMMIT, TRANSACTION_NONE
 from broker.model.offsets import OFFSET_MAX, QueueKey, first_unread
 from broker.tools.selection import LogSearch
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 
 QueueRanges = dict[QueueKey, tuple[int, int]]
 """Queue offsets of the first message of a queue and behind its last one."""
@@ -48,7 +48,7 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
     return lags
 
 
-def queue_ranges(disk: Disk, directory: Path, sizes: Sizes, search: LogSearch) -> QueueRanges:
+def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
     """Return what each queue holds: by its units, or, in a store without queues, by the log.
 
     Errors   WrongFileSize, StoreGap
@@ -56,7 +56,7 @@ def queue_ranges(disk: Disk, directory: Path, sizes: Sizes, search: LogSearch) -
     queues = directory / CONSUME_QUEUE_DIRECTORY
     if not disk.names(queues):
         return ranges_in_log(search)
-    table = ConsumeQueueTable(disk, queues, sizes.consume_queue_file_bytes)
+    table = ConsumeQueueTable(disk, queues, sizes.consume_queue_file_size_bytes)
     table.load(read_only=True)
     try:
         table.correct_min(search.log_begin)

@@ -33,7 +33,7 @@ from broker.format.names import (
 )
 from broker.format.record import MAGIC_BLANK, RECORD_SIZE_MIN, SIZE_AND_MAGIC
 from broker.rebuild.log_files import LogFile
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 from broker.walk.search import store_time_at
 
 OTHER: Final = "other"
@@ -84,7 +84,7 @@ class FileRow(NamedTuple):
     note: str = ""
 
 
-def list_files(disk: Disk, directory: Path, sizes: Sizes, kind: str = "") -> Iterator[FileRow]:
+def list_files(disk: Disk, directory: Path, sizes: KnownShape, kind: str = "") -> Iterator[FileRow]:
     """Yield a row for every file of a store, sorted by path; of one kind when it is given.
 
     Cost     some system calls a file, whatever its length
@@ -142,7 +142,7 @@ def _leads_elsewhere(directory: Path, path: Path) -> bool:
 
 
 # -- one file --------------------------------------------------------------------------------------
-def _described(disk: Disk, path: Path, row: FileRow, sizes: Sizes) -> FileRow:
+def _described(disk: Disk, path: Path, row: FileRow, sizes: KnownShape) -> FileRow:
     try:
         stat = path.stat()
         row = row._replace(size=stat.st_size, allocated=stat.st_blocks * BLOCK_SIZE)
@@ -157,11 +157,11 @@ def _described(disk: Disk, path: Path, row: FileRow, sizes: Sizes) -> FileRow:
         return row._replace(note=f"cannot be read: {error.strerror}")
 
 
-def _looked_into(disk: Disk, path: Path, row: FileRow, sizes: Sizes) -> FileRow:
+def _looked_into(disk: Disk, path: Path, row: FileRow, sizes: KnownShape) -> FileRow:
     if row.kind == COMMIT_LOG_DIRECTORY:
-        return _log_file(disk, path, row, sizes.commit_log_file_bytes)
+        return _log_file(disk, path, row, sizes.commit_log_file_size_bytes)
     if row.kind == CONSUME_QUEUE_DIRECTORY:
-        return _queue_file(disk, path, row, sizes.consume_queue_file_bytes)
+        return _queue_file(disk, path, row, sizes.consume_queue_file_size_bytes)
     if row.kind == INDEX_DIRECTORY:
         return _index_file(disk, path, row, sizes.geometry)
     if row.kind == CONSUME_QUEUE_EXTENSION_DIRECTORY:

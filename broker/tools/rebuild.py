@@ -31,7 +31,7 @@ from broker.rebuild.resume import PROGRESS_FILE
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.rebuild.staging import Staging, boot_id, range_mark
 from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views, sync_tree
-from broker.tools.store_access import Sizes, view_settings
+from broker.tools.store_access import KnownShape, view_settings
 
 STATE_DIRECTORY: Final = "rebuild-state"
 BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
@@ -85,8 +85,8 @@ class RebuildPlan:
 
 
 def plan_rebuild(
-    disk: Disk, directory: Path, sizes: Sizes, *, out: Path | None = None, upto: int = OFFSET_MAX,
-    check_crc: bool = False,
+    disk: Disk, directory: Path, sizes: KnownShape, *, out: Path | None = None,
+    upto: int = OFFSET_MAX, check_crc: bool = False,
 ) -> RebuildPlan:  # fmt: skip
     """Look at a store and say what a rebuild would do; nothing is changed.
 
@@ -94,7 +94,7 @@ def plan_rebuild(
              WrongFileSize, DiskFull
     Cost     reads some samples of the log
     """
-    files = find_log_files(directory, sizes.commit_log_file_bytes)
+    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
     found = set(disk.names(staging))
     ours = {CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY}
@@ -157,7 +157,7 @@ def rebuild_beside(
 
 
 def rebuild_in_place(
-    disk: Disk, plan: RebuildPlan, sizes: Sizes, *, accept_holes: bool, keep_as: str = "",
+    disk: Disk, plan: RebuildPlan, sizes: KnownShape, *, accept_holes: bool, keep_as: str = "",
     tell: Told = tell_nobody,
 ) -> tuple[Rebuilt, Path | None]:  # fmt: skip
     """Build the views and put them in the place of the store's own, under its lock.

@@ -4,49 +4,45 @@ A tool never holds the store's lock; it asks whether somebody does. Told to, it 
 all the same: what is being written meanwhile may then look torn.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from broker.files.directory_lock import is_locked
 from broker.files.disk import Disk
-from broker.format.index_layout import STYLE_5_5, IndexGeometry
+from broker.format.index_layout import IndexGeometry
 from broker.format.names import LOCK_FILE
 from broker.log.store_directory import StoreDirectory
 from broker.model.delay_levels import DEFAULT_DELAY_LEVELS
 from broker.model.errors import NotAStore, StoreLocked
+from broker.model.store_shape import StoreShape
 from broker.rebuild.log_files import ViewSettings
 
 
-class Sizes(NamedTuple):
-    """What must be known of a store before its files are opened; sizes are in bytes.
+@dataclass(frozen=True, kw_only=True)
+class KnownShape(StoreShape):
+    """The shape of an existing store, and what else must be known before its files are opened.
 
-    geometry       of its index files
-    style          STYLE_5_5 or STYLE_5_3: whether tags are indexed
-    time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
-    delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
-    property_crc   records end with a CRC over all of them
-    property_crc_from   physical offset from which on they do, OFFSET_MAX: nowhere yet; None where
-                   the store does not say: the first records tell
-    removed        where queues of removed topics go on, "" without any (`QueueTable`)
+    property_crc_from   physical offset from which on records end with a CRC over all of them,
+                        OFFSET_MAX: nowhere yet; None where the store does not say: the first
+                        records tell
+    removed             where queues of removed topics go on, "" without any (`QueueTable`)
     """
 
-    commit_log_file_bytes: int
-    consume_queue_file_bytes: int
-    geometry: IndexGeometry
-    style: str = STYLE_5_5
-    time_zone: str = ""
-    delay_levels: str = ""
-    property_crc: bool = False
     removed: str = ""
     property_crc_from: int | None = None
 
+    @property
+    def geometry(self) -> IndexGeometry:
+        """That of its index files."""
+        return IndexGeometry.of(self)
 
-def view_settings(sizes: Sizes, *, check_crc: bool) -> ViewSettings:
+
+def view_settings(sizes: KnownShape, *, check_crc: bool) -> ViewSettings:
     """Return what a store's views are built with."""
     return ViewSettings(
-        sizes.consume_queue_file_bytes,
+        sizes.consume_queue_file_size_bytes,
         sizes.geometry,
-        sizes.style,
+        sizes.index_style,
         sizes.time_zone,
         sizes.delay_levels or DEFAULT_DELAY_LEVELS,
         check_crc=check_crc,

@@ -68,11 +68,14 @@ def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
 def run_verify(store: Path, views: Path) -> dict[str, float]:
     """Check a log and its views in this process."""
     from broker.files.disk import Disk
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
     from broker.tools.verify.verification import VerifyOptions, verify
 
     begun, cpu = perf_counter(), cpu_seconds()
-    sizes = Sizes(FILE_SIZE, 6_000_000, GEOMETRY, STYLE_5_5, "UTC")
+    sizes = KnownShape(
+        commit_log_file_size_bytes=FILE_SIZE, index_slot_count=GEOMETRY.slot_count,
+        index_entry_count_max=GEOMETRY.entry_count_max, index_style=STYLE_5_5, time_zone="UTC",
+    )  # fmt: skip
     found = verify(Disk(), store, sizes, VerifyOptions(views=views))
     if found.findings:
         raise SystemExit(f"verify found {found.counts}")

@@ -11,7 +11,7 @@ from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.log.index_geometry import OWN_GEOMETRY
 from broker.log.store_manifest import ManifestFile, StoreManifest
 from broker.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
-from broker.tools.store_access import Sizes
+from tests.fakes.tool_sizes import known_shape
 from tests.golden_stores import NAMES, GoldenStores
 from tests.tools import offline
 
@@ -39,24 +39,31 @@ def test_files_show_their_sizes(golden: GoldenStores, name: str) -> None:
     store, wanted = golden.store(name), offline.sizes_of(golden.manifest(name))
     sizes = sizes_of(Disk(), store, [], with_index=True)
     if not (store / "consumequeue").exists():
-        wanted = wanted._replace(consume_queue_file_bytes=6_000_000)
+        wanted = replace(wanted, consume_queue_file_size_bytes=6_000_000)
     if not any((store / "index").glob("2*")):
-        wanted = wanted._replace(geometry=OWN_GEOMETRY)
+        slots, entries = OWN_GEOMETRY
+        wanted = replace(wanted, index_slot_count=slots, index_entry_count_max=entries)
+    if (store / "consumequeue_ext").exists():
+        assert sizes.consume_queue_extension
+        size = sizes.consume_queue_extension_file_size_bytes
+        wanted = replace(
+            wanted, consume_queue_extension=True, consume_queue_extension_file_size_bytes=size
+        )
     assert sizes == wanted
 
 
 def test_a_new_store_has_the_sizes_of_the_settings(tmp_path: Path) -> None:
     sizes = sizes_of(Disk(), tmp_path, [], with_index=True)
-    assert sizes == Sizes(64 << 20, 6_000_000, OWN_GEOMETRY)
+    assert sizes == known_shape(64 << 20, 6_000_000, OWN_GEOMETRY)
 
 
 def test_what_the_store_says_counts(tmp_path: Path) -> None:
     write_manifest(tmp_path, replace(MANIFEST, index_style=STYLE_5_3, time_zone="Asia/Shanghai"))
     for with_index in (True, False):
         sizes = sizes_of(Disk(), tmp_path, [], with_index=with_index)
-        assert sizes.commit_log_file_bytes == asdict(MANIFEST)["commit_log_file_size_bytes"]
+        assert sizes.commit_log_file_size_bytes == asdict(MANIFEST)["commit_log_file_size_bytes"]
         assert sizes.geometry == (7, 9)
-        assert (sizes.style, sizes.time_zone) == (STYLE_5_3, "Asia/Shanghai")
+        assert (sizes.index_style, sizes.time_zone) == (STYLE_5_3, "Asia/Shanghai")
 
 
 def test_what_the_store_says_counts_more_than_its_files(
@@ -65,7 +72,7 @@ def test_what_the_store_says_counts_more_than_its_files(
     store = golden.copy("v533", tmp_path / "s")
     write_manifest(store)
     sizes = sizes_of(Disk(), store, [], with_index=True)
-    assert (sizes.geometry, sizes.style) == ((7, 9), STYLE_5_5)
+    assert (sizes.geometry, sizes.index_style) == ((7, 9), STYLE_5_5)
 
 
 def test_what_is_set_counts_most(golden: GoldenStores, tmp_path: Path) -> None:
@@ -81,9 +88,11 @@ def test_what_is_set_counts_most(golden: GoldenStores, tmp_path: Path) -> None:
     write_manifest(tmp_path)
     for store in (golden.store("basic"), tmp_path):
         sizes = sizes_of(Disk(), store, given, with_index=True)
-        assert sizes.commit_log_file_bytes == 4_096
+        assert sizes.commit_log_file_size_bytes == 4_096
         assert sizes.geometry == (3, 5)
-        assert sizes[3:] == (STYLE_5_3, "Europe/Berlin", "1s 2s", True, "", 0)
+        assert (sizes.index_style, sizes.time_zone) == (STYLE_5_3, "Europe/Berlin")
+        assert (sizes.delay_levels, sizes.property_crc) == ("1s 2s", True)
+        assert (sizes.removed, sizes.property_crc_from) == ("", 0)
 
 
 def test_one_number_of_the_geometry_is_enough(golden: GoldenStores) -> None:

@@ -8,21 +8,16 @@ restored(tmp_path / "b", tmp_path / "again")          the copy, as a store
 from pathlib import Path
 
 from broker.files.disk import Disk
-from broker.format.index_layout import IndexGeometry
 from broker.tools.backup import Backup, backup
 from broker.tools.restore import restore
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, small_settings, store_at
+from tests.fakes.tool_sizes import shape_of
 
 NOW_MS = 1_795_228_200_000
 SETTINGS = small_settings(Path())
-SIZES = Sizes(
-    SETTINGS.commit_log_file_size_bytes,
-    SETTINGS.consume_queue_file_size_bytes,
-    IndexGeometry(SETTINGS.index_slot_count, SETTINGS.index_entry_count_max),
-    time_zone=SETTINGS.time_zone,
-)
+SIZES = shape_of(SETTINGS)
 
 
 async def fill(store: TalkingStore, begin: int, end: int) -> None:
@@ -40,7 +35,7 @@ async def stocked(directory: Path, begin: int, end: int) -> Path:
 
 
 def backed_up(
-    store: Path, copy: Path, *, sizes: Sizes = SIZES, disk: Disk | None = None,
+    store: Path, copy: Path, *, sizes: KnownShape = SIZES, disk: Disk | None = None,
     with_views: bool = False,
 ) -> Backup:  # fmt: skip
     """Copy a store, or bring its copy up to date."""

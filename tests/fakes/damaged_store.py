@@ -13,7 +13,7 @@ from broker.files.disk import Disk
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
 from broker.format.record_scan import RecordScan
 from broker.tools.repair.repair import repair_store
-from broker.tools.store_access import Sizes, view_settings
+from broker.tools.store_access import KnownShape, view_settings
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.log_bytes import dispatched, rebuilt_files
 from tests.fakes.quick_disk import QuickDisk
@@ -27,7 +27,7 @@ NOW_MS = 1_795_240_000_000
 class DamagedStore:
     """A store directory, and what its log held before anything was damaged."""
 
-    def __init__(self, directory: Path, sizes: Sizes) -> None:
+    def __init__(self, directory: Path, sizes: KnownShape) -> None:
         self.directory = directory
         self.sizes = sizes
         self.records: dict[int, bytes] = {}
@@ -44,7 +44,7 @@ class DamagedStore:
 
     @property
     def file_size(self) -> int:
-        return self.sizes.commit_log_file_bytes
+        return self.sizes.commit_log_file_size_bytes
 
     @property
     def end(self) -> int:

@@ -1,14 +1,37 @@
 """What offline tools know of a golden store before they open its files."""
 
+from dataclasses import fields
+
 from broker.format.index_layout import IndexGeometry
-from broker.tools.store_access import Sizes
+from broker.model.store_shape import StoreShape
+from broker.tools.store_access import KnownShape
 from tests.golden_stores import GoldenStores
 
 
-def golden_tool_sizes(golden: GoldenStores, name: str) -> Sizes:
+def known_shape(
+    log_file_bytes: int, queue_file_bytes: int, geometry: IndexGeometry, style: str = "5.5",
+    time_zone: str = "",
+) -> KnownShape:  # fmt: skip
+    """The shape of a store that says no more of itself."""
+    return KnownShape(
+        commit_log_file_size_bytes=log_file_bytes,
+        consume_queue_file_size_bytes=queue_file_bytes,
+        index_slot_count=geometry.slot_count,
+        index_entry_count_max=geometry.entry_count_max,
+        index_style=style,
+        time_zone=time_zone,
+    )
+
+
+def shape_of(settings: StoreShape) -> KnownShape:
+    """The shape that a store was made with."""
+    return KnownShape(**{field.name: getattr(settings, field.name) for field in fields(StoreShape)})
+
+
+def golden_tool_sizes(golden: GoldenStores, name: str) -> KnownShape:
     """The sizes a store was written with."""
     params = golden.manifest(name)["params"]
-    return Sizes(
+    return known_shape(
         params["mappedFileSizeCommitLog"],
         params["mappedFileSizeConsumeQueue"],
         IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),

@@ -5,14 +5,15 @@ from typing import Any
 
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
 from broker.format.record_scan import RecordScan
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
+from tests.fakes.tool_sizes import known_shape
 
 
-def sizes_of(manifest: dict[str, Any]) -> Sizes:
+def sizes_of(manifest: dict[str, Any]) -> KnownShape:
     """Return the sizes that a golden store's manifest tells."""
     params = manifest["params"]
     is_old = manifest["rocketmq"].startswith("V5_3")
-    return Sizes(
+    return known_shape(
         params["mappedFileSizeCommitLog"],
         params["mappedFileSizeConsumeQueue"],
         IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),

@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
-from broker.format.index_layout import IndexGeometry
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.log.checkpoint import Checkpoint
 from broker.log.flushed_mark import FlushedMark
@@ -19,18 +19,14 @@ from broker.log.store_manifest import ManifestFile
 from broker.rebuild.log_files import find_log_files
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.tools.install import StagedViews, install_views
-from broker.tools.store_access import Sizes, view_settings
+from broker.tools.store_access import view_settings
 from tests.fakes.log_bytes import EVERYTHING, rebuilt_files
 from tests.fakes.quick_disk import PowerCut, QuickDisk
 from tests.fakes.store_language import small_settings, store_at
+from tests.fakes.tool_sizes import shape_of
 
 SETTINGS = small_settings(Path())
-SIZES = Sizes(
-    SETTINGS.commit_log_file_size_bytes,
-    SETTINGS.consume_queue_file_size_bytes,
-    IndexGeometry(SETTINGS.index_slot_count, SETTINGS.index_entry_count_max),
-    time_zone=SETTINGS.time_zone,
-)
+SIZES = shape_of(SETTINGS)
 
 
 async def a_store(directory: Path) -> Path:
@@ -43,7 +39,7 @@ async def a_store(directory: Path) -> Path:
 
 
 def staged_in(store: Path, out: Path, upto: int = EVERYTHING) -> tuple[StagedViews, Rebuilt]:
-    files = find_log_files(store, SIZES.commit_log_file_bytes)
+    files = find_log_files(store, SIZES.commit_log_file_size_bytes)
     built = rebuild(files, view_settings(SIZES, check_crc=True), out, upto=upto)
     return StagedViews(out, built.queues, built.index_names, built.end), built
 
@@ -174,7 +170,7 @@ async def test_what_a_killed_rebuild_would_go_on_with_is_gone_before_views_chang
 async def test_the_manifest_tells_what_the_new_views_were_built_with(tmp_path: Path) -> None:
     store = await a_store(tmp_path / "s")
     staged, _ = staged_in(store, tmp_path / "views")
-    own = SIZES._replace(style="5.3", time_zone="Asia/Shanghai")
+    own = replace(SIZES, index_style="5.3", time_zone="Asia/Shanghai")
     install_views(Disk(), store, staged, own)
     manifest = ManifestFile(Disk(), store / "pocketmq").read()
     assert manifest is not None

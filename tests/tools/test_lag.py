@@ -9,9 +9,8 @@ from broker.files.disk import Disk
 from broker.format.index_layout import IndexGeometry
 from broker.tools.lag import GroupLag, group_lags, queue_ranges, ranges_in_log
 from broker.tools.selection import LogSearch
-from broker.tools.store_access import Sizes
 from tests.fakes.log_bytes import LogBytes, golden_files
-from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import GoldenStores
 
 
@@ -45,7 +44,7 @@ def test_a_store_without_groups_or_queues(tmp_path: Path) -> None:
     log.add("H", 0, queue_offset=9, flags=0x4)
     log.add("T", 2, queue_offset=5)
     search = LogSearch(log.close().found())
-    sizes = Sizes(4096, 200, IndexGeometry(7, 10))
+    sizes = known_shape(4096, 200, IndexGeometry(7, 10))
     assert queue_ranges(Disk(), tmp_path, sizes, search) == {("T", 2): (4, 6)}
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,10 @@ from broker.format.record import encode_blank
 from broker.tools.listing import (
     KINDS,
     TIME_MS_MAX,
-    UNKNOWN_GEOMETRY,
     FileRow,
     list_files,
 )
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, GoldenStores
 
@@ -29,7 +29,7 @@ QUEUE = "consumequeue/R2/0"
 
 
 def listed(
-    golden: GoldenStores, directory: Path, kind: str = "", sizes: Sizes | None = None
+    golden: GoldenStores, directory: Path, kind: str = "", sizes: KnownShape | None = None
 ) -> dict[str, FileRow]:
     known = sizes or golden_tool_sizes(golden, STORE)
     return {row.path: row for row in list_files(Disk(), directory, known, kind)}
@@ -183,7 +183,7 @@ def test_units_behind_pre_blank_ones(
     path.parent.mkdir(parents=True)
     content = PRE_BLANK * 5 + UNIT.pack(4096, 100, 7) * units
     path.write_bytes(content.ljust(20 * UNIT_SIZE, b"\0"))
-    sizes = golden_tool_sizes(golden, STORE)._replace(consume_queue_file_bytes=20 * UNIT_SIZE)
+    sizes = replace(golden_tool_sizes(golden, STORE), consume_queue_file_size_bytes=20 * UNIT_SIZE)
     (row,) = list_files(Disk(), tmp_path, sizes)
     assert (row.begin, row.end, row.note) == (begin, end, note)
 
@@ -217,7 +217,7 @@ def test_lengths_are_not_judged_when_the_geometry_is_unknown(
 ) -> None:
     path = min((store / "index").iterdir())
     path.write_bytes(path.read_bytes()[:500])
-    sizes = golden_tool_sizes(golden, STORE)._replace(geometry=UNKNOWN_GEOMETRY)
+    sizes = replace(golden_tool_sizes(golden, STORE), index_slot_count=0, index_entry_count_max=0)
     rows = listed(golden, store, "index", sizes)
     assert not [row for row in rows.values() if "wrong size" in row.note]
     assert rows[f"index/{path.name}"].note == "its header cannot be right"

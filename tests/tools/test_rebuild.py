@@ -1,5 +1,6 @@
 """A rebuild beside a store or in its place; killed, it leaves the store as it was."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,17 @@ from broker.files.disk import Disk
 from broker.model.errors import Corruption, DiskFull, NotAStore
 from broker.rebuild import resume
 from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import views
 from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.fakes.tool_sizes import golden_tool_sizes, shape_of
 from tests.golden_stores import GoldenStores
 
 OPTIONS: Any = {"accept_holes": False}
 
 
-def sizes(golden: GoldenStores, name: str = "rebuild-base") -> Sizes:
+def sizes(golden: GoldenStores, name: str = "rebuild-base") -> KnownShape:
     return golden_tool_sizes(golden, name)
 
 
@@ -84,10 +85,7 @@ async def test_a_store_in_use_keeps_its_views(tmp_path: Path) -> None:
         await store.send("T", "a")
         await store.settled()
         settings = store.store.settings
-        own = Sizes(
-            settings.commit_log_file_size_bytes, settings.consume_queue_file_size_bytes,
-            store.store.views.index.geometry,
-        )  # fmt: skip
+        own = shape_of(settings)
         assert plan_rebuild(Disk(), store.directory, own).out is None
         beside = plan_rebuild(Disk(), store.directory, own, out=tmp_path / "out")
         assert rebuild_beside(Disk(), beside, **OPTIONS).record_count == 1
@@ -136,7 +134,7 @@ def test_with_other_settings_it_begins_anew(
 ) -> None:
     store, out, tell = golden.store("v533"), tmp_path / "out", kill_at(monkeypatch, 8)
     own = golden_tool_sizes(golden, "v533")
-    other = own._replace(style="5.5", consume_queue_file_bytes=40)
+    other = replace(own, index_style="5.5", consume_queue_file_size_bytes=40)
     plan = plan_rebuild(Disk(), store, other, out=out)
     with pytest.raises(Killed):
         rebuild_beside(Disk(), plan, **OPTIONS, tell=tell)

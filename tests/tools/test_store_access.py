@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
-from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.model.errors import NotAStore, StoreLocked
-from broker.tools.store_access import Sizes, check_access, is_live
+from broker.tools.store_access import check_access, is_live
 
 HOLD_LOCK = """
 import fcntl, sys
@@ -49,8 +48,3 @@ def test_a_live_store_is_refused_unless_it_is_only_read(tmp_path: Path) -> None:
         check_access(Disk(), tmp_path, read_only=True)
         holder.communicate()
     assert not is_live(tmp_path)
-
-
-def test_what_nobody_says_of_a_store_is_what_a_new_one_has() -> None:
-    sizes = Sizes(1 << 20, 6_000, IndexGeometry(8, 16))
-    assert sizes[3:] == (STYLE_5_5, "", "", False, "", None)

@@ -17,17 +17,17 @@ from broker.store.starting.log_survey import Known, stretches, survey_log
 from broker.tools.difference import MessageComparison, Side
 from broker.tools.selection import LogSearch
 from broker.tools.statistics import measure
-from broker.tools.store_access import Sizes
 from broker.tools.verify.verification import VerifyOptions, verify
 from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
 from broker.walk.reader import Chunk, LogReader
 from tests.cli.command_line import run
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.tool_sizes import known_shape
 
 FILE_SIZE = 2_048
 CRC = replace(SMALL, check_crc=True)
-SIZES = Sizes(FILE_SIZE, 200, SMALL.geometry)
+SIZES = known_shape(FILE_SIZE, 200, SMALL.geometry)
 COUNT = 55
 WRONG_SIZE, BODY, ZEROS, NOISE = (0, b"\0\0\1\0"), (90, b"\xff"), (0, bytes(109)), (0, b"\1" * 109)
 IMAGES: dict[str, dict[int, tuple[int, bytes]]] = {

@@ -74,11 +74,11 @@ def _refuse_misfit(
     disk, sizes = opened
     again = f"pocketmq backfill run {store} --out {views}"
     _, settings = build_settings(views)
-    known = (sizes.consume_queue_file_bytes, sizes.geometry)
+    known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
     if known != (settings.consume_queue_file_bytes, settings.geometry):
         text = "the views were built for other file sizes than the store has"
         raise Failure(text, EXIT_REFUSED, again)
-    fit = compare_log(views, store, sizes.commit_log_file_bytes)
+    fit = compare_log(views, store, sizes.commit_log_file_size_bytes)
     if fit.objection:
         raise Failure(f"the views are not of this log: {fit.objection}", EXIT_REFUSED, again)
     if built["holes"] and not accept_damage:

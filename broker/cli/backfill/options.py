@@ -188,7 +188,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
         options.directory,
         options.target,
         view_settings(sizes, check_crc=options.check_crc),
-        log_file_bytes=sizes.commit_log_file_bytes,
+        log_file_bytes=sizes.commit_log_file_size_bytes,
         upto=upto,
         workers=workers,
         piece_size=options.piece_size,

@@ -1,5 +1,6 @@
 """`pocketmq backfill verify`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -98,13 +99,15 @@ def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verificati
 
     disk, sizes = opened
     upto, settings = build_settings(views)
-    sizes = sizes._replace(
-        consume_queue_file_bytes=settings.consume_queue_file_bytes,
-        geometry=settings.geometry,
-        style=settings.style,
+    sizes = replace(
+        sizes,
+        consume_queue_file_size_bytes=settings.consume_queue_file_bytes,
+        index_slot_count=settings.geometry.slot_count,
+        index_entry_count_max=settings.geometry.entry_count_max,
+        index_style=settings.style,
         time_zone=settings.time_zone,
         delay_levels=settings.delay_levels,
     )
     names = disk.names(store / "commitlog")
-    with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as advance:
+    with progress("Verifying", len(names) * sizes.commit_log_file_size_bytes) as advance:
         return verify_store(disk, store, sizes, VerifyOptions(views=views, upto=upto), advance)

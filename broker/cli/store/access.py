@@ -1,7 +1,7 @@
 """What the commands on a store directory share: which one, access, its sizes, damage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.log.store_manifest import StoreManifest
     from broker.tools.selection import LogSearch
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
 
-    Opened = tuple[Disk, Sizes]
+    Opened = tuple[Disk, KnownShape]
 
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
 
@@ -52,16 +52,16 @@ def accessible(directory: Path, *, read_only: bool) -> "Disk":
 
 def sizes_of(
     disk: "Disk", directory: Path, assignments: Sequence[str], *, with_index: bool
-) -> "Sizes":
+) -> "KnownShape":
     """Return what tools must know of a store: as set, else as it says, else as its files show.
 
     with_index   False leaves geometry and style as set or said: no index file is looked at
     Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
     """
     from broker.config.load import load
-    from broker.format.index_layout import IndexGeometry
+    from broker.model.store_shape import StoreShape
     from broker.store.starting.geometry import fit_to_disk
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
 
     config = load(assignments=assignments)
     talk_notes(config.warnings)
@@ -70,29 +70,20 @@ def sizes_of(
     is_style_known = manifest is not None or "index_style" in settings.explicit
     if not with_index and manifest is None:
         settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
-    found = fit_to_disk(settings, manifest, disk)
-    geometry = IndexGeometry.of(found)
-    style = None
-    if with_index and not is_style_known:
-        from broker.log.index_style import writer_style
-
-        style = writer_style(
-            disk,
-            directory,
-            log_file_bytes=found.commit_log_file_size_bytes,
-            geometry=geometry,
-        )
-    return Sizes(
-        found.commit_log_file_size_bytes,
-        found.consume_queue_file_size_bytes,
-        geometry,
-        style or found.index_style,
-        found.time_zone,
-        found.delay_levels,
-        found.property_crc,
-        _removed_queues(disk, directory),
-        _property_crc_from(manifest, is_set=found.property_crc),
+    settled = fit_to_disk(settings, manifest, disk)
+    shape = {field.name: getattr(settled, field.name) for field in fields(StoreShape)}
+    found = KnownShape(
+        **shape,
+        removed=_removed_queues(disk, directory),
+        property_crc_from=_property_crc_from(manifest, is_set=settled.property_crc),
     )
+    if not with_index or is_style_known:
+        return found
+    from broker.log.index_style import writer_style
+
+    log_file_bytes = found.commit_log_file_size_bytes
+    style = writer_style(disk, directory, log_file_bytes=log_file_bytes, geometry=found.geometry)
+    return replace(found, index_style=style or found.index_style)
 
 
 def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:

@@ -118,7 +118,7 @@ def _side(directory: Path, assignments: Sequence[str]) -> "Side":
 
     disk = Disk()
     sizes = sizes_of(disk, directory, assignments, with_index=False)
-    files = find_log_files(directory, sizes.commit_log_file_bytes)
+    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     if not is_live(directory):
         return Side(files, OFFSET_MAX)
     upto = flushed_upto(disk, directory) or 0

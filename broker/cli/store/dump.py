@@ -56,6 +56,6 @@ def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Outpu
         entries = index_rows(disk, given.directory, sizes)
         out.table((row._asdict() for row in entries), INDEX_COLUMNS)
     else:
-        search = LogSearch(find_log_files(given.directory, sizes.commit_log_file_bytes))
+        search = LogSearch(find_log_files(given.directory, sizes.commit_log_file_size_bytes))
         out.table(map(message_document, search.messages()), COLUMNS)
         tell_damage(search, "bring the damaged files back from a copy")

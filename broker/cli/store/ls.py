@@ -1,5 +1,6 @@
 """`pocketmq store ls`: the files of a store."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,7 +11,7 @@ from broker.cli.store.access import Given, accessible, given_options, sizes_of
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
 
 KINDS: Final = (
     "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
@@ -46,14 +47,13 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
     out.table((row._asdict() for row in rows), FILE_COLUMNS)
 
 
-def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "Sizes":
+def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "KnownShape":
     """Return a store's sizes; a geometry that damaged index files do not tell stays unknown."""
     from broker.model.errors import UnknownGeometry
-    from broker.tools.listing import UNKNOWN_GEOMETRY
 
     try:
         return sizes_of(disk, given.directory, given.assignments, with_index=True)
     except UnknownGeometry as error:
         talk(f"Note: {error}; until then the lengths of index files are not judged")
     sizes = sizes_of(disk, given.directory, given.assignments, with_index=False)
-    return sizes._replace(geometry=UNKNOWN_GEOMETRY)
+    return replace(sizes, index_slot_count=0, index_entry_count_max=0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.rebuild.sequential import Rebuilt
     from broker.tools.rebuild import RebuildPlan
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
 
 
 @click.command(
@@ -114,7 +114,7 @@ def _tell(plan: "RebuildPlan") -> None:
 
 
 def _plan(
-    disk: "Disk", plan: "RebuildPlan", sizes: "Sizes", assignments: tuple[str, ...]
+    disk: "Disk", plan: "RebuildPlan", sizes: "KnownShape", assignments: tuple[str, ...]
 ) -> Document:
     files, taken = plan.replaced
     return {
@@ -127,10 +127,10 @@ def _plan(
         "bytes_replaced": taken,
         "bytes_needed": plan.estimate.view_bytes,
         "bytes_free": plan.free_bytes,
-        "consume_queue_file_bytes": sizes.consume_queue_file_bytes,
+        "consume_queue_file_bytes": sizes.consume_queue_file_size_bytes,
         "slot_count": sizes.geometry.slot_count,
         "entry_count_max": sizes.geometry.entry_count_max,
-        "index_style": sizes.style,
+        "index_style": sizes.index_style,
         "index_style_from": _origin(disk, plan, "index_style", assignments),
         "time_zone": sizes.time_zone or "this machine's",
         "time_zone_from": _origin(disk, plan, "time_zone", assignments),

@@ -16,7 +16,7 @@ from broker.cli.store.access import Given, given_options
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
 
 
 @click.command(
@@ -49,11 +49,13 @@ def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
     show(disk, given.directory, sizes, report, out)
 
 
-def _plan(disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, out: Output) -> None:
+def _plan(
+    disk: "Disk", directory: Path, sizes: "KnownShape", report: Path | None, out: Output
+) -> None:
     from broker.tools.repair.planning import plan_repair
 
     names = disk.names(directory / "commitlog")
-    with progress("Looking", len(names) * sizes.commit_log_file_bytes) as tell:
+    with progress("Looking", len(names) * sizes.commit_log_file_size_bytes) as tell:
         plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), tell=tell)
     _show(plan.document, report, out)
     if plan.blocked:
@@ -66,7 +68,7 @@ def _plan(disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, ou
 
 
 def _repair(
-    disk: "Disk", directory: Path, sizes: "Sizes", report: Path | None, out: Output
+    disk: "Disk", directory: Path, sizes: "KnownShape", report: Path | None, out: Output
 ) -> None:
     from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.rebuild.log_files import LogFile
     from broker.tools.selection import LogSearch, Selection
-    from broker.tools.store_access import Sizes
+    from broker.tools.store_access import KnownShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Searched(NamedTuple):
     """A store's log, about to be searched."""
 
     disk: "Disk"
-    sizes: "Sizes"
+    sizes: "KnownShape"
     files: "Sequence[LogFile]"
     search: "LogSearch"
 
@@ -122,7 +122,7 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
 
     disk, sizes = chosen.opened(with_index=False)
     directory = chosen.directory
-    files = find_log_files(directory, sizes.commit_log_file_bytes)
+    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     upto = chosen.upto
     if is_live(directory):
         flushed = flushed_upto(disk, directory)

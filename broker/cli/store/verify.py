@@ -88,7 +88,7 @@ def verify(
         now_ms=time_ns() // 1_000_000,
     )
     names = disk.names(directory / "commitlog")
-    with progress("Verifying", len(names) * sizes.commit_log_file_bytes) as tell:
+    with progress("Verifying", len(names) * sizes.commit_log_file_size_bytes) as tell:
         found = verify_store(disk, directory, sizes, options, tell)
     _print(found, out)
     if found.counts:

@@ -10,7 +10,7 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic, StorageError
 from broker.model.offsets import QueueKey
 from broker.tools.repair.actions import Loss
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 
 
 class QueueWitness:
@@ -18,9 +18,9 @@ class QueueWitness:
 
     __slots__ = ("_queues",)
 
-    def __init__(self, disk: Disk, directory: Path, sizes: Sizes) -> None:
+    def __init__(self, disk: Disk, directory: Path, sizes: KnownShape) -> None:
         root = directory / CONSUME_QUEUE_DIRECTORY
-        file_size = round_file_size(sizes.consume_queue_file_bytes)
+        file_size = round_file_size(sizes.consume_queue_file_size_bytes)
         self._queues: list[ConsumeQueue] = []
         for topic, queue_id in _keys(disk, root):
             place = queue_directory(root, topic, queue_id)

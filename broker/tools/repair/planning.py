@@ -44,7 +44,7 @@ from broker.tools.repair.log_planning import (
     Suspect,
 )
 from broker.tools.repair.losses import QueueWitness
-from broker.tools.store_access import Sizes
+from broker.tools.store_access import KnownShape
 from broker.tools.verify.tables import flushed_upto
 from broker.tools.verify.verification import Verification, VerifyOptions, verify
 
@@ -57,7 +57,7 @@ _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CR
 
 
 def plan_repair(
-    disk: Disk, directory: Path, sizes: Sizes, *, now_ms: int,
+    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int,
     tell: Callable[[int], None] = tell_nobody,
 ) -> RepairPlan:  # fmt: skip
     """Return what there is to do.
@@ -91,10 +91,10 @@ def plan_repair(
 
 
 def _plan_log(
-    disk: Disk, directory: Path, sizes: Sizes, found: Verification, suspects: list[Suspect],
+    disk: Disk, directory: Path, sizes: KnownShape, found: Verification, suspects: list[Suspect],
     plan: RepairPlan,
 ) -> None:  # fmt: skip
-    files = log_files(disk, directory, sizes.commit_log_file_bytes)
+    files = log_files(disk, directory, sizes.commit_log_file_size_bytes)
     plan.log_bytes = sum(file.size for file in files)
     damage = [*found.holes, *([found.tail] if found.tail is not None else [])]
     if not damage and not suspects:

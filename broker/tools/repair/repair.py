@@ -32,7 +32,7 @@ from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
 from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import log_files, plan_repair
 from broker.tools.repair.small_files import backup_of, mend_file, settle_checkpoint
-from broker.tools.store_access import Sizes, view_settings
+from broker.tools.store_access import KnownShape, view_settings
 
 ROUNDS_MAX: Final = 4
 """What lies behind damage is seen for the first time once that is mended."""
@@ -52,7 +52,7 @@ def silent_stage(label: str, total_bytes: int) -> Iterator[Told]:
 
 
 def repair_store(
-    disk: Disk, directory: Path, sizes: Sizes, *, now_ms: int, stage: Stage = silent_stage
+    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, stage: Stage = silent_stage
 ) -> Report:
     """Mend a store under its lock; returns the report.
 
@@ -73,7 +73,7 @@ class _Repair:
     """One repair in progress, under the store's lock."""
 
     def __init__(
-        self, disk: Disk, directory: Path, sizes: Sizes, now_ms: int, stage: Stage
+        self, disk: Disk, directory: Path, sizes: KnownShape, now_ms: int, stage: Stage
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -113,12 +113,12 @@ class _Repair:
 
     def _log_bytes(self) -> int:
         names = self._disk.names(self._directory / COMMIT_LOG_DIRECTORY)
-        return len(names) * self._sizes.commit_log_file_bytes
+        return len(names) * self._sizes.commit_log_file_size_bytes
 
     def _check_room(self, plan: RepairPlan) -> None:
         needed = sum(action.end - action.begin for action in plan.log)
         if plan.builds_views:
-            files = log_files(self._disk, self._directory, self._sizes.commit_log_file_bytes)
+            files = log_files(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
             settings = view_settings(self._sizes, check_crc=False)
             needed += estimate(whole_files(files, OFFSET_MAX), settings).view_bytes
         if self._disk.free_bytes(self._directory) < needed:
@@ -191,7 +191,7 @@ class _Repair:
 
     def _write(self, action: LogAction) -> None:
         """Let something sound take the place of damaged bytes."""
-        path, size = self._directory / action.file, self._sizes.commit_log_file_bytes
+        path, size = self._directory / action.file, self._sizes.commit_log_file_size_bytes
         base = int(path.name)
         if action.act is LogAct.ZERO:
             file = MappedFile(self._disk, path, base, size).open()
@@ -213,7 +213,7 @@ class _Repair:
             self._disk.close(descriptor)
 
     def _settle(self, plan: RepairPlan) -> None:
-        files = find_log_files(self._directory, self._sizes.commit_log_file_bytes)
+        files = find_log_files(self._directory, self._sizes.commit_log_file_size_bytes)
         last = Neighbours(files, ()).before(plan.log_end)
         numbers = settle_checkpoint(self._disk, self._directory, log_end=plan.log_end, last=last)
         self._report["numbers"] = self._report["numbers"] or numbers
@@ -224,7 +224,7 @@ class _Repair:
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
         rmtree(staging, ignore_errors=True)
         self._disk.make_directory(staging)
-        files = find_log_files(directory, self._sizes.commit_log_file_bytes)
+        files = find_log_files(directory, self._sizes.commit_log_file_size_bytes)
         settings = view_settings(self._sizes, check_crc=True)
         with self._stage("Rebuilding", plan.log_bytes) as tell:
             built = rebuild(files, settings, staging, upto=OFFSET_MAX, tell=tell)
@@ -243,14 +243,14 @@ class _Repair:
 
 
 def missing_part(
-    disk: Disk, directory: Path, sizes: Sizes, plan: RepairPlan
+    disk: Disk, directory: Path, sizes: KnownShape, plan: RepairPlan
 ) -> StoreGap | WrongFileSize:
     """Return the error for what no repair can bring back: a file of the log that is not whole."""
     finding = plan.blocked[0]
     path = directory / finding.file
     if disk.exists(path):
         return WrongFileSize(
-            path=str(path), expected_bytes=sizes.commit_log_file_bytes,
+            path=str(path), expected_bytes=sizes.commit_log_file_size_bytes,
             found_bytes=disk.file_size(path), key_names="mappedFileSizeCommitLog",
         )  # fmt: skip
     following = next(name for name in disk.names(path.parent) if name > path.name)

@@ -23,7 +23,7 @@ from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs, tell_nobody
 from broker.rebuild.sequential import damage_of, redo_irregular
 from broker.rebuild.unit_files import UnitWriter
-from broker.tools.store_access import Sizes, view_settings
+from broker.tools.store_access import KnownShape, view_settings
 from broker.tools.verify.collector import FINDINGS_MAX, Collector
 from broker.tools.verify.extension import Extension
 from broker.tools.verify.index_files import (
@@ -84,7 +84,7 @@ class Verification:
 def verify(
     disk: Disk,
     directory: Path,
-    sizes: Sizes,
+    sizes: KnownShape,
     options: VerifyOptions | None = None,
     tell: Callable[[int], None] = tell_nobody,
 ) -> Verification:
@@ -98,7 +98,9 @@ def verify(
 class _Walk:
     """One verification in progress."""
 
-    def __init__(self, disk: Disk, directory: Path, sizes: Sizes, options: VerifyOptions) -> None:
+    def __init__(
+        self, disk: Disk, directory: Path, sizes: KnownShape, options: VerifyOptions
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._sizes = sizes
@@ -122,7 +124,7 @@ class _Walk:
         )
         compared = ComparedFiles(
             self._views / CONSUME_QUEUE_DIRECTORY,
-            sizes.consume_queue_file_bytes,
+            sizes.consume_queue_file_size_bytes,
             collector,
             extension,
             log_begin=log_begin,
@@ -133,7 +135,7 @@ class _Walk:
             index_files, sizes.geometry, collector, log_begin=log_begin, log_end=log_end
         )
         records = RecordCheck(
-            collector, self._queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_bytes,
+            collector, self._queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_size_bytes,
             marked_from=sizes.property_crc_from, now_ms=self._options.now_ms,
             deep=self._options.deep,
         )  # fmt: skip
@@ -162,7 +164,10 @@ class _Walk:
 
     def _log_files(self) -> list[LogFile]:
         """Return the files of the log that can be walked; what is wrong with others is told."""
-        directory, size = self._directory / COMMIT_LOG_DIRECTORY, self._sizes.commit_log_file_bytes
+        directory, size = (
+            self._directory / COMMIT_LOG_DIRECTORY,
+            self._sizes.commit_log_file_size_bytes,
+        )
         files: list[LogFile] = []
         for name in self._disk.names(directory):
             path, base = directory / name, offset_from_file_name(name)
@@ -272,7 +277,7 @@ class _Walk:
         return ends
 
     def _tell_continuity(self, key: QueueKey, place: int, count: int) -> None:
-        size = self._sizes.commit_log_file_bytes
+        size = self._sizes.commit_log_file_size_bytes
         base = place - place % size
         path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(base)}"
         self._collector.add(

@@ -31,7 +31,7 @@ def test_findings_and_the_exit_code(golden: GoldenStores) -> None:
 
 def test_views_of_another_directory(golden: GoldenStores) -> None:
     store, base = str(golden.store("rebuild-all.before")), str(golden.store("rebuild-base"))
-    # Sizes that no file shows any more are given.
+    # KnownShape that no file shows any more are given.
     params = golden.manifest("rebuild-base")["params"]
     sizes = (
         "--set", f"maxHashSlotNum={params['maxHashSlotNum']}",

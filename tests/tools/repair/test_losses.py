@@ -65,7 +65,7 @@ def test_messages_lost_before_are_not_counted_again(tmp_path: Path, store: Damag
     queue = tmp_path / "c" / "consumequeue/T/0"
     queue.mkdir(parents=True)
     content = UNIT.pack(0, 100, 0) + PRE_BLANK + UNIT.pack(200, 100, 0)
-    size = store.sizes.consume_queue_file_bytes
+    size = store.sizes.consume_queue_file_size_bytes
     (queue / f"{0:020d}").write_bytes(content.ljust(size, b"\0"))
     witness = QueueWitness(Disk(), tmp_path / "c", store.sizes)
     assert witness.losses(0, 1_000) == (Loss("T", 0, 0, 2),)

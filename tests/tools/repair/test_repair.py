@@ -12,7 +12,6 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK
-from broker.format.index_layout import IndexGeometry
 from broker.format.record import decode_record
 from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
 from broker.model.read_range import ReadRange
@@ -22,7 +21,6 @@ from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 from broker.tools.selection import LogSearch
-from broker.tools.store_access import Sizes
 from broker.tools.verify.tables import flushed_upto
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_store import NOW_MS, DamagedStore
@@ -30,6 +28,7 @@ from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import at_once, small_settings, store_at, until
+from tests.fakes.tool_sizes import shape_of
 from tests.golden_stores import GoldenStores
 
 CRASHED = ("crash-flip.before", "crash-torn.before", "crash-behind.before", "clean-torn.before")
@@ -104,7 +103,7 @@ async def test_a_broker_serves_what_is_left(golden: GoldenStores, tmp_path: Path
 
 def sound_messages(store: DamagedStore) -> list[Any]:
     """The messages that have a unit, the flipped one and what lay behind it included."""
-    files = find_log_files(store.directory, store.sizes.commit_log_file_bytes)
+    files = find_log_files(store.directory, store.sizes.commit_log_file_size_bytes)
     found = LogSearch(files).messages()
     return [message for message in found if message.topic != QUARANTINE_TOPIC]
 
@@ -146,12 +145,7 @@ def test_what_is_lost_lies_in_the_quarantine(golden: GoldenStores, tmp_path: Pat
 
 
 SETTINGS = small_settings(Path())
-SIZES = Sizes(
-    SETTINGS.commit_log_file_size_bytes,
-    SETTINGS.consume_queue_file_size_bytes,
-    IndexGeometry(SETTINGS.index_slot_count, SETTINGS.index_entry_count_max),
-    time_zone=SETTINGS.time_zone,
-)
+SIZES = shape_of(SETTINGS)
 
 
 async def own_store(directory: Path) -> DamagedStore:

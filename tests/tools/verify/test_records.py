@@ -8,14 +8,14 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.model.offsets import OFFSET_MAX
-from broker.tools.store_access import Sizes
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes
+from tests.fakes.tool_sizes import known_shape
 from tests.golden_stores import GoldenStores
 
 NOW_MS = TIME_MS + 1_000
-SIZES = Sizes(4096, SMALL.consume_queue_file_bytes, SMALL.geometry, "5.5", "UTC")
+SIZES = known_shape(4096, SMALL.consume_queue_file_bytes, SMALL.geometry, "5.5", "UTC")
 
 
 def kinds(log: LogBytes) -> dict[str, int]:
@@ -62,9 +62,9 @@ def test_a_record_without_the_crc_all_others_have(golden: GoldenStores, tmp_path
         assert store.kinds() == {"property_crc"}
         place = int(path.name) + record
         for begin, kinds in ((place, {"property_crc"}), (place + 1, set()), (OFFSET_MAX, set())):
-            store.sizes = store.sizes._replace(property_crc_from=begin)
+            store.sizes = replace(store.sizes, property_crc_from=begin)
             assert store.kinds() == kinds
-    store.sizes = store.sizes._replace(property_crc=True, property_crc_from=0)
+    store.sizes = replace(store.sizes, property_crc=True, property_crc_from=0)
     assert store.kinds() == set()
     assert replace(SMALL, property_crc=True).property_crc
 
@@ -85,7 +85,7 @@ def test_a_sample_compares_some_crcs(tmp_path: Path) -> None:
         if number % 3 == 1:
             log.damage(log.places[-1] + 90, b"#")
     log.close()
-    sizes = SIZES._replace(commit_log_file_bytes=1024)
+    sizes = replace(SIZES, commit_log_file_size_bytes=1024)
 
     def found(share: float) -> int:
         options = VerifyOptions(log_only=True, now_ms=NOW_MS, crc_share=share)
