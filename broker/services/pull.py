@@ -150,6 +150,7 @@ class Pull:
         self._is_draining = True
         for waiter in list(self._parked):
             _send_away(waiter)
+        assert all(waiter.done() for waiter in self._parked)
 
     async def _arrival(self, request: PullRequest, deadline: float) -> bool:
         """Wait for the first message behind the request's offset; False when there will be none."""
@@ -178,6 +179,7 @@ class Pull:
             labels = (topic, shown, "true" if is_system else "false")
             if shown == group:
                 self._labels[topic, group] = labels
+                assert len(self._labels) <= SERIES_MAX
         return labels
 
 

@@ -218,6 +218,7 @@ def _remember_shape(rest: bytes) -> bytes:
         if len(_shapes) >= _KNOWN_PAIRS_MAX:
             _shapes.clear()
         _shapes[rest] = shape
+        assert len(_shapes) <= _KNOWN_PAIRS_MAX
     return shape
 
 

@@ -97,6 +97,7 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[list
             rows.append((place, size, position))
             size_sum += size
         position += 1
+    assert len(rows) <= max_messages
     return rows, position
 
 
@@ -124,6 +125,7 @@ def runs_of(rows: list[Row], file_size_bytes: int, gap_max: int) -> list[Run]:
             runs.append([row])
             file_end = begin - begin % file_size_bytes + file_size_bytes
         end = begin + max(size, 0)
+    assert sum(map(len, runs)) == len(rows)
     return [Run(run, False) for run in runs]
 
 

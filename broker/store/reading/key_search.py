@@ -92,6 +92,7 @@ class KeySearch:
             if steps + misses * STEPS_OF_A_MISS >= STEPS_MAX:
                 ended = "steps"
                 break
+        assert len(messages) + misses <= steps
         if cold_reads:
             raise ColdRead(lambda: _fetch_all(cold_reads))
         self.candidates.observe(steps)

@@ -212,6 +212,7 @@ class Pulling:
                 break
             runs.append((file, run.rows))
         held = hold_all(file for file, _ in runs)
+        assert len(held) == len(runs)
         # A caller who gives up does not end the read: its files are let go when it has ended.
         job = partial(read_runs, runs, asked)
         found = await self._patience.apart(job, lambda: let_go(held))
@@ -237,6 +238,7 @@ def answer_of(status: PullResult, following: int, found: Found) -> PullResult | 
     if found.damage is not None:
         following = found.damage.queue_offset
     assert status.next_begin_offset <= following
+    assert len(found.records) <= found.record_count
     if following == status.next_begin_offset:
         return None
     return status._replace(

@@ -165,6 +165,7 @@ def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> No
     if len(file.checked) >= QUEUES_MAX:
         file.checked.clear()
     file.checked[key] = [*kept[-RANGES_MAX + 1 :], (first, upper)]
+    assert len(file.checked[key]) <= RANGES_MAX
 
 
 def why_unsound(record: bytes, place: int, size: int, asked: Asked, queue_offset: int) -> str:

@@ -106,6 +106,7 @@ class UnitRepair:
             if len(self._unfound) >= UNFOUND_MAX:
                 self._unfound.clear()
             self._unfound[key] = found
+            assert len(self._unfound) <= UNFOUND_MAX
             return found
         self._lead(queue, damage, found)
         return found
@@ -123,6 +124,7 @@ class UnitRepair:
             },
         )  # fmt: skip
         position = damage.queue_offset * UNIT_SIZE
+        assert written.sizes[0] == len(record)
         file = queue.files.file_at(position)
         if file is None or not self.is_writing:
             return
