@@ -11,7 +11,6 @@ from broker.model.errors import (
     IllegalKey,
     IllegalMessageId,
     IllegalNumber,
-    IllegalPageToken,
     MessageNotFound,
 )
 from broker.model.message import FLAG_COMPRESSED
@@ -44,22 +43,6 @@ def query(broker: StoreBroker) -> Query:
 
 def bodies(result: QueryResult) -> list[bytes]:
     return [message.body for message in result.messages]
-
-
-async def test_keys_are_found_newest_first(broker: StoreBroker, query: Query) -> None:
-    await broker.add("orders", b"a", KEYS="k x")
-    await broker.add("orders", b"b", KEYS="k")
-    await broker.add("other", b"c", KEYS="k")
-    page = await query.by_key(KeyRange("orders", "k"))
-    assert (bodies(page), page.complete) == ([b"b", b"a"], True)
-
-
-async def test_pages_go_on_where_the_last_one_ended(broker: StoreBroker, query: Query) -> None:
-    await broker.add("orders", b"a", b"b", b"c", KEYS="k")
-    first = await query.by_key(KeyRange("orders", "k", count_max=2))
-    assert (bodies(first), first.complete) == ([b"c", b"b"], False)
-    second = await query.by_key(KeyRange("orders", "k", count_max=2, cursor=first.next_cursor))
-    assert (bodies(second), second.complete, second.next_cursor) == ([b"a"], True, "")
 
 
 async def test_64_messages_unless_asked_otherwise(broker: StoreBroker, query: Query) -> None:
@@ -98,11 +81,6 @@ async def test_numbers_outside_their_range_are_refused(
     with pytest.raises(IllegalNumber) as caught:
         await query.by_key(KeyRange("orders", "k", **numbers))  # type: ignore[arg-type]
     assert caught.value.field == field
-
-
-async def test_a_foreign_page_token_is_refused(query: Query) -> None:
-    with pytest.raises(IllegalPageToken):
-        await query.by_key(KeyRange("orders", "k", cursor="nonsense"))
 
 
 async def test_bodies_that_unfold_shorten_the_page(broker: StoreBroker, query: Query) -> None:

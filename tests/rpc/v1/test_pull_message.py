@@ -130,21 +130,6 @@ async def test_a_queue_that_is_not_there_is_a_status(desk: Desk, queue_id: int) 
 
 
 @pytest.mark.parametrize(
-    ("offset", "status", "following"),
-    [(0, pb.OFFSET_TOO_SMALL, 1), (9, pb.OFFSET_OVERFLOW_BADLY, 2), (2, pb.OFFSET_OVERFLOW_ONE, 2)],
-)
-async def test_offsets_outside_are_statuses_with_min_and_max(
-    desk: Desk, offset: int, status: int, following: int
-) -> None:
-    await desk.broker.add("orders", b"a")
-    await desk.broker.expire()
-    await desk.broker.add("orders", b"b")
-    found = await desk.ask(offset=offset)
-    assert (found.status, found.next_begin_offset) == (status, following)
-    assert (found.min_offset, found.max_offset) == (1, 2)
-
-
-@pytest.mark.parametrize(
     ("fields", "error"),
     [
         ({"topic": ""}, IllegalTopic),
@@ -246,9 +231,3 @@ async def test_as_many_messages_as_fit_a_reply(desk: Desk) -> None:
     assert (len(found.messages), found.next_begin_offset) == (3, 3)
     found = await desk.ask(offset=3)
     assert (len(found.messages), found.next_begin_offset) == (1, 4)
-
-
-async def test_counts_out_by_topic_and_group(desk: Desk) -> None:
-    await desk.broker.add("orders", b"a", b"b")
-    await desk.ask(group="g", max_messages=1)
-    assert desk.pull.messages_out.values == {("orders", "g", "false"): 1}
