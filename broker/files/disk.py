@@ -49,11 +49,13 @@ RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Disk(DiskNames):
     """The machine's file system."""
 
-    __slots__ = ("_can_populate",)
+    __slots__ = ("_can_populate", "tells_resident")
 
     def __init__(self) -> None:
         super().__init__()
         self._can_populate = True
+        self.tells_resident = bool(RWF_NOWAIT)
+        """Whether `read_resident` knows what is in memory, as far as it was asked."""
 
     def own_process_id(self) -> int:
         """Return the number this process runs under, for the abort mark."""
@@ -307,7 +309,8 @@ class Disk(DiskNames):
             count = os.preadv(descriptor, [content], position, RWF_NOWAIT)
         except BlockingIOError:
             return None
-        except OSError:  # EOPNOTSUPP, or an error the plain call will tell.
+        except OSError as error:  # Or an error the plain call will tell.
+            self.tells_resident &= error.errno not in (errno.EOPNOTSUPP, errno.EINVAL)
             return self.read_at(descriptor, position, size_bytes)
         return bytes(content) if count == size_bytes else None
 

@@ -277,6 +277,11 @@ class CommitLog:
         position = physical_offset - file.base
         return bytes(file.view[position : position + size_bytes])
 
+    @property
+    def tells_resident(self) -> bool:
+        """Whether `read_resident` never waits: not every file system tells what is in memory."""
+        return self._disk.tells_resident
+
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
         """Return the same without ever waiting for the disk.
 

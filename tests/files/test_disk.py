@@ -191,6 +191,7 @@ def test_where_the_system_cannot_tell_what_is_in_memory_bytes_are_read(
     descriptor = disk.open_read_only(tmp_path / "f")
     with refusing("preadv", code):
         assert disk.read_resident(descriptor, 3, 4) == b"tent"
+    assert not disk.tells_resident
     with refusing("preadv", errno.EAGAIN):
         assert disk.read_resident(descriptor, 3, 4) is None
     disk.close(descriptor)

@@ -27,7 +27,7 @@ from broker.format.buffers import Buffer
 from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import Corruption, MessageDamaged
+from broker.model.errors import Corruption, MessageDamaged, ReadFailed
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.store.reading.choosing import (
@@ -95,7 +95,7 @@ class Pulling:
         """
         try:
             return self.resident(queue, wanted, accept, joined=joined)
-        except ColdRead:
+        except (ColdRead, ReadFailed):
             return Later(partial(self.cold, queue, wanted, accept))
 
     def resident(
@@ -156,7 +156,8 @@ class Pulling:
         origin = file.base
         if not is_fresh:
             size = last + last_size - begin
-            if not 0 <= size <= BYTES_MAX + len(rows) * RESIDENT_GAP_MAX:
+            is_possible = 0 <= size <= BYTES_MAX + len(rows) * RESIDENT_GAP_MAX
+            if not is_possible or not self._log.tells_resident:
                 raise ColdRead(_nothing)
             buffer, origin = file.read_resident(begin - origin, size), begin
         is_known = was_sound(file, begin, asked, first, last_number + 1)

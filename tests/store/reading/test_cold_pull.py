@@ -13,7 +13,7 @@ from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.log import commit_log
-from broker.model.errors import MessageDamaged
+from broker.model.errors import MessageDamaged, ReadFailed
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
 from broker.store.reading.choosing import Row, choose, runs_of
@@ -56,6 +56,24 @@ async def test_old_messages_come_as_fresh_ones_do(tmp_path: Path) -> None:
         result = await cold(store, 10)
         assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 42)
         assert bodies(result) == BODIES[10:42]
+
+
+@pytest.mark.parametrize("trouble", ["silent", "failing"])
+async def test_where_memory_cannot_be_asked_a_thread_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """A file system that does not tell what is in memory, and one that fails to read from it."""
+
+    def fail(*_: object) -> bytes:
+        raise ReadFailed(path="p", why="EIO")
+
+    async with store_at(tmp_path / "s") as store:
+        await stocked(store)
+        store.disk.tells_resident = trouble == "failing"
+        monkeypatch.setattr(QuickDisk, "read_resident", fail)
+        found = store.store.reading.pull(ReadRange("orders", 0, 10, 32, 1 << 20))
+        assert not isinstance(found, PullResult)
+        assert bodies(await found) == BODIES[10:42]
 
 
 async def test_limits_of_count_and_bytes_hold(tmp_path: Path) -> None:
