@@ -130,7 +130,7 @@ def tags_codes_of(
     destination: Destination, batch: Batch, store_time_ms: int, levels: DelayLevels
 ) -> list[int]:
     """Return the tags codes of messages that are about to be stored."""
-    codes = [tags_code(tag) for tag in batch.tags]
+    codes = list(map(tags_code, batch.tags))
     if destination.topic != SCHEDULE_TOPIC:
         return codes
     for number, block in enumerate(batch.property_blocks):

@@ -234,7 +234,7 @@ class Send:
             ids = [message_id or make_key(now_ms) for message_id in ids]
         if 0 in born_ms:
             born_ms = [moment or now_ms for moment in born_ms]
-        keys = [names[0] if len(names) == 1 else KEY_SEPARATOR.join(names) for names in drafts.keys]
+        keys = list(map(KEY_SEPARATOR.join, drafts.keys))
         blocks = self._blocks(ids, keys, drafts, wait)
         if not _are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
             self._check_each(topic, drafts, blocks)

@@ -7,7 +7,7 @@ that all results of equally long ids have one length.
 
 from functools import lru_cache
 from itertools import count
-from struct import pack
+from struct import Struct
 from typing import Final
 
 from broker.format.message_id import offset_message_id
@@ -25,6 +25,7 @@ PAIR_BITS: Final = 14
 _PAIR_MASK: Final = (1 << PAIR_BITS) - 1
 _PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 << PAIR_BITS)]
 """The two bytes of 14 bits that more bytes follow."""
+_PLACE: Final = Struct(">q")
 PLACE_DIGITS: Final = 16
 """Hexadecimal digits of a physical offset at the end of an offset message id."""
 _LAST: Final = [bytes((value,)) for value in range(0x80)]
@@ -67,7 +68,7 @@ def encode_sent(sent: Sent) -> bytes:
     time_ms = result.store_timestamp_ms
     time = wider_varint(time_ms) if time_ms < 1 << 49 else varint(time_ms)
     tail = queue + time + _STATUS_FIELDS[result.status]
-    hexes = pack(f">{len(places)}q", *places).hex().upper().encode()
+    hexes = b"".join(map(_PLACE.pack, places)).hex().upper().encode()
     fixed_size = len(head) + len(host) + PLACE_DIGITS + len(tail)
     parts: list[bytes] = []
     known_size, start = -1, b""
@@ -78,11 +79,15 @@ def encode_sent(sent: Sent) -> bytes:
         offsets = b"\x28" + number(ordinal) + b"\x30" + number(place)
         size = len(identity) << 8 | len(offsets)
         if size != known_size:
-            known_size, id_size = size, varint(len(identity))
+            known_size, id_size = size, _size(len(identity))
             whole = fixed_size + len(id_size) + len(identity) + len(offsets)
-            start = b"\x0a" + varint(whole) + head + id_size
+            start = b"\x0a" + _size(whole) + head + id_size
         parts += (start, identity, host, hexes[at : at + PLACE_DIGITS], offsets, tail)
     return b"".join(parts)
+
+
+def _size(value: int) -> bytes:
+    return _SIZES[value] if value < len(_SIZES) else varint(value)
 
 
 @lru_cache(maxsize=1024)
@@ -104,3 +109,5 @@ def _text(text: str) -> bytes:
 _STATUS_FIELDS: Final = {
     status: b"\x40" + varint(number) for status, number in SEND_STATUSES.items()
 }
+_SIZES: Final = [varint(size) for size in range(1024)]
+"""The lengths that nearly all replies hold."""

@@ -82,13 +82,15 @@ class Dispatcher:
 
     def remember(self, written: Sequence[Written]) -> None:
         """Keep the runs of a put; called in log order, under the put-lock."""
+        remembered = self._remembered
         if self.remembered_count >= REMEMBERED_MAX:
-            self._remembered.clear()
+            remembered.clear()
             self.remembered_count = 0
-        begin, end = written[0].begin, self._remembered[-1].end if self._remembered else 0
-        assert begin >= end
-        self._remembered += written
-        self.remembered_count += sum(map(len, written))
+        for run in written:
+            last = remembered[-1].begin if remembered else -1
+            assert last < run.begin
+            remembered.append(run)
+            self.remembered_count += len(run.sizes)
 
     @property
     def _dispatched(self) -> int:

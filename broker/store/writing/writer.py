@@ -12,7 +12,7 @@ from time import perf_counter
 from broker.format.record import encode_records, record_sizes
 from broker.format.record_scan import tags_codes_of
 from broker.log.commit_log import CommitLog
-from broker.model.batch import Batch, Destination, Run, Written
+from broker.model.batch import Run, Written
 from broker.model.clock import Clock
 from broker.model.delay_levels import DelayLevels
 from broker.model.message import has_queue_offset
@@ -76,7 +76,11 @@ class Writer:
             taken: dict[QueueKey, int] = {}
             contents, written, results = [], [], []
             for (destination, batch), run_sizes in zip(runs, sizes, strict=True):
-                queue_offset = self._take_offsets(destination, len(batch), taken)
+                queue_offset = 0
+                if has_queue_offset(destination.system_flag):
+                    key = destination.queue
+                    queue_offset = taken[key] if key in taken else self.next_offsets.get(key, 0)
+                    taken[key] = queue_offset + len(run_sizes)
                 contents.append(
                     encode_records(
                         destination, batch, run_sizes, queue_offset=queue_offset,
@@ -84,12 +88,21 @@ class Writer:
                         property_crc=self.property_crc,
                     )
                 )  # fmt: skip
-                run = self._written(destination, batch, run_sizes, queue_offset, place, time_ms)
-                place = run.end
-                written.append(run)
-                results.append(
-                    PutResult(PutStatus.OK, run.physical_offsets, queue_offset, time_ms, place)
+                *places, place = accumulate(run_sizes, initial=place)
+                written.append(
+                    Written(
+                        destination,
+                        queue_offset,
+                        physical_offsets=places,
+                        sizes=run_sizes,
+                        tags_codes=tags_codes_of(destination, batch, time_ms, self._levels),
+                        store_time_ms=time_ms,
+                        unique_keys=batch.unique_keys,
+                        keys=batch.keys,
+                        tags=batch.tags,
+                    )
                 )
+                results.append(PutResult(PutStatus.OK, places, queue_offset, time_ms, place))
             content = contents[0] if len(contents) == 1 else b"".join(contents)
             assert begin + len(content) == place
             log.write(begin, content)
@@ -98,36 +111,3 @@ class Writer:
             self._dispatcher.remember(written)
         self.append_seconds.observe(perf_counter() - begun)
         return results
-
-    def _take_offsets(
-        self, destination: Destination, count: int, taken: dict[QueueKey, int]
-    ) -> int:
-        """Return the queue offset of a run's first message, and count the run into `taken`."""
-        if not has_queue_offset(destination.system_flag):
-            return 0
-        key = destination.queue
-        queue_offset = taken[key] if key in taken else self.next_offsets.get(key, 0)
-        taken[key] = queue_offset + count
-        return queue_offset
-
-    def _written(
-        self,
-        destination: Destination,
-        batch: Batch,
-        sizes: list[int],
-        queue_offset: int,
-        physical_offset: int,
-        time_ms: int,
-    ) -> Written:
-        """Return what the views need of fresh records."""
-        return Written(
-            destination,
-            queue_offset,
-            physical_offsets=list(accumulate(sizes[:-1], initial=physical_offset)),
-            sizes=sizes,
-            tags_codes=tags_codes_of(destination, batch, time_ms, self._levels),
-            store_time_ms=time_ms,
-            unique_keys=batch.unique_keys,
-            keys=batch.keys,
-            tags=batch.tags,
-        )
