@@ -232,7 +232,9 @@ class Send:
         if "" in ids:
             make_key = self._key_maker.make
             ids = [message_id or make_key(now_ms) for message_id in ids]
-        if 0 in born_ms:
+        if not any(born_ms):
+            born_ms = [now_ms] * len(ids)
+        elif 0 in born_ms:
             born_ms = [moment or now_ms for moment in born_ms]
         keys = list(map(KEY_SEPARATOR.join, drafts.keys))
         blocks = self._blocks(ids, keys, drafts, wait)
@@ -299,17 +301,19 @@ class Send:
 def _are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
     """Return whether nothing in these messages needs a closer look: letters and digits mostly."""
     ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
-    return (
-        drafts.topics.count(topic) == len(drafts.topics)
-        and all(drafts.bodies)
-        and not any(drafts.properties)
-        and (not ids or ids.isalnum())
-        and max(map(len, drafts.message_ids)) <= PLAIN_ID_LENGTH
-        and (not tags or tags.isalnum())
-        and (not text or text.isprintable())
-        and text.count(KEY_SEPARATOR) == sum(map(len, drafts.keys)) - sum(map(bool, drafts.keys))
-        and all(map(all, drafts.keys))
-    )
+    if not (ids.isalnum() or not ids) or not (tags.isalnum() or not tags):
+        return False
+    if len(ids) > PLAIN_ID_LENGTH and max(map(len, drafts.message_ids)) > PLAIN_ID_LENGTH:
+        return False
+    if drafts.topics.count(topic) != len(keys) or any(drafts.properties):
+        return False
+    key_count = sum(map(len, drafts.keys))
+    has_separator = KEY_SEPARATOR in text
+    if has_separator or "" in keys or key_count != len(keys):
+        with_keys = sum(map(bool, drafts.keys))
+        if text.count(KEY_SEPARATOR) != key_count - with_keys or not all(map(all, drafts.keys)):
+            return False
+    return all(drafts.bodies) and text.isprintable()
 
 
 def _text(properties: Mapping[str, str]) -> str:
