@@ -64,8 +64,14 @@ class Output:
     def table(
         self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
     ) -> None:
-        """Print all rows, some hundred at a time."""
+        """Print all rows, lined up with each other."""
         with self.rows(columns, more) as rows:
+            for document in documents:
+                rows.add(document)
+
+    def stream(self, documents: Iterable[Document], columns: Columns) -> None:
+        """Print rows that may be many, some hundred at a time."""
+        with self.rows(columns) as rows:
             for number, document in enumerate(documents, 1):
                 rows.add(document)
                 if number % FLUSH_COUNT == 0:

@@ -51,11 +51,11 @@ def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Outpu
     if queue is not None:
         topic, queue_id = queue
         units = queue_units(disk, given.directory, sizes, topic=topic, queue_id=queue_id)
-        out.table((unit._asdict() for unit in units), UNIT_COLUMNS)
+        out.stream((unit._asdict() for unit in units), UNIT_COLUMNS)
     elif is_index:
         entries = index_rows(disk, given.directory, sizes)
-        out.table((row._asdict() for row in entries), INDEX_COLUMNS)
+        out.stream((row._asdict() for row in entries), INDEX_COLUMNS)
     else:
         search = LogSearch(find_log_files(given.directory, sizes.commit_log_file_size_bytes))
-        out.table(map(message_document, search.messages()), COLUMNS)
+        out.stream(map(message_document, search.messages()), COLUMNS)
         tell_damage(search, "bring the damaged files back from a copy")

@@ -59,6 +59,6 @@ def grep(
         if is_count:
             out.show({"messages": len(first) + sum(1 for _ in hits)})
         else:
-            out.table(chain(first, hits), COLUMNS)
+            out.stream(chain(first, hits), COLUMNS)
     if not first:
         raise Failure("no message was found", EXIT_NOT_FOUND)

@@ -44,7 +44,7 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
     disk = accessible(given.directory, read_only=given.read_only)
     sizes = _sizes_as_far_as_known(disk, given)
     rows = list_files(disk, given.directory, sizes, kind or "")
-    out.table((row._asdict() for row in rows), FILE_COLUMNS)
+    out.stream((row._asdict() for row in rows), FILE_COLUMNS)
 
 
 def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "KnownShape":

@@ -96,10 +96,10 @@ def _print(found: "Statistics", by: str | None, out: Output) -> None:
         out.show(_plain(found.summary) if out.form == "table" else found.summary)
         if out.form == "table" and found.largest:
             click.echo()
-            out.table(found.largest, LARGEST_COLUMNS)
+            out.stream(found.largest, LARGEST_COLUMNS)
     else:
         labels = {name.upper().replace("_", " "): column(name) for name in LABELS[by]}
-        out.table(found.rows, labels | AMOUNT_COLUMNS)
+        out.stream(found.rows, labels | AMOUNT_COLUMNS)
         _tell(found)
 
 
@@ -131,4 +131,4 @@ def _print_lags(chosen: Chosen, out: Output) -> None:
             raise Failure(f"consumerOffset.json cannot be read: {error}", EXIT_FAILED) from error
         wants = store.search.selection.wants_queue
         rows = [lag._asdict() for lag in lags if wants(lag.topic, lag.queue_id)]
-        out.table(rows, LAG_COLUMNS)
+        out.stream(rows, LAG_COLUMNS)

@@ -78,7 +78,7 @@ def test_rows_are_seen_long_before_the_last_one(capsys: pytest.CaptureFixture[st
                 seen.append(capsys.readouterr().out)
             yield {"number": number}
 
-    Output("table").table(rows(), columns)
+    Output("table").stream(rows(), columns)
     assert seen[0].splitlines()[0] == "NUMBER"
     assert len(seen[0].splitlines()) == FLUSH_COUNT + 1
     assert capsys.readouterr().out == f"{FLUSH_COUNT}\n"
