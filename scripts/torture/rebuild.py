@@ -35,10 +35,8 @@ def make_store(directory: Path, count: int, seed: int) -> dict[str, Any]:
     """Fill a store through the daemon; returns what was acknowledged."""
     with broker_server("store.flush=async", directory=directory) as server:
         command = [sys.executable, "-m", "torture.load", server.target]
-        done = subprocess.run(
-            [*command, str(count), str(seed)], capture_output=True, text=True, cwd=ROOT, check=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        command += [str(count), str(seed)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     acknowledged: dict[str, Any] = json.loads(done.stdout)
     return acknowledged
 
