@@ -62,11 +62,11 @@ class Queue:
         for queue_offset in range(end - count, end):
             self.overwrite(queue_offset, bytes(UNIT_SIZE))
 
-    def reopen(self, *, read_only: bool = False) -> list[int]:
+    def reopen(self, *, read_only: bool = False, believed_upto: int = 0) -> list[int]:
         """Open the queue anew, as a start does; returns the places its units lead to."""
         self.queue.files.close()
         self.queue = self.anew()
-        self.queue.load(read_only=read_only)
+        self.queue.load(read_only=read_only, believed_upto=believed_upto)
         return self.places
 
     def close(self) -> None:
@@ -84,6 +84,10 @@ class Queue:
         return [UNIT.unpack(found)[0] for found in self.units if found != PRE_BLANK]
 
     @property
+    def dirty(self) -> list[int]:
+        return [file.base for file in self.queue.dirty_files()]
+
+    @property
     def names(self) -> list[int]:
         return [int(name) for name in self.disk.names(self.directory)]
 
@@ -98,39 +102,21 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
 # -- RocketMQ's rules ------------------------------------------------------------------------------
 
 
-def test_units_follow_on_each_other(queue: Queue) -> None:
-    queue.queue.put(1000, 100, 7, 0)
-    queue.queue.put(1100, 120, -1, 1)
-    assert queue.units == [unit(1000, 100, 7), unit(1100, 120, -1)]
-    assert (queue.queue.min_offset, queue.queue.max_offset) == (0, 2)
-    assert queue.queue.max_physical_offset == 1220
-
-
-def test_a_record_that_ends_before_the_last_one_changes_nothing(queue: Queue) -> None:
+@pytest.mark.parametrize(
+    ("place", "tags_code", "queue_offset", "is_put"),
+    [(100, 9, 2, False), (0, 9, 7, False), (500, 9, 1, False), (200, -1, 2, True),
+     (500, 9, 7, True), (500, 9, 0, True)],
+    ids=["ends where the last one ends", "ends before", "its place is taken", "follows",
+         "behind a gap: appended where the queue ends", "queue offset 0: wherever it ends"],
+)  # fmt: skip
+def test_what_is_appended(
+    queue: Queue, place: int, tags_code: int, queue_offset: int, is_put: bool
+) -> None:
     queue.put(0, 100)
-    queue.queue.put(100, 100, 9, 2)
-    queue.queue.put(0, 100, 9, 7)
-    assert queue.units == [unit(0), unit(100)]
-
-
-def test_a_record_whose_place_is_taken_changes_nothing(queue: Queue) -> None:
-    queue.put(0, 100)
-    queue.queue.put(500, 100, 0, 1)
-    assert queue.units == [unit(0), unit(100)]
-    assert queue.queue.max_physical_offset == 200
-
-
-def test_a_record_behind_a_gap_is_appended_where_the_queue_ends(queue: Queue) -> None:
-    queue.put(0, 100)
-    queue.queue.put(500, 100, 0, 7)
-    assert queue.units == [unit(0), unit(100), unit(500)]
-    assert queue.queue.max_physical_offset == 600
-
-
-def test_queue_offset_0_is_appended_wherever_the_queue_ends(queue: Queue) -> None:
-    queue.put(0, 100)
-    queue.queue.put(500, 100, 0, 0)
-    assert queue.units == [unit(0), unit(100), unit(500)]
+    queue.queue.put(place, 100, tags_code, queue_offset)
+    assert queue.units == [unit(0), unit(100), unit(place, 100, tags_code)][: 2 + is_put]
+    assert (queue.queue.min_offset, queue.queue.max_offset) == (0, 2 + is_put)
+    assert queue.queue.max_physical_offset == (place + 100 if is_put else 200)
 
 
 @pytest.mark.parametrize("first", [1, 4, 5, 6, 12])
@@ -149,15 +135,10 @@ def test_many_pre_blank_units_go_in_pieces(tmp_path: Path) -> None:
     queue.files.close()
 
 
-def test_a_full_file_is_followed_by_the_next(queue: Queue) -> None:
-    queue.put(*range(0, 1100, 100))
-    assert queue.names == [0, SIZE, 2 * SIZE]
-    assert queue.places == list(range(0, 1100, 100))
-
-
 def test_no_file_is_made_before_its_first_unit(queue: Queue) -> None:
     queue.put(*range(0, 100 * UNITS, 100))
     assert queue.names == [0]
+    assert queue.disk.ranges("allocate") == [(0, SIZE)]
 
 
 class Model:
@@ -291,11 +272,6 @@ def test_a_full_disk_leaves_no_file_without_a_unit(queue: Queue, call: str) -> N
     assert queue.names == [0]
 
 
-def test_blocks_stand_behind_units_before_they_are_written(queue: Queue) -> None:
-    queue.put(0)
-    assert queue.disk.ranges("allocate") == [(0, SIZE)]
-
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
@@ -347,9 +323,13 @@ def test_a_start_finds_every_unit(queue: Queue, count: int) -> None:
 
 @pytest.mark.parametrize("torn", [1, 2, 3, 7])
 def test_a_start_leaves_units_that_hold_nothing_and_their_files(queue: Queue, torn: int) -> None:
+    """A reader leaves the files alone."""
     queue.put(*range(0, 1200, 100))
     queue.tear(torn)
-    assert queue.reopen() == list(range(0, 1200 - 100 * torn, 100))
+    places = list(range(0, 1200 - 100 * torn, 100))
+    assert queue.reopen(read_only=True) == places
+    assert queue.names == [0, SIZE, 2 * SIZE]
+    assert queue.reopen() == places
     assert queue.names == [base for base in (0, SIZE, 2 * SIZE) if base < (12 - torn) * UNIT_SIZE]
     assert queue.queue.max_physical_offset == 1200 - 100 * torn
 
@@ -368,13 +348,6 @@ def test_a_start_ends_at_the_first_unit_that_holds_nothing(
     assert queue.reopen() == list(range(0, 100 * hole, 100))
 
 
-def test_a_reader_leaves_files_without_units_alone(queue: Queue) -> None:
-    queue.put(*range(0, 1200, 100))
-    queue.tear(3)
-    assert queue.reopen(read_only=True) == list(range(0, 900, 100))
-    assert queue.names == [0, SIZE, 2 * SIZE]
-
-
 def test_a_queue_of_pre_blank_units_has_no_last_record(queue: Queue) -> None:
     queue.queue.put(700, 100, 0, 3)
     queue.tear(1)
@@ -385,9 +358,9 @@ def test_a_queue_of_pre_blank_units_has_no_last_record(queue: Queue) -> None:
 def test_what_a_start_found_counts_as_durable(queue: Queue) -> None:
     queue.put(0, 100, 200)
     queue.reopen()
-    assert queue.queue.dirty_files() == []
+    assert queue.dirty == []
     queue.put(300)
-    assert [file.base for file in queue.queue.dirty_files()] == [0]
+    assert queue.dirty == [0]
 
 
 def test_a_queue_with_a_missing_or_foreign_file_is_refused(queue: Queue) -> None:
@@ -403,40 +376,12 @@ def test_a_queue_with_a_missing_or_foreign_file_is_refused(queue: Queue) -> None
 # -- cutting, syncing ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kept", [1, 2, 4, 5, 6, 10, 11, 12])
-@pytest.mark.parametrize("first", [0, 13])
-def test_a_cut_leaves_the_files_as_they_were_then(tmp_path: Path, first: int, kept: int) -> None:
-    entries = Records(queue_offset=first).take(12)
-    queue = Queue(tmp_path / "cut")
-    queue.queue.put_all(entries)
-    queue.queue.truncate(100 * kept - 50)
-    assert queue.queue.max_offset == first + kept
-    queue.close()
-    then = written(tmp_path / "then", lambda queue: queue.put_all(entries[:kept]))
-    assert (files_below(tmp_path / "cut"), queue.queue.max_physical_offset) == then
-
-
-@pytest.mark.parametrize("first", [0, 3, 13])
-@pytest.mark.parametrize("place", [-1, 0])
-def test_a_queue_that_loses_all_its_messages_has_no_file(
-    tmp_path: Path, first: int, place: int
-) -> None:
-    queue = Queue(tmp_path / "cut")
-    queue.queue.put_all(Records(queue_offset=first).take(12))
-    queue.queue.truncate(place)
-    assert (queue.names, queue.queue.max_offset, queue.queue.max_physical_offset) == ([], 0, 0)
-
-
-def test_a_cut_behind_the_end_changes_nothing(queue: Queue) -> None:
-    queue.put(*range(0, 700, 100))
-    queue.disk.calls.clear()
-    queue.queue.truncate(601)
-    assert queue.places == list(range(0, 700, 100))
-    assert not queue.disk.calls["write_at"]
-
-
-def test_a_cut_queue_goes_on(queue: Queue) -> None:
+def test_a_cut_behind_the_end_changes_nothing_and_a_cut_queue_goes_on(queue: Queue) -> None:
     queue.put(*range(0, 1200, 100))
+    queue.disk.calls.clear()
+    queue.queue.truncate(1101)
+    assert queue.places == list(range(0, 1200, 100))
+    assert not queue.disk.calls["write_at"]
     queue.queue.truncate(350)
     queue.put(5000, 5100)
     assert queue.reopen() == [0, 100, 200, 300, 5000, 5100]
@@ -444,23 +389,29 @@ def test_a_cut_queue_goes_on(queue: Queue) -> None:
 
 @pytest.mark.parametrize("place", [-1, 0, 1, 99, 100, 101, 550, 1100, 1101, 5000])
 @pytest.mark.parametrize("first", [0, 3, 13])
-def test_where_a_cut_would_leave_the_queue_is_known_before(
-    queue: Queue, first: int, place: int
-) -> None:
-    queue.queue.put_all(Records(queue_offset=first).take(12))
+def test_a_cut_leaves_the_files_as_they_were_then(tmp_path: Path, first: int, place: int) -> None:
+    """Where it would leave the queue is known before; without messages it has no file."""
+    entries, kept = Records(queue_offset=first).take(12), min(max(place + 99, 0) // 100, 12)
+    queue = Queue(tmp_path / "cut")
+    queue.queue.put_all(entries)
     told = queue.queue.end_below(place)
     queue.queue.truncate(place)
     assert queue.queue.max_physical_offset == told
+    assert queue.queue.max_offset == (first + kept if kept else 0)
+    queue.close()
+    batches = [entries[:kept]] if kept else []
+    then = written(tmp_path / "then", lambda queue: put_batches(queue, batches))
+    assert (files_below(tmp_path / "cut"), queue.queue.max_physical_offset) == then
 
 
 def test_units_are_dirty_until_flushed_whatever_was_cut(queue: Queue) -> None:
     queue.put(*range(0, 1200, 100))
-    assert [file.base for file in queue.queue.dirty_files()] == [0, SIZE, 2 * SIZE]
+    assert queue.dirty == [0, SIZE, 2 * SIZE]
     queue.queue.flushed = queue.queue.files.max_offset
-    assert queue.queue.dirty_files() == []
+    assert queue.dirty == []
     queue.queue.truncate(650)
     queue.put(5000)
-    assert [file.base for file in queue.queue.dirty_files()] == [SIZE]
+    assert queue.dirty == [SIZE]
 
 
 # -- messages that a repair took out of the log ----------------------------------------------------
@@ -488,11 +439,6 @@ def units_without(lost: Sequence[bool]) -> list[bytes]:
 LOSSES = st.tuples(st.integers(0, 7), st.lists(st.booleans(), min_size=1, max_size=30)).filter(
     lambda drawn: not all(drawn[1])
 )
-
-
-def test_pre_blank_units_stand_for_lost_messages(queue: Queue) -> None:
-    put_without(queue.queue, [False, True, True, False, False])
-    assert queue.units == [unit(0), PRE_BLANK, PRE_BLANK, unit(300), unit(400)]
 
 
 @pytest.mark.parametrize("gap", [(0, 100), (600, 900), (100, 281)])
@@ -555,18 +501,11 @@ def test_a_queue_with_lost_messages_is_cut_and_goes_on_as_it_was(
 # -- a start that believes a checkpoint ------------------------------------------------------------
 
 
-def load_believing(queue: Queue, believed_upto: int) -> list[int]:
-    queue.queue.files.close()
-    queue.queue = queue.anew()
-    queue.queue.load(believed_upto=believed_upto)
-    return queue.places
-
-
 @pytest.mark.parametrize("believed", [0, 50, 450, 550, 1_050, 5_000])
 def test_a_whole_queue_is_found_whatever_is_believed(queue: Queue, believed: int) -> None:
     places = [*range(0, 1_200, 100)]
     queue.put(*places)
-    assert load_believing(queue, believed) == places
+    assert queue.reopen(believed_upto=believed) == places
     assert queue.queue.max_physical_offset == 1_200
 
 
@@ -576,7 +515,7 @@ def test_a_page_lost_behind_what_is_believed_ends_the_queue(queue: Queue, lost: 
     places = [*range(0, 1_800, 100)]
     queue.put(*places)
     queue.overwrite(lost, bytes(UNIT_SIZE))
-    assert load_believing(queue, 100 * lost) == places[:lost]
+    assert queue.reopen(believed_upto=100 * lost) == places[:lost]
 
 
 def test_what_is_believed_is_read_by_its_end_alone(queue: Queue) -> None:
@@ -594,23 +533,16 @@ def columns(*units: bytes) -> NDArray[Any]:
     return np.frombuffer(b"".join(units), dtype=UNIT_TYPE)
 
 
-def test_a_row_that_follows_is_taken_whole(queue: Queue) -> None:
+def test_a_row_is_taken_whole_if_it_follows(queue: Queue) -> None:
+    assert not queue.queue.put_row(0, columns(unit(0)))
+    assert queue.names == []
     queue.put(0, 100)
+    for queue_offset, place in ((1, 200), (3, 200), (2, 100)):
+        assert not queue.queue.put_row(queue_offset, columns(unit(place)))
+    assert queue.places == [0, 100]
     assert queue.queue.put_row(2, columns(*[unit(200 + 100 * n, tags_code=n) for n in range(9)]))
     assert queue.places == [*range(0, 1_100, 100)]
     assert queue.queue.max_physical_offset == 1_100
-
-
-@pytest.mark.parametrize(("queue_offset", "place"), [(1, 200), (3, 200), (2, 100)])
-def test_a_row_that_does_not_follow_is_left(queue: Queue, queue_offset: int, place: int) -> None:
-    queue.put(0, 100)
-    assert not queue.queue.put_row(queue_offset, columns(unit(place)))
-    assert queue.places == [0, 100]
-
-
-def test_a_queue_without_messages_takes_no_row(queue: Queue) -> None:
-    assert not queue.queue.put_row(0, columns(unit(0)))
-    assert queue.names == []
 
 
 # -- the minimum -----------------------------------------------------------------------------------

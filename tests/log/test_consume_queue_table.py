@@ -1,6 +1,5 @@
 """All queues of a store: each record goes to its queue; the files are RocketMQ's to the byte."""
 
-import shutil
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +12,14 @@ from hypothesis import strategies as some
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
-from broker.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable, Extension
+from broker.log.consume_queue_table import (
+    FILES_APART_MAX,
+    NO_EXTENSION,
+    ConsumeQueueTable,
+    Extension,
+)
 from broker.model.batch import Written
-from broker.model.errors import DiskFull, WrongFileSize
+from broker.model.errors import WrongFileSize
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
@@ -24,7 +28,7 @@ from broker.model.message import (
 from broker.model.offsets import QueueKey
 from broker.model.system_topics import QUARANTINE_TOPIC
 from tests.fakes.golden_log import files_below, golden_entries
-from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import Records, batches, columns_of, entry, store_time
 from tests.golden_stores import GoldenStores
 
@@ -45,10 +49,13 @@ class Queues:
     def apply(self, *entries: Written) -> None:
         self.table.apply(entries)
 
-    def reopen(self, *, read_only: bool = False) -> dict[QueueKey, list[int]]:
+    def anew(self, extension: Extension = NO_EXTENSION) -> ConsumeQueueTable:
         self.table.close()
-        self.table = ConsumeQueueTable(self.disk, self.directory, SIZE)
-        self.table.load(read_only=read_only)
+        self.table = ConsumeQueueTable(self.disk, self.directory, SIZE, None, extension)
+        return self.table
+
+    def reopen(self, *, read_only: bool = False) -> dict[QueueKey, list[int]]:
+        self.anew().load(read_only=read_only)
         return self.places
 
     @property
@@ -130,16 +137,6 @@ def test_a_quarantine_record_tells_where_messages_are_lost(queues: Queues) -> No
     assert queues.places == {("T", 0): [0, 0, 0, 400], ("U", 0): [500, 600]}
 
 
-def test_records_applied_again_change_nothing(queues: Queues) -> None:
-    entries = two_topics(20)
-    queues.apply(*entries)
-    before = files_below(queues.directory)
-    queues.apply(*entries)
-    queues.apply(*entries[7:9])
-    queues.apply()
-    assert files_below(queues.directory) == before
-
-
 def test_the_mark_is_the_end_of_the_last_record_with_a_unit(queues: Queues) -> None:
     assert queues.table.durable_offset == 0
     queues.apply(entry(0, 100), entry(100, 120, topic="U"))
@@ -152,67 +149,14 @@ def test_a_topic_that_would_lead_elsewhere_has_no_queue(queues: Queues, tmp_path
     assert files_below(tmp_path) == {}
 
 
-@pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
-@pytest.mark.parametrize("skip", range(6))
-def test_a_full_disk_loses_nothing_when_applying_goes_on(
-    queues: Queues, tmp_path: Path, call: str, skip: int
-) -> None:
-    entries = two_topics(20)
-    queues.disk.fail(call, full_disk(), skip=skip)
-    with pytest.raises(DiskFull):
-        queues.apply(*entries)
-    queues.apply()
-    whole = Queues(tmp_path / "whole")
-    whole.apply(*entries)
-    assert queues.places == places_of(20)
-    assert files_below(queues.directory) == files_below(whole.directory)
-    assert queues.table.durable_offset == 2000
-    whole.table.close()
-
-
-def test_what_a_full_disk_held_back_goes_before_what_comes_next(queues: Queues) -> None:
-    entries = two_topics(20)
-    queues.disk.fail("make_sparse_file", full_disk(), skip=1)
-    with pytest.raises(DiskFull):
-        queues.apply(*entries[:12])
-    queues.apply(*entries[12:])
-    assert queues.places == places_of(20)
-
-
-def test_what_was_held_back_is_forgotten_by_a_cut(queues: Queues) -> None:
-    queues.apply(*two_topics(3))
-    queues.disk.fail("make_sparse_file", full_disk())
-    with pytest.raises(DiskFull):
-        queues.apply(entry(300, topic="V"))
-    queues.table.truncate(300, store_time)
-    queues.apply()
-    assert queues.places == places_of(3)
-
-
 # -- starting again --------------------------------------------------------------------------------
 
 
-def test_a_start_finds_every_queue(queues: Queues) -> None:
-    queues.apply(*two_topics(20))
-    assert queues.reopen() == places_of(20)
-    assert queues.table.durable_offset == 2000
-    assert queues.reopen(read_only=True) == places_of(20)
-
-
-def test_a_start_without_queues_is_fine(queues: Queues) -> None:
-    assert queues.reopen() == {}
-    assert queues.table.durable_offset == 0
-
-
-def test_names_that_are_no_topic_or_queue_id_are_passed_over(queues: Queues) -> None:
+def test_what_is_no_topic_or_no_queue_is_passed_over(queues: Queues) -> None:
     queues.apply(*two_topics(3))
+    assert queues.reopen(read_only=True) == places_of(3)
     for name in ("lost+found", "no.topic", "T/x", "T/-1", "T/1.5", "empty", "U/7"):
         (queues.directory / name).mkdir()
-    assert queues.reopen() == places_of(3)
-
-
-def test_files_that_lie_where_directories_do_are_passed_over(queues: Queues) -> None:
-    queues.apply(*two_topics(3))
     (queues.directory / "README").write_text("not a topic")
     (queues.directory / "T" / "77").write_text("not a queue")
     assert queues.reopen() == places_of(3)
@@ -262,18 +206,6 @@ def test_a_removal_that_a_crash_interrupted_is_finished(
 # -- cutting, syncing ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2, 3, 10, 16, 20])
-def test_a_cut_leaves_what_there_was_then(queues: Queues, tmp_path: Path, kept: int) -> None:
-    queues.apply(*two_topics(20))
-    queues.table.truncate(100 * kept, store_time)
-    then = Queues(tmp_path / "then")
-    then.apply(*two_topics(kept))
-    assert files_below(queues.directory) == files_below(then.directory)
-    assert queues.places == places_of(kept)
-    assert queues.table.durable_offset == 100 * kept
-    then.table.close()
-
-
 @pytest.mark.parametrize("place", [0, 1, 100, 101, 950, 1000, 1999, 5000])
 def test_where_a_cut_would_leave_the_mark_is_known_before(queues: Queues, place: int) -> None:
     queues.apply(*two_topics(20))
@@ -289,19 +221,6 @@ def test_every_queue_learns_what_the_log_still_holds(queues: Queues) -> None:
     assert minima == {("T", 0): 3, ("T", 1): 3, ("U", 0): 3}
     queues.table.correct_min(1000)
     assert queues.table.queues["T", 0].min_offset == 4
-
-
-def test_a_flush_syncs_what_changed_since_the_last_one(queues: Queues) -> None:
-    def syncs() -> int:
-        queues.disk.calls.clear()
-        queues.table.flush()
-        return len(queues.disk.calls["sync"])
-
-    queues.apply(*two_topics(20))
-    assert syncs() == 6
-    assert syncs() == 0
-    queues.apply(entry(2000, topic="U", queue_offset=6))
-    assert syncs() == 1
 
 
 def test_the_number_of_files_is_told(queues: Queues) -> None:
@@ -426,27 +345,17 @@ def many(count: int, per_queue: int = 2) -> list[Written]:
 
 
 @pytest.mark.parametrize("count", [FILES_APART_MAX, FILES_APART_MAX + 1])
-def test_many_dirty_files_are_synced_by_one_call(queues: Queues, count: int) -> None:
-    queues.apply(*many(count))
-    assert queues.table.has_much_to_sync is (count > FILES_APART_MAX)
-    queues.table.flush()
+def test_many_dirty_files_or_cuts_are_synced_by_one_call(queues: Queues, count: int) -> None:
+    """A unit that was cut must not come back once a checkpoint lies behind it."""
     is_many = count > FILES_APART_MAX
+    queues.apply(*many(count))
+    assert queues.table.has_much_to_sync is is_many
+    queues.table.flush()
     assert len(queues.disk.calls["sync"]) == (0 if is_many else count)
     assert len(queues.disk.calls["sync_all"]) == is_many
     assert not queues.table.has_much_to_sync
     queues.disk.calls.clear()
-    queues.table.flush()
-    assert not queues.disk.calls["sync"]
-
-
-@pytest.mark.parametrize("count", [FILES_APART_MAX, FILES_APART_MAX + 1])
-def test_cuts_are_durable_before_the_next_flush_is_over(queues: Queues, count: int) -> None:
-    # A unit that was cut must not come back once a checkpoint lies behind it.
-    queues.apply(*many(count))
-    queues.table.flush()
-    queues.disk.calls.clear()
     queues.table.truncate(100 * count, store_time)
-    is_many = count > FILES_APART_MAX
     assert len(queues.disk.calls["sync"]) == (0 if is_many else count)
     assert queues.table.has_unsynced_cuts is is_many
     queues.table.flush()
@@ -456,23 +365,20 @@ def test_cuts_are_durable_before_the_next_flush_is_over(queues: Queues, count: i
 
 def test_what_is_believed_is_told_to_every_queue(queues: Queues) -> None:
     queues.apply(*many(2, 23))
-    queues.table.close()
-    queues.table = ConsumeQueueTable(queues.disk, queues.directory, SIZE)
-    queues.table.load(believed_upto=4_200)
-    assert queues.table.durable_offset == 4_600
-    found = [file for queue in queues.table.queues.values() for file in queue.files.files]
+    table = queues.anew()
+    table.load(believed_upto=4_200)
+    assert table.durable_offset == 4_600
+    found = [file for queue in table.queues.values() for file in queue.files.files]
     assert [file.base // SIZE for file in found if file.is_open] == [4, 4]
 
 
 def test_where_no_extension_is_nobody_looks_for_one(queues: Queues, tmp_path: Path) -> None:
     queues.apply(*two_topics(6))
-    queues.table.close()
-    extension = Extension(tmp_path / "consumequeue_ext", 1_000, False)
-    queues.table = ConsumeQueueTable(queues.disk, queues.directory, SIZE, None, extension)
-    queues.table.load()
+    table = queues.anew(Extension(tmp_path / "consumequeue_ext", 1_000, False))
+    table.load()
     assert queues.places == places_of(6)
-    assert not queues.table.writes_extension
-    assert [queue.extension for queue in queues.table.queues.values()] == [None] * 3
+    assert not table.writes_extension
+    assert [queue.extension for queue in table.queues.values()] == [None] * 3
 
 
 # -- ends from a table -----------------------------------------------------------------------------
@@ -486,9 +392,10 @@ class Begun:
         queues.apply(*many(3))
         self.ends = queues.table.ends()
 
-    def anew(self, *, believed_upto: int = 10_000, removed: int = 0) -> ConsumeQueueTable:
-        self.queues.table.close()
-        self.queues.table = table = ConsumeQueueTable(self.queues.disk, self.queues.directory, SIZE)
+    def anew(
+        self, *, believed_upto: int = 10_000, removed: int = 0, extension: Extension = NO_EXTENSION
+    ) -> ConsumeQueueTable:
+        table = self.queues.anew(extension)
         table.removed = {("T", 1): removed}
         table.load(believed_upto=believed_upto, ends=self.ends)
         return table
@@ -503,16 +410,13 @@ def begun(queues: Queues) -> Begun:
     return Begun(queues)
 
 
-def test_queues_with_an_end_are_not_read(begun: Begun) -> None:
+def test_queues_with_an_end_are_not_read_unless_a_unit_is_to_be_doubted(begun: Begun) -> None:
     before = begun.queues.places
     table = begun.anew()
     assert table.ends() == begun.ends
     assert begun.doubtful == [0, 1, 2]
     assert not any(queue.files.files[0].is_open for queue in table.queues.values())
     assert begun.queues.places == before
-
-
-def test_a_queue_with_a_unit_to_be_doubted_is_read(begun: Begun) -> None:
     begun.anew(believed_upto=begun.ends["T", 1].max_physical_offset)
     assert begun.doubtful == [0, 1]
 
@@ -524,33 +428,24 @@ def test_a_queue_that_came_since_is_read(begun: Begun) -> None:
     assert table.queues["T", 7].max_offset == 1
 
 
-def test_a_queue_that_is_gone_is_to_be_built_again(begun: Begun) -> None:
-    shutil.rmtree(begun.queues.directory / "T" / "1")
+@pytest.mark.parametrize("is_file", [False, True], ids=["its directory", "its file"])
+def test_a_queue_that_is_gone_is_to_be_built_again_unless_it_was_removed(
+    begun: Begun, is_file: bool
+) -> None:
+    directory = begun.queues.directory / "T" / "1"
+    (directory / f"{0:020d}").unlink()
+    if not is_file:
+        directory.rmdir()
+        assert begun.anew(removed=2).damaged == set()
+        assert sorted(begun.queues.table.queues) == [("T", 0), ("T", 2)]
     table = begun.anew()
     assert table.damaged == {("T", 1)}
     table.remove(table.damaged)
     assert sorted(table.queues) == [("T", 0), ("T", 2)]
 
 
-def test_and_one_without_its_file(begun: Begun) -> None:
-    (begun.queues.directory / "T" / "1" / f"{0:020d}").unlink()
-    assert begun.anew().damaged == {("T", 1)}
-
-
-def test_a_removed_queue_is_not_missed(begun: Begun) -> None:
-    shutil.rmtree(begun.queues.directory / "T" / "1")
-    table = begun.anew(removed=2)
-    assert table.damaged == set()
-    assert sorted(table.queues) == [("T", 0), ("T", 2)]
-
-
 def test_with_an_extension_all_queues_are_read(begun: Begun, tmp_path: Path) -> None:
-    begun.queues.table.close()
-    extension = Extension(tmp_path / "consumequeue_ext", 1_000, True)
-    begun.queues.table = ConsumeQueueTable(
-        begun.queues.disk, begun.queues.directory, SIZE, None, extension
-    )
-    begun.queues.table.load(believed_upto=10_000, ends=begun.ends)
+    begun.anew(extension=Extension(tmp_path / "consumequeue_ext", 1_000, True))
     assert begun.doubtful == []
     assert len(begun.queues.places) == 3
 
@@ -579,9 +474,6 @@ def test_a_cut_that_met_leftovers_is_synced_before_the_next_checkpoint(begun: Be
 def test_a_start_does_not_look_behind_the_ends_of_many_queues(queues: Queues, count: int) -> None:
     queues.apply(*many(count))
     queues.table.flush()
-    Begun(queues)
     ends = queues.table.ends()
-    queues.table.close()
-    queues.table = ConsumeQueueTable(queues.disk, queues.directory, SIZE)
-    queues.table.load(believed_upto=1 << 40, ends=ends)
+    queues.anew().load(believed_upto=1 << 40, ends=ends)
     assert queues.table.has_much_to_sync is (count > FILES_APART_MAX)

@@ -234,24 +234,6 @@ def test_many_entries_at_once_make_the_same_bytes_as_one_by_one(
     assert many[0] == plain_content(*filling)
 
 
-def test_the_first_entry_counts_from_the_end_of_the_file_before(tmp_path: Path) -> None:
-    previous = IndexHeaderValues(0, TIME_MS - 7000, 0, 500, 3, 8)
-    index = Index(tmp_path, previous=previous)
-    assert header_of(index.content)[:4] == (TIME_MS - 7000, TIME_MS - 7000, 500, 500)
-    index.put(Row(1, 600, TIME_MS), Row(2, 700, TIME_MS + 2999))
-    assert [index.file.entry(number)[2] for number in (1, 2)] == [7, 2]
-    assert index.file.header[:4] == (TIME_MS, TIME_MS + 2999, 600, 700)
-    index.file.close()
-
-
-def test_one_entry_is_put_like_many(index: Index) -> None:
-    for row in rows_of(7):
-        assert put(index.file, [row]) == 1
-    assert put(index.file, rows_of(1)) == 0
-    assert index.content == plain_content(GEOMETRY, None, rows_of(7))
-    assert index.file.is_dirty
-
-
 def test_a_file_takes_one_entry_less_than_its_maximum(index: Index) -> None:
     assert index.put(*rows_of(5)) == 5
     assert (index.file.entry_count, index.file.is_full) == (5, False)
@@ -343,12 +325,14 @@ def test_undoing_leaves_the_bytes_there_were_then(
         index.file.close()
 
 
-def test_undoing_what_is_not_there_changes_nothing(index: Index) -> None:
+def test_undoing_is_written_with_the_next_sync_if_there_is_something_to_undo(index: Index) -> None:
     index.put(*rows_of(5))
     index.file.sync()
     before = index.content
     index.file.undo_from(401, int)
     assert (index.content, index.file.is_dirty) == (before, False)
+    index.file.undo_from(400, lambda place: TIME_MS)
+    assert index.file.is_dirty
 
 
 def test_a_file_that_loses_every_entry_is_empty_and_sound(index: Index) -> None:
@@ -357,13 +341,6 @@ def test_a_file_that_loses_every_entry_is_empty_and_sound(index: Index) -> None:
     assert not any(index.content[HEADER_SIZE:])
     assert (index.file.entry_count, index.file.header.end_physical_offset) == (0, 0)
     assert index.reopen().is_sound()
-
-
-def test_undoing_is_written_with_the_next_sync(index: Index) -> None:
-    index.put(*rows_of(5))
-    index.file.sync()
-    index.file.undo_from(400, lambda place: TIME_MS)
-    assert index.file.is_dirty
 
 
 # -- its last records ------------------------------------------------------------------------------
@@ -403,15 +380,11 @@ def test_a_walk_goes_from_the_newest_to_the_oldest(index: Index) -> None:
     assert list(index.file.walk(5)) == []
 
 
-def test_a_walk_goes_on_behind_an_entry(index: Index) -> None:
+@pytest.mark.parametrize(("below", "found"), [(7, 6), (2, 1), (1, 0), (-1, 0), (8, 0), (100, 0)])
+def test_a_walk_goes_on_behind_an_entry(index: Index, below: int, found: int) -> None:
+    """Behind one that is not there it finds nothing."""
     index.put(*rows_of(7, slot_count=1))
-    assert [index.walk(0, below) for below in (7, 2, 1)] == [index.walk(0)[1:], [(1, 0)], []]
-
-
-@pytest.mark.parametrize("below", [-1, 8, 100])
-def test_a_walk_behind_an_entry_that_is_not_there_finds_nothing(index: Index, below: int) -> None:
-    index.put(*rows_of(7, slot_count=1))
-    assert index.walk(0, below) == []
+    assert index.walk(0, below) == [(number, 100 * number - 100) for number in range(found, 0, -1)]
 
 
 @pytest.mark.parametrize("previous", [3, 4, 5, 8, 2**31 - 1, -1, -(2**31)])
@@ -424,12 +397,20 @@ def test_a_link_that_does_not_lead_back_ends_the_walk(index: Index, previous: in
     assert index.walk(0, 3) == []
 
 
-@pytest.mark.parametrize("value", [-1, 6, 8, 100, 2**31 - 1])
-def test_a_slot_that_leads_nowhere_is_an_empty_chain(index: Index, value: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "value"),
+    [
+        *((5, value) for value in (-1, 6, 8, 100, 2**31 - 1)),
+        *((200_000, n) for n in (8, 9, 100_000)),
+    ],
+)
+def test_a_slot_that_leads_nowhere_is_an_empty_chain(index: Index, count: int, value: int) -> None:
+    """Also where the header counts more entries than the file has."""
     index.put(*rows_of(4, slot_count=1))
     index.file.close()
+    index.overwrite(36, count.to_bytes(4))
     index.overwrite_slot(0, value)
-    index.reopen()
+    assert not index.reopen().is_sound()
     assert index.walk(0) == []
 
 
@@ -447,18 +428,6 @@ def test_a_slot_that_leads_nowhere_begins_a_new_chain(
     assert index.walk(0) == [(5 + number, 900) for number in range(count - 1, -1, -1)]
     assert index.file.entry(5)[3] == 0
     index.file.close()
-
-
-@pytest.mark.parametrize("value", [8, 9, 100_000])
-def test_a_header_that_counts_too_many_entries_does_not_lead_out_of_the_file(
-    index: Index, value: int
-) -> None:
-    index.put(*rows_of(4, slot_count=1))
-    index.file.close()
-    index.overwrite(36, (200_000).to_bytes(4))
-    index.overwrite_slot(0, value)
-    assert not index.reopen().is_sound()
-    assert index.walk(0) == []
 
 
 # -- loading, and what a torn write breaks ---------------------------------------------------------
@@ -502,66 +471,47 @@ def test_a_reader_changes_nothing(index: Index) -> None:
 
 
 @pytest.mark.parametrize("count", range(8))
-def test_a_file_is_sound_however_full(index: Index, count: int) -> None:
+@pytest.mark.parametrize("previous", [None, IndexHeaderValues(1, TIME_MS, 2, 500, 3, 8)])
+def test_a_file_is_sound_however_full(
+    tmp_path: Path, previous: IndexHeaderValues | None, count: int
+) -> None:
+    """Also one that has inherited and holds nothing."""
+    index = Index(tmp_path, previous=previous)
     index.put(*rows_of(count))
     assert index.reopen().is_sound()
-
-
-def test_a_file_that_has_inherited_and_holds_nothing_is_sound(tmp_path: Path) -> None:
-    index = Index(tmp_path, previous=IndexHeaderValues(1, TIME_MS, 2, 500, 3, 8))
-    assert index.reopen().is_sound()
     index.file.close()
 
 
-@pytest.mark.parametrize("count", [1, 5, 7])
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(
-            lambda index, last: index.overwrite(0, bytes(HEADER_SIZE)), id="header zeroed"
-        ),
-        pytest.param(lambda index, last: index.overwrite_entry(last, 0, 0, 0, 0), id="last torn"),
-        pytest.param(lambda index, last: index.overwrite_entry(last, 1, 77, 0, 0), id="last other"),
-        pytest.param(lambda index, last: index.overwrite_entry(1, 0, 77, 0, 0), id="first other"),
-        pytest.param(
-            lambda index, last: index.overwrite(HEADER_SIZE, bytes(10 * SLOT_SIZE)),
-            id="slots zeroed",
-        ),
-        pytest.param(
-            lambda index, last: index.overwrite(36, last.to_bytes(4)), id="count one too low"
-        ),
-        pytest.param(lambda index, last: index.overwrite(36, (9).to_bytes(4)), id="count too high"),
-    ],
-)
-def test_a_torn_write_is_noticed(
-    index: Index, damage: Callable[[Index, int], None], count: int
-) -> None:
+DAMAGES: dict[str, Callable[[Index, int], None]] = {
+    "header zeroed": lambda index, last: index.overwrite(0, bytes(HEADER_SIZE)),
+    "last torn": lambda index, last: index.overwrite_entry(last, 0, 0, 0, 0),
+    "last other": lambda index, last: index.overwrite_entry(last, 1, 77, 0, 0),
+    "first other": lambda index, last: index.overwrite_entry(1, 0, 77, 0, 0),
+    "one behind the last": lambda index, last: index.overwrite_entry(last + 1, 0, 77, 0, 0),
+    "slots zeroed": lambda index, last: index.overwrite(HEADER_SIZE, bytes(10 * SLOT_SIZE)),
+    "count one too low": lambda index, last: index.overwrite(36, last.to_bytes(4)),
+    "count too high": lambda index, last: index.overwrite(36, (9).to_bytes(4)),
+}
+
+
+@pytest.mark.parametrize("count", [1, 5, 6])
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_torn_write_is_noticed(index: Index, how: str, count: int) -> None:
     index.put(*[row._replace(place=row.place + 50) for row in rows_of(count)])
     index.file.close()
-    damage(index, count)
-    assert not index.reopen().is_sound()
-
-
-def test_an_entry_behind_the_last_one_is_noticed(index: Index) -> None:
-    index.put(*rows_of(5))
-    index.file.close()
-    index.overwrite_entry(6, 0, 77, 0, 0)
+    DAMAGES[how](index, count)
     assert not index.reopen().is_sound()
 
 
 # -- closing ---------------------------------------------------------------------------------------
 
 
-def test_a_file_is_dirty_until_synced(index: Index) -> None:
+def test_a_file_is_dirty_until_synced_and_gone_when_removed(index: Index) -> None:
     states = [index.file.is_dirty]
     index.put(*rows_of(1))
     states.append(index.file.is_dirty)
     index.file.sync()
     states.append(index.file.is_dirty)
     assert states == [False, True, False]
-
-
-def test_a_removed_file_is_gone(index: Index) -> None:
-    index.put(*rows_of(5))
     index.file.remove()
     assert not index.path.exists()

@@ -14,119 +14,169 @@ from broker.model.batch import Written
 from broker.model.errors import DiskFull
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import Records, batches, store_time
+from tests.fakes.records import batches, entry, store_time
+
+KEYS = [("T", 0), ("T", 1), ("U", 0)]
 
 
-def queues(disk: QuickDisk, directory: Path) -> View:
+def records(count: int) -> list[Written]:
+    """Records of 100 bytes of three queues in turn, with 1, 2, 3, 4, 1, 2, … keys."""
+    return [
+        entry(
+            100 * number,
+            topic=KEYS[number % 3][0],
+            queue_id=KEYS[number % 3][1],
+            queue_offset=number // 3,
+            keys=" ".join(f"k{number}-{key}" for key in range(number % 4 + 1)),
+            time_ms=store_time(100 * number),
+        )
+        for number in range(count)
+    ]
+
+
+def queues(disk: QuickDisk, directory: Path) -> ConsumeQueueTable:
     return ConsumeQueueTable(disk, directory, 100)
 
 
-def index(disk: QuickDisk, directory: Path) -> View:
-    return HashIndex(disk, directory, IndexGeometry(3, 6), style=STYLE_5_5, zone=UTC)
+def index(disk: QuickDisk, directory: Path) -> HashIndex:
+    return HashIndex(disk, directory, IndexGeometry(4, 6), style=STYLE_5_5, zone=UTC)
 
 
-Make = Callable[[QuickDisk, Path], View]
+class Kit:
+    """One kind of view in directories of its own.
+
+    view = kit.view("a"); view.apply(records(9)); assert kit.files("a") == kit.built(9)
+    """
+
+    def __init__(
+        self, make: Callable[[QuickDisk, Path], ConsumeQueueTable | HashIndex], directory: Path
+    ) -> None:
+        self.make = make
+        self.directory = directory
+        self.disk = QuickDisk()
+        self.open: list[View] = []
+        self.built_count = 0
+
+    def view(self, name: str = "view", *, is_loaded: bool = False) -> ConsumeQueueTable | HashIndex:
+        made = self.make(self.disk, self.directory / name)
+        if is_loaded:
+            made.load()
+        self.open.append(made)
+        return made
+
+    def files(self, name: str = "view") -> dict[str, bytes]:
+        return files_below(self.directory / name)
+
+    def built(self, count: int) -> dict[str, bytes]:
+        """The files of a view to which so many records were applied in one go."""
+        self.built_count += 1
+        view = self.make(QuickDisk(), self.directory / f"built {self.built_count}")
+        view.apply(records(count))
+        view.close()
+        return self.files(f"built {self.built_count}")
 
 
 @pytest.fixture(params=[queues, index])
-def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Makes a view; all that were made are closed in the end."""
-    made: list[View] = []
-
-    def remember(disk: QuickDisk, directory: Path) -> View:
-        made.append(request.param(disk, directory))
-        return made[-1]
-
-    yield remember
-    for view in made:
+def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kit]:
+    made = Kit(request.param, tmp_path)
+    yield made
+    for view in made.open:
         view.close()
 
 
-def built(make: Make, directory: Path, *parts: list[Written]) -> dict[str, bytes]:
-    view = make(QuickDisk(), directory)
-    for part in parts:
-        view.apply(part)
-    return files_below(directory)
-
-
-def test_a_view_has_a_name_and_begins_with_nothing(make: Make, tmp_path: Path) -> None:
-    view = make(QuickDisk(), tmp_path)
-    assert view.name
-    assert view.durable_offset == 0
-    view.apply(())
-    view.flush()
-    view.truncate(0, store_time)
-    assert files_below(tmp_path) == {}
+def test_a_view_has_a_name_and_begins_with_nothing(kit: Kit) -> None:
+    for is_loaded in (False, True):
+        view = kit.view(is_loaded=is_loaded)
+        assert view.name
+        assert view.durable_offset == 0
+        view.apply(())
+        view.flush()
+        view.truncate(0, store_time)
+        assert kit.files() == {}
 
 
 @pytest.mark.parametrize("size", [1, 4, 25])
-def test_records_make_the_same_view_in_pieces_of_any_size(
-    make: Make, tmp_path: Path, size: int
-) -> None:
-    entries = Records().take(25)
-    pieces = built(make, tmp_path / "pieces", *batches(entries, size))
-    assert pieces == built(make, tmp_path / "whole", entries)
+def test_records_make_the_same_view_in_pieces_of_any_size(kit: Kit, size: int) -> None:
+    view = kit.view()
+    for part in batches(records(25), size):
+        view.apply(part)
+    assert kit.files() == kit.built(25)
 
 
-def test_the_mark_lies_behind_every_applied_record_and_not_behind_the_next(
-    make: Make, tmp_path: Path
-) -> None:
-    view = make(QuickDisk(), tmp_path)
-    for found in Records().take(12):
+def test_the_mark_lies_behind_every_applied_record_and_not_behind_the_next(kit: Kit) -> None:
+    view = kit.view()
+    for found in records(12):
         assert view.durable_offset <= found.begin
         view.apply([found])
         assert found.begin < view.durable_offset <= found.end
 
 
-def test_records_from_the_mark_on_complete_a_view_that_was_closed(
-    make: Make, tmp_path: Path
-) -> None:
-    entries = Records().take(25)
-    view = make(QuickDisk(), tmp_path / "halves")
-    view.apply(entries[:13])
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_records_from_the_mark_on_complete_a_view(kit: Kit, is_closed: bool) -> None:
+    view = kit.view()
+    view.apply(records(13))
     mark = view.durable_offset
-    view.apply([found for found in entries if found.begin >= mark])
-    assert files_below(tmp_path / "halves") == built(make, tmp_path / "whole", entries)
+    if is_closed:
+        view.close()
+        view = kit.view(is_loaded=True)
+        assert view.durable_offset == mark
+    view.apply([found for found in records(25) if found.begin >= mark])
+    assert kit.files() == kit.built(25)
 
 
-def test_records_before_the_last_one_change_nothing_when_they_come_again(
-    make: Make, tmp_path: Path
-) -> None:
-    entries = Records().take(12)
-    once = built(make, tmp_path / "once", entries)
-    assert built(make, tmp_path / "again", entries, entries[:11], entries[3:5]) == once
+def test_records_before_the_last_one_change_nothing_when_they_come_again(kit: Kit) -> None:
+    view = kit.view()
+    for part in (records(12), records(11), records(12)[3:5], []):
+        view.apply(part)
+    assert kit.files() == kit.built(12)
 
 
 @pytest.mark.parametrize("call", ["make_sparse_file", "allocate"])
-@pytest.mark.parametrize("skip", [0, 1, 2])
-def test_applying_nothing_goes_on_where_a_full_disk_stopped(
-    make: Make, tmp_path: Path, call: str, skip: int
+@pytest.mark.parametrize("skip", range(5))
+@pytest.mark.parametrize("later", [0, 8], ids=["nothing comes next", "more comes next"])
+def test_what_a_full_disk_held_back_goes_before_what_comes_next(
+    kit: Kit, call: str, skip: int, later: int
 ) -> None:
-    disk, entries = QuickDisk(), Records().take(25)
-    view = make(disk, tmp_path / "full")
-    disk.fail(call, full_disk(), skip=skip)
+    view = kit.view()
+    kit.disk.fail(call, full_disk(), skip=skip)
     with pytest.raises(DiskFull):
-        view.apply(entries)
+        view.apply(records(25 - later))
+    kit.disk.fail(call, full_disk())
+    with pytest.raises(DiskFull):
+        view.apply(())
+    view.apply(records(25)[25 - later :])
+    assert kit.files() == kit.built(25)
+
+
+def test_what_was_held_back_is_forgotten_by_a_cut(kit: Kit) -> None:
+    view = kit.view()
+    view.apply(records(3))
+    kit.disk.fail("make_sparse_file", full_disk())
+    with pytest.raises(DiskFull):
+        view.apply([entry(300, topic="V", keys="a b c d e f g", time_ms=store_time(300))])
+    view.truncate(300, store_time)
     view.apply(())
-    assert files_below(tmp_path / "full") == built(make, tmp_path / "whole", entries)
+    assert kit.files() == kit.built(3)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 5, 6, 24, 25])
-def test_a_cut_view_is_the_one_of_that_time(make: Make, tmp_path: Path, kept: int) -> None:
-    entries = Records().take(25)
-    view = make(QuickDisk(), tmp_path / "cut")
-    view.apply(entries)
-    view.truncate(100 * kept, store_time)
-    assert files_below(tmp_path / "cut") == built(make, tmp_path / "then", entries[:kept])
-    view.apply(entries[kept:])
-    assert files_below(tmp_path / "cut") == built(make, tmp_path / "whole", entries)
+@pytest.mark.parametrize("place", [0, 1, 100, 101, 450, 500, 600, 1550, 2400, 2499, 2500, 9000])
+def test_a_cut_view_is_the_one_of_that_time(kit: Kit, place: int) -> None:
+    view, kept = kit.view(), min((place + 99) // 100, 25)
+    view.apply(records(25))
+    view.truncate(place, store_time)
+    assert kit.files() == kit.built(kept)
+    view.apply(records(25)[kept:])
+    assert kit.files() == kit.built(25)
 
 
-def test_a_flush_syncs_every_file_once(make: Make, tmp_path: Path) -> None:
-    disk = QuickDisk()
-    view = make(disk, tmp_path)
-    view.apply(Records().take(25))
-    disk.calls.clear()
+def test_a_flush_syncs_every_file_that_changed_once(kit: Kit) -> None:
+    view = kit.view()
+    view.apply(records(24))
+    kit.disk.calls.clear()
+    count = len(kit.files())
+    for _ in range(2):
+        view.flush()
+        assert len(kit.disk.calls["sync"]) == count
+    view.apply(records(25)[24:])
     view.flush()
-    view.flush()
-    assert len(disk.calls["sync"]) == len(files_below(tmp_path))
+    assert len(kit.disk.calls["sync"]) == count + 1
