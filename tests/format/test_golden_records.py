@@ -154,23 +154,14 @@ def encoded_again(pairs: list[tuple[Place, StoredMessage]]) -> bytes:
 
 def test_the_walk_finds_every_record_and_every_blank(log: Log) -> None:
     assert [place.size for place in log.places] == [row["size"] for row in log.rows]
-    assert {scan.end for scan in log.scans} == {ScanEnd.END_OF_DATA}
-    assert {scan.reason for scan in log.scans} == {""}
+    assert {(scan.end, scan.reason) for scan in log.scans} == {(ScanEnd.END_OF_DATA, "")}
     size = log.manifest["params"]["mappedFileSizeCommitLog"]
     assert [
         {"phy": number * size + scan.position, "size": size - scan.position}
         for number, scan in enumerate(log.scans)
         if scan.blank
     ] == log.manifest["blanks"]
-
-
-def test_the_walk_ends_where_the_data_does(log: Log) -> None:
-    size = log.manifest["params"]["mappedFileSizeCommitLog"]
     assert (len(log.scans) - 1) * size + log.scans[-1].position == log.manifest["lastRecordEnd"]
-
-
-def test_blanks_are_written_as_rocketmq_writes_them(log: Log) -> None:
-    size = log.manifest["params"]["mappedFileSizeCommitLog"]
     for row in log.manifest["blanks"]:
         content, position = log.files[row["phy"] // size], row["phy"] % size
         assert content[position : position + 8] == encode_blank(row["size"])
@@ -201,12 +192,14 @@ def test_a_record_decodes_to_what_rocketmq_reads(log: Log) -> None:
         }.items() <= row.items()
 
 
-def test_hosts_and_ids_lead_back_to_the_record(log: Log) -> None:
+def test_hosts_ids_and_keys_are_those_of_the_record(log: Log) -> None:
     for found, row in zip(log.messages, log.rows, strict=True):
         assert found.born_host == packed(row["bornHost"])
         assert found.store_host == packed(row["storeHost"])
         place = (found.store_host, found.physical_offset)
         assert parse_offset_message_id(row["msgId"]) == place
+        assert found.keys == (row["keys"] or "").split()
+        assert found.unique_key == (row["uniqKey"] or "")
 
 
 def test_bodies_are_what_was_stored_and_unfold_to_what_was_sent(log: Log) -> None:
@@ -228,12 +221,6 @@ def test_the_views_are_told_what_rocketmq_tells_them(log: Log) -> None:
             *(row["uniqKey"] or "", row["keys"] or "", row["tags"] or ""),
             row["sysFlag"] & 0xC,
         )
-
-
-def test_keys_are_the_pieces_between_spaces(log: Log) -> None:
-    for found, row in zip(log.messages, log.rows, strict=True):
-        assert found.keys == (row["keys"] or "").split()
-        assert found.unique_key == (row["uniqKey"] or "")
 
 
 def test_a_property_block_is_written_as_rocketmq_writes_it(log: Log) -> None:

@@ -1,9 +1,12 @@
 """The index file: the specification's sample, its hashes, and what a record is found under."""
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from broker.format.index_chain import ENTRY_TYPE, LINKED_MAX, link_entries, second_differences
 from broker.format.index_layout import (
-    ENTRY,
     ENTRY_SIZE,
     HEADER,
     HEADER_SIZE,
@@ -16,18 +19,10 @@ from broker.format.index_layout import (
     IndexHeaderValues,
     entry_keys,
     index_key,
-    is_indexed,
     key_hash,
     second_difference,
 )
 from broker.format.java_hash import java_hash
-from broker.model.message import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_NONE,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-)
-from tests.golden_stores import GoldenStores
 
 GEOMETRY = IndexGeometry(slot_count=10, entry_count_max=8)
 SAMPLE_HEADER = bytes.fromhex(
@@ -50,12 +45,6 @@ SAMPLE_ENTRIES = bytes.fromhex(
     "717125c8 0000000000000000 00000000 00000001"  # 3: k2, record at 0, before it entry 1
     "717125c9 0000000000000384 00000005 00000002"  # 4: k1, record at 900, 5 s on, before it 2
 )
-SAMPLE_PUTS = [
-    ("7F0000010001000000000000000A0001", 0, 1_700_000_000_123),
-    ("k1", 0, 1_700_000_000_123),
-    ("k2", 0, 1_700_000_000_123),
-    ("k1", 900, 1_700_000_005_999),
-]
 
 
 def test_the_header_of_the_sample() -> None:
@@ -63,17 +52,6 @@ def test_the_header_of_the_sample() -> None:
     assert HEADER.unpack(SAMPLE_HEADER) == values
     assert HEADER.pack(*values) == SAMPLE_HEADER
     assert INDEX_HEADER.decode(SAMPLE_HEADER) == values._asdict()
-
-
-def test_the_entries_of_the_sample_follow_from_its_puts() -> None:
-    slots, entries = [0] * GEOMETRY.slot_count, [(0, 0, 0, 0)]
-    for key, physical_offset, time_ms in SAMPLE_PUTS:
-        hashed = key_hash(java_hash(index_key("TopicA", key)))
-        seconds = second_difference(time_ms, 1_700_000_000_123)
-        previous, slots[hashed % 10] = slots[hashed % 10], len(entries)
-        entries.append((hashed, physical_offset, seconds, previous))
-    assert b"".join(ENTRY.pack(*values) for values in entries) == SAMPLE_ENTRIES
-    assert b"".join(slot.to_bytes(4, "big") for slot in slots) == SAMPLE_SLOTS
 
 
 def test_an_entry_by_names() -> None:
@@ -139,19 +117,6 @@ def test_a_record_is_found_under_its_keys_and_its_tag(
 
 
 @pytest.mark.parametrize(
-    ("transaction", "indexed"),
-    [
-        (TRANSACTION_NONE, True),
-        (TRANSACTION_PREPARED, True),
-        (TRANSACTION_COMMIT, True),
-        (TRANSACTION_ROLLBACK, False),
-    ],
-)
-def test_all_but_rollbacks_are_indexed(transaction: int, indexed: bool) -> None:
-    assert is_indexed(transaction) is indexed
-
-
-@pytest.mark.parametrize(
     ("elapsed_ms", "seconds"),
     [
         (0, 0),
@@ -175,16 +140,87 @@ def test_a_file_without_a_begin_keeps_no_seconds(begin_ms: int) -> None:
     assert second_difference(1_700_000_000_123, begin_ms) == 0
 
 
-@pytest.mark.parametrize("name", ["basic", "semantics", "rebuild-base", "v533"])
-def test_a_real_header_reads_as_rocketmq_reads_it(golden: GoldenStores, name: str) -> None:
-    params = golden.manifest(name)["params"]
-    geometry = IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"])
-    paths = sorted((golden.store(name) / "index").iterdir())
-    for path, row in zip(paths, golden.manifest(name)["indexFiles"], strict=True):
-        content = path.read_bytes()
-        assert HEADER.unpack_from(content) == (
-            *(row["beginTimestamp"], row["endTimestamp"]),
-            *(row["beginPhyOffset"], row["endPhyOffset"]),
-            *(row["hashSlotCount"], row["indexCount"]),
-        )
-        assert len(content) == geometry.file_size
+def linked_one_by_one(hashes: list[int], slots: list[int], number: int) -> tuple[list[int], int]:
+    previous, used = [], 0
+    for hashed in hashes:
+        slot = hashed % len(slots)
+        before = slots[slot] if 0 < slots[slot] <= number else 0
+        used += before == 0
+        previous.append(before)
+        slots[slot] = number
+        number += 1
+    return previous, used
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=60),
+    st.lists(st.integers(-3, 12), min_size=1, max_size=9),
+    st.integers(1, 10),
+)
+def test_chains_are_those_of_one_by_one(hashes: list[int], heads: list[int], number: int) -> None:
+    plain, table = list(heads), np.array(heads, dtype=">i4")
+    wanted, used = linked_one_by_one(hashes, plain, number)
+    # A slot that names a number still to come is a broken file's: it counts as empty only at once.
+    later = [h for h in heads if h > number]
+    previous, found_used = link_entries(np.array(hashes, dtype=np.int32), table, number)
+    if not later:
+        assert (previous.tolist(), found_used) == (wanted, used)
+        assert table.tolist() == plain
+
+
+def test_seconds_are_those_of_one_by_one() -> None:
+    times = [0, 999, 1_000, 5_001, 2**31 * 1_000 + 7, 2**45]
+    for begin in (0, -1, 1, 1_000, 4_000):
+        found = second_differences(np.array(times, dtype=np.int64), begin).tolist()
+        assert found == [second_difference(time, begin) for time in times]
+
+
+def test_an_entry_has_no_gaps() -> None:
+    assert ENTRY_TYPE.itemsize == ENTRY_SIZE
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=80), st.integers(1, 7), st.data())
+def test_blocks_of_any_size_make_the_chains_of_one_go(
+    hashes: list[int], slot_count: int, data: st.DataObject
+) -> None:
+    whole, pieces = np.zeros(slot_count, dtype=np.int32), np.zeros(slot_count, dtype=np.int32)
+    column = np.array(hashes, dtype=np.int32)
+    wanted, wanted_used = link_entries(column, whole, 1)
+    found, used, begin = [], 0, 0
+    while begin < len(hashes):
+        end = begin + data.draw(st.integers(1, len(hashes) - begin))
+        previous, first_uses = link_entries(column[begin:end], pieces, 1 + begin)
+        found += previous.tolist()
+        used += first_uses
+        begin = end
+    assert (found, used) == (wanted.tolist(), wanted_used)
+    assert pieces.tolist() == whole.tolist()
+    assert used == np.count_nonzero(whole)
+
+
+def test_one_slot_is_one_chain() -> None:
+    slots = np.zeros(1, dtype=np.int32)
+    previous, used = link_entries(np.full(50_000, 7, dtype=np.int32), slots, 1)
+    assert previous.tolist() == list(range(50_000))
+    assert (used, slots.tolist()) == (1, [50_000])
+
+
+def test_as_many_entries_as_may_be_linked_at_once() -> None:
+    slots = np.zeros(3, dtype=np.int32)
+    hashes = np.arange(LINKED_MAX, dtype=np.int32)
+    previous, used = link_entries(hashes, slots, 5)
+    assert used == 3
+    assert previous[:4].tolist() == [0, 0, 0, 5]
+    assert (previous[3:] == np.arange(LINKED_MAX - 3) + 5).all()
+    assert sorted(slots.tolist()) == [LINKED_MAX + 2, LINKED_MAX + 3, LINKED_MAX + 4]
+
+
+def test_the_highest_hashes_and_slots() -> None:
+    slots = np.zeros(5_000_000, dtype=np.int32)
+    hashes = [2**31 - 1, 0, 4_999_999, 2**31 - 1, 5_000_000]
+    previous, used = link_entries(np.array(hashes, dtype=np.int32), slots, 20_000_000)
+    assert previous.tolist() == [0, 0, 0, 20_000_000, 20_000_001]
+    assert used == 3
+    assert slots[0] == 20_000_004

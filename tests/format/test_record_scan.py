@@ -4,10 +4,13 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.format.buffers import Buffer, is_zero
 from broker.format.properties import encode_properties
 from broker.format.record import (
     BadRecord,
+    decode_record,
     encode_blank,
+    split_record,
 )
 from broker.format.record_scan import (
     PAGE_SIZE,
@@ -68,49 +71,27 @@ def changed(content: bytes, position: int, replacement: bytes) -> bytes:
 ALL_PLACES = list(zip([FIRST, SECOND, THIRD], SIZES, strict=True))
 
 
-# --- ends that are in order -----------------------------------------------------------------------
+# --- ends -----------------------------------------------------------------------------------------
 
 
-def test_records_end_with_the_file() -> None:
-    assert scan(data()) == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, False, "")
+@pytest.mark.parametrize(
+    ("behind", "has_blank"),
+    [
+        (b"", False), (b"\xff", False), (b"\xff" * 7, False),
+        *((bytes(left), False) for left in (8, 9, 20, PAGE_SIZE, 3 * PAGE_SIZE)),
+        *((encode_blank(left).ljust(left, b"\0"), True) for left in (8, 9, 475)),
+        *((encode_blank(left).ljust(left, b"\xff"), True) for left in (9, 475)),
+        (bytes(PAGE_SIZE - DATA_END) + b"x" * 100, False),
+    ],
+)  # fmt: skip
+def test_data_end_with_the_file_zeros_or_a_blank(behind: bytes, has_blank: bool) -> None:
+    """Fewer bytes than a blank are not looked at, nor what lies in a later page than zeros."""
+    assert scan(data() + behind) == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, has_blank, "")
 
 
-@pytest.mark.parametrize("left", [1, 7])
-def test_fewer_bytes_than_a_blank_are_not_looked_at(left: int) -> None:
-    found = scan(data() + b"\xff" * left)
-    assert found == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, False, "")
-
-
-@pytest.mark.parametrize("left", [8, 9, 20, PAGE_SIZE, 3 * PAGE_SIZE])
-def test_zeros_end_the_data(left: int) -> None:
-    found = scan(data() + bytes(left))
-    assert found == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, False, "")
-
-
-@pytest.mark.parametrize("left", [8, 9, 475])
-@pytest.mark.parametrize("filler", [b"\0", b"\xff"], ids=["fresh file", "stale bytes"])
-def test_a_blank_closes_the_file(left: int, filler: bytes) -> None:
-    found = scan(data() + encode_blank(left).ljust(left, filler))
-    assert found == (ALL_PLACES, ScanEnd.END_OF_DATA, DATA_END, True, "")
-
-
-def test_an_empty_file_holds_nothing() -> None:
-    assert scan(b"") == ([], ScanEnd.END_OF_DATA, 0, False, "")
-    assert scan(bytes(PAGE_SIZE)) == ([], ScanEnd.END_OF_DATA, 0, False, "")
-
-
-def test_a_file_may_be_nothing_but_a_blank() -> None:
-    found = scan(encode_blank(100).ljust(100, b"\0"))
-    assert found == ([], ScanEnd.END_OF_DATA, 0, True, "")
-
-
-def test_what_lies_in_a_later_page_than_zeros_is_not_looked_at() -> None:
-    found = scan(data().ljust(PAGE_SIZE, b"\0") + b"x" * 100)
-    assert found.end is ScanEnd.END_OF_DATA
-    assert found.position == DATA_END
-
-
-# --- other ends -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("content", [b"", bytes(PAGE_SIZE), encode_blank(100).ljust(100, b"\0")])
+def test_a_file_may_hold_nothing_or_a_blank(content: bytes) -> None:
+    assert scan(content) == ([], ScanEnd.END_OF_DATA, 0, len(content) == 100, "")
 
 
 @pytest.mark.parametrize("gap", [8, 91, PAGE_SIZE - DATA_END - 1])
@@ -132,44 +113,45 @@ def test_a_record_that_lacks_its_first_sector_is_torn() -> None:
     assert found[:3] == (ALL_PLACES[:2], ScanEnd.TORN, THIRD)
 
 
-@pytest.mark.parametrize(
-    ("position", "replacement", "reason"),
-    [
-        (SECOND + 4, b"\xda\xa3\x20\xa8", "magic 0xDAA320A8 is none of a record"),
-        (SECOND, b"\x7f\xff\xff\xff", "size 2147483647 leaves its file or is too small"),
-        (SECOND, b"\xff\xff\xff\xff", "size -1 leaves its file or is too small"),
-        (SECOND, b"\0\0\0\0", "size 0 leaves its file or is too small"),
-        (SECOND, b"\0\0\0\x5d", "its lengths disagree with its size"),
-        (SECOND + 35, b"\0", "it says it lies at 131072"),
-        (SECOND, encode_blank(475), "a BLANK of the wrong size"),
-    ],
-)
-def test_anything_else_is_bad(position: int, replacement: bytes, reason: str) -> None:
-    content = changed(data(), position, replacement) + b"x" * 50
-    found = scan(content)
+SECOND_IS_BAD = {
+    "magic 0xDAA320A8 is none of a record": (4, b"\xda\xa3\x20\xa8"),
+    "size 2147483647 leaves its file or is too small": (0, b"\x7f\xff\xff\xff"),
+    "size -1 leaves its file or is too small": (0, b"\xff\xff\xff\xff"),
+    "size 0 leaves its file or is too small": (0, b"\0\0\0\0"),
+    "its lengths disagree with its size": (0, b"\0\0\0\x5d"),
+    "it says it lies at 131072": (35, b"\0"),
+    "a BLANK of the wrong size": (0, encode_blank(475)),
+}
+
+
+@pytest.mark.parametrize("reason", SECOND_IS_BAD)
+def test_anything_else_is_bad(reason: str) -> None:
+    position, replacement = SECOND_IS_BAD[reason]
+    found = scan(changed(data(), SECOND + position, replacement) + b"x" * 50)
     assert found == (ALL_PLACES[:1], ScanEnd.BAD, SECOND, False, reason)
 
 
-def test_a_number_too_small_for_a_record_before_zeros_is_bad() -> None:
-    found = scan(data() + (12).to_bytes(4, "big") + bytes(100))
-    assert found[:3] == (ALL_PLACES, ScanEnd.BAD, DATA_END)
-
-
-def test_text_is_bad() -> None:
-    found = scan(b"This is no commit log but a text.")
-    assert (found.places, found.end, found.position) == ([], ScanEnd.BAD, 0)
-
-
-def test_a_record_that_leaves_its_file_is_bad() -> None:
-    found = scan(data()[:-1])
-    assert found[:3] == (ALL_PLACES[:2], ScanEnd.BAD, THIRD)
-    assert found.reason == "size 300 leaves its file or is too small"
-
-
-def test_records_of_another_place_in_the_log_are_bad() -> None:
-    found = scan(data(base=0))
-    assert (found.places, found.end) == ([], ScanEnd.BAD)
-    assert found.reason == "it says it lies at 0"
+@pytest.mark.parametrize(
+    ("content", "places", "position", "reason"),
+    [
+        (
+            data() + bytes([0, 0, 0, 12]) + bytes(100),
+            ALL_PLACES,
+            DATA_END,
+            "magic 0x00000000 is",
+        ),
+        (b"This is no commit log but a text.", [], 0, "magic 0x20697320 is none"),
+        (data()[:-1], ALL_PLACES[:2], THIRD, "size 300 leaves its file or is too small"),
+        (data(base=0), [], 0, "it says it lies at 0"),
+    ],
+    ids=["a number too small", "text", "a record that leaves its file", "another place in the log"],
+)
+def test_what_is_no_record_is_bad(
+    content: bytes, places: list[tuple[int, int]], position: int, reason: str
+) -> None:
+    found = scan(content)
+    assert found[:3] == (places, ScanEnd.BAD, position)
+    assert found.reason.startswith(reason)
 
 
 def test_a_flip_in_a_body_is_found_only_where_one_looks_for_it() -> None:
@@ -317,8 +299,7 @@ def test_the_code_of_a_scheduled_record_is_when_it_is_due(
 
 def test_a_scheduled_record_without_a_tag_has_a_due_time_too() -> None:
     assert code_of(SCHEDULE_TOPIC, "", b"DELAY\x012\x02") == TIME_MS + 5_000
-    assert code_of(SCHEDULE_TOPIC, "", b"") == 0
-    assert code_of("T", "", b"") == 0
+    assert code_of(SCHEDULE_TOPIC, "", b"") == code_of("T", "", b"") == 0
 
 
 def test_a_level_counts_by_the_table_in_use() -> None:
@@ -327,6 +308,44 @@ def test_a_level_counts_by_the_table_in_use() -> None:
     assert scheduled_code("2", 99, TIME_MS, DelayLevels("")) == 99
 
 
-def test_an_entry_of_torn_bytes_is_refused() -> None:
+WHOLE = record(0, b"body", properties=encode_properties({"KEYS": "k1 k2", "TAGS": "TagA"}))
+
+
+@pytest.mark.parametrize("before", [b"", b"???"], ids=["at the start", "behind other bytes"])
+@pytest.mark.parametrize("length", range(len(WHOLE)))
+def test_a_cut_record_is_refused_by_every_reader(length: int, before: bytes) -> None:
+    """Cut within its properties it would else be read as a record with fewer of them."""
+    cut = before + WHOLE[:length]
     with pytest.raises(BadRecord):
-        written_at(stored({})[:60], 0, LEVELS)
+        split_record(cut, len(before))
+    with pytest.raises(BadRecord):
+        decode_record(memoryview(cut), len(before))
+    with pytest.raises(BadRecord):
+        written_at(bytearray(cut), len(before), LEVELS)
+
+
+def test_a_whole_record_may_end_with_its_buffer() -> None:
+    assert split_record(b"???" + WHOLE, 3)[-1] == len(WHOLE) + 3
+    assert decode_record(WHOLE).tag == "TagA"
+    assert written_at(WHOLE, 0, LEVELS).keys == ["k1 k2"]
+
+
+LENGTH = 10_000
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_zeros_are_zeros_in_any_buffer(kind: type[bytes | bytearray | memoryview]) -> None:
+    buffer: Buffer = kind(bytes(LENGTH))
+    assert is_zero(buffer, 0, LENGTH)
+    assert is_zero(buffer, 4_095, 4_097)
+    assert is_zero(buffer, 7, 7)
+
+
+@pytest.mark.parametrize("position", [0, 1, 4_095, 4_096, 4_097, 8_191, 9_999])
+def test_one_byte_makes_the_difference(position: int) -> None:
+    buffer = bytearray(LENGTH)
+    buffer[position] = 1
+    assert not is_zero(buffer, 0, LENGTH)
+    assert not is_zero(buffer, position, position + 1)
+    assert is_zero(buffer, 0, position)
+    assert is_zero(buffer, position + 1, LENGTH)
