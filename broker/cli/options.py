@@ -92,8 +92,8 @@ def _moment(text: str) -> int:
     try:
         return moment_from_text(text, wall_ms())
     except (ValueError, OverflowError) as error:
-        examples = "2026-11-21T02:30:00Z, 1795228200000, -15m, 2026-11-21#02:30:00:000"
-        raise ValueError(f"{text!r} is none of these: {examples}") from error
+        forms = "2026-11-21T02:30:00Z, 1795228200000, -15m, 2026-11-21#02:30:00:000"
+        raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
 def _size(text: str) -> int:
