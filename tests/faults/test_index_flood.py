@@ -29,7 +29,7 @@ from tests.fakes.store_broker import StoreBroker, store_broker
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 KEYS: Final = ["".join(pairs) for pairs in product(("Aa", "BB"), repeat=12)]
-FLOOD: Final = 100_000
+FLOOD: Final = 50_000
 """Colliding entries in CI; 1 M in the long tier."""
 HELD_MAX_S: Final = 0.05
 """What a query may keep the event loop at a stretch, as CPU time; x 4 on a shared machine."""
