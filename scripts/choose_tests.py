@@ -69,7 +69,10 @@ def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]
 
 
 def _word_of(path: str) -> str:
-    return next((DATA[top] for top in DATA if path.startswith(top)), PurePosixPath(path).name)
+    """Return what modules that use a file have in them; a name such as `test` stands in quotes."""
+    name = PurePosixPath(path).name
+    own = name if "." in name else f'"{name}"'
+    return next((DATA[top] for top in DATA if path.startswith(top)), own)
 
 
 def _way(

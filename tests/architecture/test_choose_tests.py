@@ -23,7 +23,10 @@ PROJECT = Project(
         Source("tests/store/conftest.py", "from tests.fakes import pages"),
         Source("tests/fakes/pages.py", ""),
         Source("tests/architecture/test_tidy.py", ""),
-        Source("tests/e2e/test_serve.py", "from tests.fakes.daemon import command"),
+        Source(
+            "tests/e2e/test_serve.py",
+            "from tests.fakes.daemon import command\nx = 'scripts', \"serve\"",
+        ),
         Source("tests/format/test_record.py", "from broker.format.record import x  # see notes.md"),
         Source("tests/store/test_put.py", "def test(golden): ..."),
         Source("tests/tools/test_kill.py", "from torture.kill import torture"),
@@ -43,6 +46,8 @@ TIDY = "tests/architecture/test_tidy.py"
         ("tests/store/test_put.py", {"store/test_put"}),
         ("tests/golden/basic.tar.gz", {"store/test_put"}),
         ("docs/notes.md", {"format/test_record"}),
+        ("scripts/test", set()),
+        ("scripts/serve", {"e2e/test_serve"}),
         ("broker/format/removed.py", set()),
     ],
 )
