@@ -22,7 +22,7 @@ from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.finding import Finding
 from broker.rebuild.manifest import view_files
 from broker.rebuild.plan import Mapper
-from broker.rebuild.range_pass import tell_nobody
+from broker.rebuild.range_pass import no_advance
 
 PIECE_BYTES: Final = 1024 * 1024
 """What is read at once; a piece of zeros is a hole in the copy."""
@@ -74,7 +74,7 @@ def digest_file(path: str) -> tuple[int, str]:
 
 
 def copy_views(
-    out: Path, target: Path, advance: Callable[[int], None] = tell_nobody
+    out: Path, target: Path, advance: Callable[[int], None] = no_advance
 ) -> list[Finding]:
     """Copy the files the manifest names, holes as holes; return those that are not as it says.
 

@@ -30,7 +30,7 @@ from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.manifest import write_manifest
 from broker.rebuild.plan import Mapper, Range, plan_ranges
 from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs
-from broker.rebuild.sequential import Rebuilt, refuse_holes, settle_queues, summary
+from broker.rebuild.sequential import Rebuilt, finish_queues, refuse_holes, summary
 from broker.rebuild.spool import Spools, SpoolWriter
 from broker.rebuild.staging import (
     Runs,
@@ -119,7 +119,7 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
         refuse_holes(results)
     rebuilt = summary(results, accept_holes=job.accept_holes)
     runs = [staging.read(staging.range_file(part.name))["runs"] for part in ranges]
-    _settle(job, runs, results, rebuilt)
+    _finish(job, runs, results, rebuilt)
     spools = Spools(
         [str(staging.spool(part.name)) for part in ranges],
         [result.entry_count for result in results],
@@ -227,7 +227,7 @@ def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> Non
             assert is_met, f"the records before {following.begin} end otherwise: {result.stop}"
 
 
-def _settle(
+def _finish(
     job: Job, runs_by_range: list[Runs], results: list[RangeResult], rebuilt: Rebuilt
 ) -> None:
     queue_files = QueueFiles(
@@ -235,7 +235,7 @@ def _settle(
     )
     try:
         runs = _joined_runs(runs_by_range)
-        settle_queues(job.files, job.settings, queue_files, runs, results, rebuilt)
+        finish_queues(job.files, job.settings, queue_files, runs, results, rebuilt)
     finally:
         queue_files.close()
 

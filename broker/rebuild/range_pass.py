@@ -18,7 +18,7 @@ from broker.rebuild.unit_files import UnitWriter
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader, Stop
 
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 """Is told how many more bytes of the log were read."""
 
 
@@ -29,7 +29,7 @@ class UnitSink(Protocol):
         """Take units in log order: of which queue, which ordinal, the 20 bytes as on disk."""
 
 
-def tell_nobody(byte_count: int) -> None:
+def no_advance(byte_count: int) -> None:
     """Take progress and do nothing with it."""
 
 
@@ -56,7 +56,7 @@ class RangePass:
     """Takes ranges one after the other, with one walk and one table of queues."""
 
     __slots__ = (
-        "_levels", "_look", "_queues", "_settings", "_take_entries", "_tell", "_units", "walk",
+        "_advance", "_levels", "_look", "_queues", "_settings", "_take_entries", "_units", "walk",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +65,7 @@ class RangePass:
         queues: QueueTable,
         units: UnitSink,
         take_entries: Callable[[NDArray[np.void]], None],
-        tell: Told = tell_nobody,
+        advance: Advance = no_advance,
         look: Callable[[Chunk, Decoded], None] | None = None,
     ) -> None:
         self._look = look
@@ -74,7 +74,7 @@ class RangePass:
         self._queues = queues
         self._units = units
         self._take_entries = take_entries
-        self._tell = tell
+        self._advance = advance
         reader = LogReader(
             check_crc=settings.check_crc,
             property_crc=settings.property_crc,
@@ -108,11 +108,11 @@ class RangePass:
         self._put_units(decoded)
         if len(decoded.entries.record):
             self._take_entries(spooled(decoded))
-        self._note_gaps(decoded, result)
+        self._collect_gaps(decoded, result)
         result.record_count += len(heads)
         result.entry_count += len(decoded.entries.record)
         result.end = chunk.end
-        self._tell(chunk.end - int(heads.physical_offset[0]))
+        self._advance(chunk.end - int(heads.physical_offset[0]))
 
     def _put_units(self, decoded: Decoded) -> None:
         queue, queue_offset, units = decoded.queue, decoded.heads.queue_offset, units_of(decoded)
@@ -121,7 +121,7 @@ class RangePass:
             queue, queue_offset, units = queue[kept], queue_offset[kept], units[kept]
         self._units.add(queue, queue_offset, units)
 
-    def _note_gaps(self, decoded: Decoded, result: RangeResult) -> None:
+    def _collect_gaps(self, decoded: Decoded, result: RangeResult) -> None:
         numbers = [n for n, key in enumerate(self._queues.keys) if key[0] == QUARANTINE_TOPIC]
         if numbers:
             found = np.flatnonzero(np.isin(decoded.queue, numbers))

@@ -73,7 +73,7 @@ class Resume:
     def _mark(self, file: LogFile) -> list[Any]:
         return range_mark(Range(file, file.base, min(file.end, self._upto)))
 
-    def note(
+    def finished(
         self, file: LogFile, results: Sequence[RangeResult], queues: QueueTable,
         units: UnitWriter, index: IndexBuilder,
     ) -> None:  # fmt: skip

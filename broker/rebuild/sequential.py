@@ -22,7 +22,7 @@ from broker.model.offsets import QueueKey
 from broker.rebuild.index_builder import IndexBuilder
 from broker.rebuild.irregular import Gaps, IrregularQueue
 from broker.rebuild.log_files import LogFile, ViewSettings
-from broker.rebuild.range_pass import RangePass, RangeResult, Told, queue_runs, tell_nobody
+from broker.rebuild.range_pass import Advance, RangePass, RangeResult, no_advance, queue_runs
 from broker.rebuild.resume import Resume
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.walk.log_walk import Hole, holes_and_tail
@@ -59,7 +59,7 @@ def rebuild(
     upto: int,
     accept_holes: bool = False,
     state: Path | None = None,
-    tell: Told = tell_nobody,
+    advance: Advance = no_advance,
 ) -> Rebuilt:
     """Build consumequeue/ and index/ below `out` from the records that start below `upto`.
 
@@ -72,12 +72,12 @@ def rebuild(
     queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_bytes)
     units = UnitWriter(queue_files, queues.keys)
     index = IndexBuilder(out / INDEX_DIRECTORY, settings.geometry, settings.time_zone)
-    reading = RangePass(settings, queues, units, index.add, tell)
+    reading = RangePass(settings, queues, units, index.add, advance)
     resume = Resume(state, files, settings, upto) if state is not None else None
     results = resume.restore(queues, units, index) if resume is not None else []
     if results:
         reading.walk.resume(results[-1].last_time_ms, results[-1].stop)
-    tell(sum(file.size for file in files[: len(results)]))
+    advance(sum(file.size for file in files[: len(results)]))
     try:
         for file in files[len(results) :]:
             if file.base >= upto:
@@ -86,12 +86,12 @@ def rebuild(
             if not accept_holes:
                 refuse_holes(results)
             if resume is not None:
-                resume.note(file, results, queues, units, index)
+                resume.finished(file, results, queues, units, index)
         units.flush()
         index.finish()
         rebuilt = summary(results, accept_holes=accept_holes)
         rebuilt.index_names = index.names
-        settle_queues(
+        finish_queues(
             files, settings, queue_files, queue_runs(units, queues.keys), results, rebuilt
         )
     finally:
@@ -136,7 +136,7 @@ def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
     )
 
 
-def settle_queues(
+def finish_queues(
     files: Sequence[LogFile],
     settings: ViewSettings,
     queue_files: QueueFiles,

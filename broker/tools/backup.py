@@ -39,7 +39,7 @@ from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.log_files import LogFile, find_log_files, records_end
-from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.copying import (
     RUNNING,
     STOPPED,
@@ -141,7 +141,7 @@ def _write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
 
 def backup(
     disk: Disk, directory: Path, copy: Path, sizes: KnownShape, *, now_ms: int,
-    with_views: bool = False, tell: Told = tell_nobody,
+    with_views: bool = False, advance: Advance = no_advance,
 ) -> Backup:  # fmt: skip
     """Copy a store, or bring its copy up to date.
 
@@ -160,7 +160,7 @@ def backup(
     made = Backup(str(store), now_ms, is_live=running, is_whole=with_views and not was_aborted)
     column = RUNNING if running else WITH_VIEWS if with_views else STOPPED
     with _begun(disk, copy, str(store)) as before:
-        copying = _Copying(disk, directory, copy, made, before, column, tell)
+        copying = _Copying(disk, directory, copy, made, before, column, advance)
         copying.files(Turn.EARLY)
         copying.log(find_log_files(directory, sizes.commit_log_file_size_bytes))
         copying.files(Turn.LATE)
@@ -206,11 +206,11 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
 class _Copying:
     """One run in progress."""
 
-    __slots__ = ("_column", "_copy", "_directory", "_disk", "_known", "_made", "_tell")
+    __slots__ = ("_advance", "_column", "_copy", "_directory", "_disk", "_known", "_made")
 
     def __init__(
         self, disk: Disk, directory: Path, copy: Path, made: Backup, before: Backup, column: int,
-        tell: Told,
+        advance: Advance,
     ) -> None:  # fmt: skip
         self._disk = disk
         self._directory = directory
@@ -218,7 +218,7 @@ class _Copying:
         self._made = made
         self._known = {file.path: file for file in before.files if file.is_complete}
         self._column = column
-        self._tell = tell
+        self._advance = advance
 
     def files(self, turn: Turn) -> None:
         """Copy all files whose turn it is, and say what is left out."""
@@ -279,11 +279,11 @@ class _Copying:
         if is_complete and known is not None and known.is_at(source):
             if known.is_at(self._copy / relative):
                 self._made.files_known += 1
-                self._tell(known.size)
+                self._advance(known.size)
                 return known
         stat = source.stat()
         upto, draft = stat.st_size if upto is None else upto, self._copy / _DRAFT
-        digest = copy_file(source, draft, upto=upto, size=stat.st_size, tell=self._tell)
+        digest = copy_file(source, draft, upto=upto, size=stat.st_size, advance=self._advance)
         os.utime(draft, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
         self._disk.make_directory((self._copy / relative).parent)
         self._disk.rename(draft, self._copy / relative)

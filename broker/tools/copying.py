@@ -11,7 +11,7 @@ from typing import Final
 from broker.files.disk_errors import FullDisk
 from broker.format.buffers import is_zero
 from broker.format.names import OWN_DIRECTORY
-from broker.rebuild.range_pass import Told
+from broker.rebuild.range_pass import Advance
 
 PIECE_SIZE: Final = 1024 * 1024
 BLOCK_SIZE: Final = 64 * 1024
@@ -72,7 +72,7 @@ def shown_left_out(relative: str) -> str:
     return "/".join(parts[:2] if parts[0] in ("config", OWN_DIRECTORY) else parts[:1])
 
 
-def copy_file(source: Path, target: Path, *, upto: int, size: int, tell: Told) -> str:
+def copy_file(source: Path, target: Path, *, upto: int, size: int, advance: Advance) -> str:
     """Copy a file's first bytes, zeros up to the size asked for; returns the copy's sha256.
 
     Errors   OSError; DiskFull, AllocationFailed
@@ -81,7 +81,7 @@ def copy_file(source: Path, target: Path, *, upto: int, size: int, tell: Told) -
     with source.open("rb", buffering=0) as opened, target.open("wb", buffering=0) as sink:
         while position < upto and (piece := opened.read(min(PIECE_SIZE, upto - position))):
             digest.update(piece)
-            tell(len(piece))
+            advance(len(piece))
             with FullDisk(target):
                 _write_sparse(sink.fileno(), piece, position)
             position += len(piece)

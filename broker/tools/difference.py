@@ -25,7 +25,7 @@ from broker.format.record import (
 from broker.model.message import KEYS, PROPERTY_CRC, TAGS
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.rebuild.log_files import LogFile, bytes_at
-from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.selection import LogSearch, Selection
 from broker.walk.log_walk import Hole
 
@@ -135,14 +135,14 @@ class MessageComparison:
     Cost       about 5 µs for a message of both sides, 8 where the logs are out of step
     """
 
-    __slots__ = ("_anywhere", "_queues", "_sides", "_tell", "damages")
+    __slots__ = ("_advance", "_anywhere", "_queues", "_sides", "damages")
 
     def __init__(
-        self, left: Side, right: Side, *, anywhere: bool, tell: Told = tell_nobody
+        self, left: Side, right: Side, *, anywhere: bool, advance: Advance = no_advance
     ) -> None:
         self._sides = (left, right)
         self._anywhere = anywhere
-        self._tell = tell
+        self._advance = advance
         self._queues: dict[QueueKey, _Queue] = {}
         self.damages: list[Hole] = []
 
@@ -173,7 +173,7 @@ class MessageComparison:
 
     def _records(self, side: Side) -> Iterator[_Record]:
         """Yield the records of a log, in log order."""
-        search = LogSearch(side.files, Selection(upto=side.upto), tell=self._tell)
+        search = LogSearch(side.files, Selection(upto=side.upto), advance=self._advance)
         for picked in search:
             heads, keys = picked.heads, search.queues.keys
             rows = zip(

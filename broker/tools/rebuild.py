@@ -26,7 +26,7 @@ from broker.rebuild.estimate import Estimate, estimate
 from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
 from broker.rebuild.manifest import view_files
 from broker.rebuild.plan import Range, whole_files
-from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.resume import PROGRESS_FILE
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.rebuild.staging import Staging, boot_id, range_mark
@@ -144,13 +144,13 @@ def _existing(path: Path) -> Path:
 
 
 def rebuild_beside(
-    disk: Disk, plan: RebuildPlan, *, accept_holes: bool, tell: Told = tell_nobody
+    disk: Disk, plan: RebuildPlan, *, accept_holes: bool, advance: Advance = no_advance
 ) -> Rebuilt:
     """Build the views below the plan's `out`.
 
     Errors   Corruption: sound records behind damage, unless holes are accepted
     """
-    rebuilt = _build(plan, accept_holes=accept_holes, tell=tell)
+    rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
     shutil.rmtree(plan.state, ignore_errors=True)
     sync_tree(disk, plan.staging)
     return rebuilt
@@ -158,7 +158,7 @@ def rebuild_beside(
 
 def rebuild_in_place(
     disk: Disk, plan: RebuildPlan, sizes: KnownShape, *, accept_holes: bool, keep_as: str = "",
-    tell: Told = tell_nobody,
+    advance: Advance = no_advance,
 ) -> tuple[Rebuilt, Path | None]:  # fmt: skip
     """Build the views and put them in the place of the store's own, under its lock.
 
@@ -168,7 +168,7 @@ def rebuild_in_place(
     store = StoreDirectory(disk, plan.directory)
     store.acquire()
     try:
-        rebuilt = _build(plan, accept_holes=accept_holes, tell=tell)
+        rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
         staged = StagedViews(plan.staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
         kept = install_views(disk, plan.directory, staged, sizes, keep_as=keep_as)
     finally:
@@ -176,7 +176,7 @@ def rebuild_in_place(
     return rebuilt, kept
 
 
-def _build(plan: RebuildPlan, *, accept_holes: bool, tell: Told) -> Rebuilt:
+def _build(plan: RebuildPlan, *, accept_holes: bool, advance: Advance) -> Rebuilt:
     if not plan.is_resumed:
         for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY):
             shutil.rmtree(plan.staging / name, ignore_errors=True)
@@ -189,5 +189,5 @@ def _build(plan: RebuildPlan, *, accept_holes: bool, tell: Told) -> Rebuilt:
         upto=plan.upto,
         accept_holes=accept_holes,
         state=plan.state,
-        tell=tell,
+        advance=advance,
     )

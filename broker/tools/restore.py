@@ -16,7 +16,7 @@ from broker.files.disk import Disk
 from broker.format.names import COMMIT_LOG_DIRECTORY, LOCK_FILE
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, NotAStore, StoreLocked
-from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.backup import BACKUP_FILE, Backup, CopiedFile, read_backup
 from broker.tools.copying import copy_file
 from broker.tools.install import sync_tree
@@ -25,7 +25,7 @@ from broker.tools.store_access import is_live
 RESTORING_SUFFIX: Final = ".restoring"
 
 
-def restore(disk: Disk, copy: Path, directory: Path, *, tell: Told = tell_nobody) -> Backup:
+def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_advance) -> Backup:
     """Copy a backup as a store that does not exist yet; returns what its backup.json says.
 
     Errors   NotAStore: the directory is not empty, or no backup was finished there; StoreLocked:
@@ -51,7 +51,7 @@ def restore(disk: Disk, copy: Path, directory: Path, *, tell: Told = tell_nobody
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         disk.make_directory(draft / COMMIT_LOG_DIRECTORY)
         for file in found.files:
-            _copy(copy, file, draft, tell)
+            _copy(copy, file, draft, advance)
         sync_tree(disk, draft)
         disk.rename(draft, directory)
         disk.sync_directory(directory.parent)
@@ -77,7 +77,7 @@ def _check_place(directory: Path) -> None:
         raise NotAStore(path=str(directory), why=why)
 
 
-def _copy(copy: Path, file: CopiedFile, draft: Path, tell: Told) -> None:
+def _copy(copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
     """Copy one file and compare it with what was copied of the store."""
     source, target, why = copy / file.path, draft / file.path, ""
     if not target.resolve().is_relative_to(draft):
@@ -87,7 +87,7 @@ def _copy(copy: Path, file: CopiedFile, draft: Path, tell: Told) -> None:
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         size = source.stat().st_size
-        digest = copy_file(source, target, upto=size, size=size, tell=tell)
+        digest = copy_file(source, target, upto=size, size=size, advance=advance)
         why = "" if digest == file.sha256 else f"its sha256 is {digest}, not that of {BACKUP_FILE}"
     if why:
         raise Corruption(path=str(source), file_position=0, physical_offset=0, why=why)

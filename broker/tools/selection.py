@@ -25,7 +25,7 @@ from broker.model.message import TAGS, StoredMessage
 from broker.model.offsets import OFFSET_MAX
 from broker.model.system_topics import is_system_topic
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.range_pass import Advance, no_advance
 from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
 from broker.walk.reader import Chunk, LogReader
 from broker.walk.search import store_time_at
@@ -103,7 +103,7 @@ class LogSearch:
     what was passed over before and behind it.
     """
 
-    __slots__ = ("_damage", "_files", "_tell", "_walk", "_wanted", "queues", "selection")
+    __slots__ = ("_advance", "_damage", "_files", "_walk", "_wanted", "queues", "selection")
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class LogSearch:
         selection: Selection = EVERYTHING,
         *,
         check_crc: bool = True,
-        tell: Told = tell_nobody,
+        advance: Advance = no_advance,
     ) -> None:
         self._files = files
         self._walk = LogWalk(LogReader(check_crc=check_crc))
-        self._tell = tell
+        self._advance = advance
         self._wanted: list[bool] = []
         self._damage: list[Hole] = []
         self.selection = selection
@@ -147,7 +147,7 @@ class LogSearch:
                 yield from self._picks(file)
             else:
                 self._walk.skip()
-                self._tell(file.size)
+                self._advance(file.size)
 
     def messages(self) -> Iterator[StoredMessage]:
         """Yield the messages wanted, decoded; about 10 µs each."""
@@ -178,9 +178,9 @@ class LogSearch:
                 picked = self._pick(found)
                 if picked is not None:
                     yield picked
-                self._tell(found.end - told)
+                self._advance(found.end - told)
                 told = found.end
-        self._tell(file.end - told)
+        self._advance(file.end - told)
 
     # -- by column -----------------------------------------------------------------------------
     def _pick(self, chunk: Chunk) -> Picked | None:

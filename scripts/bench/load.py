@@ -131,8 +131,8 @@ async def drive(given: argparse.Namespace) -> dict[str, float]:
         begun = perf_counter()
         counted_from = begun + (0 if given.count else WARM_UP_SECONDS)
         tally = Tally(method, counted_from)
-        tell = partial(print, "begun", flush=True)
-        asyncio.get_running_loop().call_later(counted_from - begun, tell)
+        advance = partial(print, "begun", flush=True)
+        asyncio.get_running_loop().call_later(counted_from - begun, advance)
         end = counted_from + given.seconds
         async with asyncio.timeout(given.seconds + HANG_SECONDS):
             if given.rate:

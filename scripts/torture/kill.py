@@ -21,7 +21,7 @@ from torture.budget import Budget
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2)
 LIVES_PER_STORE: Final = 100
 WHOLE_EVERY: Final = 50
-Told: TypeAlias = "Queue[tuple[str, Any]]"
+Advance: TypeAlias = "Queue[tuple[str, Any]]"
 WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
 TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", "lost, allowed")
 
@@ -32,7 +32,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     Errors   AssertionError: something was lost, or worse; the history is kept
     """
     context = multiprocessing.get_context("spawn")
-    told: Told = context.Queue()
+    told: Advance = context.Queue()
     workers = [
         context.Process(target=work, args=(place, number, budget.seed, budget.seconds, told))
         for number in range(budget.workers)
@@ -68,7 +68,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     }
 
 
-def work(place: Path, number: int, seed: int, seconds: float, told: Told) -> None:
+def work(place: Path, number: int, seed: int, seconds: float, told: Advance) -> None:
     """Kill brokers of one store after the other, as one of the workers."""
     budget, round_number = Budget(seed, seconds), 0
     try:
@@ -85,7 +85,7 @@ def work(place: Path, number: int, seed: int, seconds: float, told: Told) -> Non
         told.put(("done", None))
 
 
-def _one_store(place: Path, name: str, budget: Budget, told: Told) -> None:
+def _one_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
     chance = Random(name)
     lives = Lives(place, chance.randrange(2**31))
     ends = ENDS if can_trace() else [end for end in ENDS if end != SYSCALL]

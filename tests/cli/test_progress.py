@@ -58,8 +58,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_off_a_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("Reading", 2 << 30) as tell:
-        tell(2 << 30)
+    with progress("Reading", 2 << 30) as advance:
+        advance(2 << 30)
     assert capsys.readouterr() == ("", "")
 
 
@@ -68,14 +68,14 @@ def test_nor_on_a_terminal_that_is_to_stay_plain(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with progress("Reading", 100) as tell:
-        tell(100)
+    with progress("Reading", 100) as advance:
+        advance(100)
     assert terminal.getvalue() == ""
 
 
 def test_nor_when_there_is_nothing_to_do(terminal: Terminal) -> None:
-    with progress("Reading", 0) as tell:
-        tell(0)
+    with progress("Reading", 0) as advance:
+        advance(0)
     assert terminal.getvalue() == ""
 
 
@@ -84,19 +84,19 @@ def test_a_process_may_have_no_standard_error(monkeypatch: pytest.MonkeyPatch) -
     closed.close()
     for stream in (None, closed):
         monkeypatch.setattr(sys, "stderr", stream)
-        with progress("Reading", 100) as tell:
-            tell(100)
+        with progress("Reading", 100) as advance:
+            advance(100)
 
 
 def test_on_a_terminal_it_tells_share_rest_and_speed(
     terminal: Terminal, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with progress("Reading", 4_000_000, clock=clock) as tell:
+    with progress("Reading", 4_000_000, clock=clock) as advance:
         clock.now = 1.0
-        tell(1_000_000)
+        advance(1_000_000)
         assert "25%  00:00:03  1.0 MB  1.0 MB/s" in terminal.getvalue()
         clock.now = 2.0
-        tell(3_000_000)
+        advance(3_000_000)
     text = terminal.getvalue()
     assert text.startswith(DRAWN)
     assert "Reading" in text
@@ -105,26 +105,26 @@ def test_on_a_terminal_it_tells_share_rest_and_speed(
 
 
 def test_it_is_drawn_ten_times_a_second_at_most(terminal: Terminal, clock: Clock) -> None:
-    with progress("Reading", 4_000, clock=clock) as tell:
+    with progress("Reading", 4_000, clock=clock) as advance:
         for step in range(4_000):
             clock.now = step / 2_000
-            tell(1)
+            advance(1)
         drawn = terminal.getvalue().count(DRAWN)
         assert 10 < drawn <= 2 / REDRAW_SECONDS + 1
     assert "100%" in terminal.getvalue()
 
 
 def test_what_was_told_last_is_drawn_in_the_end(terminal: Terminal, clock: Clock) -> None:
-    with progress("Reading", 100, clock=clock) as tell:
-        tell(60)
+    with progress("Reading", 100, clock=clock) as advance:
+        advance(60)
         assert "60%" not in terminal.getvalue()
     assert "60%" in terminal.getvalue()
     assert terminal.getvalue().endswith(CURSOR_SHOWN)
 
 
 def test_more_than_was_expected_is_no_more_than_all(terminal: Terminal, clock: Clock) -> None:
-    with progress("Reading", 100, clock=clock) as tell:
-        tell(250)
+    with progress("Reading", 100, clock=clock) as advance:
+        advance(250)
     assert "100%" in terminal.getvalue()
 
 
@@ -132,19 +132,19 @@ def test_more_than_was_expected_is_no_more_than_all(terminal: Terminal, clock: C
 def test_an_error_leaves_the_line_ended_and_the_cursor_shown(
     terminal: Terminal, clock: Clock, kind: type[BaseException]
 ) -> None:
-    with pytest.raises(kind), progress("Reading", 100, clock=clock) as tell:
-        tell(10)
+    with pytest.raises(kind), progress("Reading", 100, clock=clock) as advance:
+        advance(10)
         raise kind
     assert terminal.getvalue().endswith(CURSOR_SHOWN)
 
 
 def test_work_goes_on_when_the_terminal_is_gone(terminal: Terminal, clock: Clock) -> None:
     done = 0
-    with progress("Reading", 100, clock=clock) as tell:
+    with progress("Reading", 100, clock=clock) as advance:
         terminal.hang_up()
         for step in range(100):
             clock.now = float(step)
-            tell(1)
+            advance(1)
             done += 1
     assert done == 100
 

@@ -36,13 +36,13 @@ class Seen:
     def take(self, rows: NDArray[np.void]) -> None:
         self.entries += rows["physical_offset"].tolist()
 
-    def tell(self, byte_count: int) -> None:
+    def advance(self, byte_count: int) -> None:
         self.told += byte_count
 
 
 def passed(log: LogBytes, begin: int, upto: int, last_time_ms: int = 0) -> tuple[Seen, RangeResult]:
     seen = Seen()
-    reading = RangePass(SMALL, QueueTable(), seen, seen.take, seen.tell)
+    reading = RangePass(SMALL, QueueTable(), seen, seen.take, seen.advance)
     reading.walk.resume(last_time_ms, NO_FILE)
     return seen, reading.run(log.close().found()[0], begin, upto)
 

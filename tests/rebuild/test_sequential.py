@@ -256,7 +256,7 @@ def test_a_killed_rebuild_goes_on(
     monkeypatch.setattr("broker.rebuild.resume.SAVED_EVERY_BYTES", 1)
     told: list[int] = []
 
-    def tell(byte_count: int) -> None:
+    def advance(byte_count: int) -> None:
         told.append(byte_count)
         if len(told) > chunks:
             raise Killed
@@ -264,10 +264,10 @@ def test_a_killed_rebuild_goes_on(
     arguments: Any = (golden_files(golden, "basic"), golden_settings(golden, "basic"), tmp_path)
     options: Any = {"upto": EVERYTHING, "state": tmp_path / "state"}
     with pytest.raises(Killed):
-        rebuild(*arguments, **options, tell=tell)
+        rebuild(*arguments, **options, advance=advance)
     told.clear()
     read: list[int] = []
-    rebuild(*arguments, **options, tell=read.append)
+    rebuild(*arguments, **options, advance=read.append)
     shutil.rmtree(tmp_path / "state")
     assert views(tmp_path) == views(golden.store("basic"))
     assert len(read) <= len(arguments[0]) + 1 - max(chunks - 1, 0)

@@ -52,7 +52,7 @@ def test_a_killed_one_is_gone_on_with(
     store = golden.copy("rebuild-cq.after", tmp_path / "s")
     before, told = files_below(store / "consumequeue"), []
 
-    def tell(byte_count: int) -> None:
+    def advance(byte_count: int) -> None:
         told.append(byte_count)
         if len(told) == 5:
             raise Killed
@@ -60,7 +60,7 @@ def test_a_killed_one_is_gone_on_with(
     plan = plan_rebuild(Disk(), store, sizes(golden))
     assert not plan.is_resumed
     with pytest.raises(Killed):
-        rebuild_in_place(Disk(), plan, sizes(golden), **OPTIONS, tell=tell)
+        rebuild_in_place(Disk(), plan, sizes(golden), **OPTIONS, advance=advance)
     assert files_below(store / "consumequeue") == before
     again = plan_rebuild(Disk(), store, sizes(golden))
     assert again.is_resumed
@@ -121,23 +121,23 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, chunk: int) -> Any:
     monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
     told: list[int] = []
 
-    def tell(byte_count: int) -> None:
+    def advance(byte_count: int) -> None:
         told.append(byte_count)
         if len(told) == chunk:
             raise Killed
 
-    return tell
+    return advance
 
 
 def test_with_other_settings_it_begins_anew(
     golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, out, tell = golden.store("v533"), tmp_path / "out", kill_at(monkeypatch, 8)
+    store, out, advance = golden.store("v533"), tmp_path / "out", kill_at(monkeypatch, 8)
     own = golden_tool_sizes(golden, "v533")
     other = replace(own, index_style="5.5", consume_queue_file_size_bytes=40)
     plan = plan_rebuild(Disk(), store, other, out=out)
     with pytest.raises(Killed):
-        rebuild_beside(Disk(), plan, **OPTIONS, tell=tell)
+        rebuild_beside(Disk(), plan, **OPTIONS, advance=advance)
     assert plan_rebuild(Disk(), store, other, out=out).is_resumed
     plan = plan_rebuild(Disk(), store, own, out=out)
     assert not plan.is_resumed

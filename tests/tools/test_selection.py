@@ -107,7 +107,7 @@ def test_files_of_other_times_are_not_read(tmp_path: Path) -> None:
     log.close()
     told: list[int] = []
     chosen = Selection(begin_ms=TIME_MS + 3 * CLOCK_STEP_MS, end_ms=TIME_MS + 4 * CLOCK_STEP_MS)
-    search = LogSearch(log.found(), chosen, tell=told.append)
+    search = LogSearch(log.found(), chosen, advance=told.append)
     assert [message.physical_offset for message in search.messages()] == log.places[6:8]
     assert search.holes == []
     assert sum(told) == 9 * log.file_size

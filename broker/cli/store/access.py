@@ -139,7 +139,7 @@ def known_end(disk: "Disk", directory: Path, what: str, *, unknown: str) -> int 
     return upto
 
 
-def tell_damage(search: "LogSearch", next_step: str) -> None:
+def show_damage(search: "LogSearch", next_step: str) -> None:
     """Say what a search passed over; damage inside the log is a failure."""
     if search.tail is not None:
         talk(f"Note: behind the last record, at {search.tail.begin}: {search.tail.reason}")

@@ -48,10 +48,10 @@ def backup(
     disk = accessible(directory, read_only=True)
     sizes = sizes_of(disk, directory, assignments, with_index=False)
     total = sum(path.stat().st_size for path in (directory / "commitlog").glob("*"))
-    with _shown_errors(), progress("Copying", total) as tell:
+    with _shown_errors(), progress("Copying", total) as advance:
         made = backup_store(
             disk, directory, copy, sizes, now_ms=time_ns() // 1_000_000, with_views=with_views,
-            tell=tell,
+            advance=advance,
         )  # fmt: skip
     out.show(_document(made))
     talk(
@@ -85,8 +85,8 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
         raise Failure(f"there is no directory {copy}", EXIT_NOT_FOUND)
     total = sum(path.stat().st_size for path in (copy / "commitlog").glob("*"))
     try:
-        with _shown_errors(), progress("Restoring", total) as tell:
-            found = restore_store(Disk(), copy, directory, tell=tell)
+        with _shown_errors(), progress("Restoring", total) as advance:
+            found = restore_store(Disk(), copy, directory, advance=advance)
     except Corruption as error:
         step = "bring the copy back from what holds its generations"
         raise Failure(f"{error}; nothing was restored", EXIT_DAMAGED, step) from error

@@ -101,8 +101,8 @@ def _unlike_messages(
 
     one, other = (_side(directory, assignments) for directory in (left, right))
     total = sum(file.size for side in (one, other) for file in side.files)
-    with progress("Comparing", total) as tell:
-        comparison = MessageComparison(one, other, anywhere=anywhere, tell=tell)
+    with progress("Comparing", total) as advance:
+        comparison = MessageComparison(one, other, anywhere=anywhere, advance=advance)
         yield from comparison
         damages += comparison.damages
 

@@ -8,7 +8,7 @@ from broker.cli.documents import message_document
 from broker.cli.message import COLUMNS
 from broker.cli.options import examples, form_option, queue_option
 from broker.cli.output import Output, column
-from broker.cli.store.access import Given, given_options, tell_damage
+from broker.cli.store.access import Given, given_options, show_damage
 
 UNIT_COLUMNS: Final = {
     "QUEUE OFFSET": column("queue_offset"),
@@ -58,4 +58,4 @@ def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Outpu
     else:
         search = LogSearch(find_log_files(given.directory, sizes.commit_log_file_size_bytes))
         out.stream(map(message_document, search.messages()), COLUMNS)
-        tell_damage(search, "bring the damaged files back from a copy")
+        show_damage(search, "bring the damaged files back from a copy")

@@ -85,26 +85,26 @@ def rebuild(
         upto = known_end(disk, given.directory, "taken", unknown="whole records are taken")
     limit = OFFSET_MAX if upto is None else upto
     plan = plan_rebuild(disk, given.directory, sizes, out=target, upto=limit, check_crc=check_crc)
-    _tell(plan)
+    _say(plan)
     if not yes and (plan.out is None or plan.has_extension):
         out.show(_plan(disk, plan, sizes, assignments))
         why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
         raise Failure(f"nothing was done: {why}", EXIT_REFUSED, "add --yes to do it")
     begun, kept = perf_counter(), None
-    with progress("Rebuilding", plan.log_bytes) as tell:
+    with progress("Rebuilding", plan.log_bytes) as advance:
         if target is not None:
-            rebuilt = rebuild_beside(disk, plan, accept_holes=accept_damage, tell=tell)
+            rebuilt = rebuild_beside(disk, plan, accept_holes=accept_damage, advance=advance)
         else:
             keep_as = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}" if keep_old else ""
             rebuilt, kept = rebuild_in_place(
-                disk, plan, sizes, accept_holes=accept_damage, keep_as=keep_as, tell=tell
+                disk, plan, sizes, accept_holes=accept_damage, keep_as=keep_as, advance=advance
             )
     out.show(_result(plan, rebuilt, perf_counter() - begun))
     if kept is not None:
         talk(f"What was replaced is kept in {kept}")
 
 
-def _tell(plan: "RebuildPlan") -> None:
+def _say(plan: "RebuildPlan") -> None:
     if plan.is_resumed:
         talk("An earlier rebuild was interrupted; going on from where it was")
     if plan.has_batch_queues:

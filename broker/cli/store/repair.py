@@ -55,8 +55,8 @@ def _plan(
     from broker.tools.repair.planning import plan_repair
 
     names = disk.names(directory / "commitlog")
-    with progress("Looking", len(names) * sizes.commit_log_file_size_bytes) as tell:
-        plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), tell=tell)
+    with progress("Looking", len(names) * sizes.commit_log_file_size_bytes) as advance:
+        plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), advance=advance)
     _show(plan.document, report, out)
     if plan.blocked:
         text = "nothing can be done: files of the log are missing or short"
@@ -64,7 +64,7 @@ def _plan(
     if not plan.is_empty:
         text = "nothing was done; messages known to be lost"
         raise Failure(f"{text}: {plan.lost_count}", EXIT_DAMAGED, "add --yes to mend it")
-    _tell_left(directory, len(plan.left), is_sound=not plan.left)
+    _say_left(directory, len(plan.left), is_sound=not plan.left)
 
 
 def _repair(
@@ -76,10 +76,10 @@ def _repair(
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
         talk(f"What was damaged lies in {done['quarantine']}")
-    _tell_left(directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
+    _say_left(directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
 
 
-def _tell_left(directory: Path, count: int, *, is_sound: bool) -> None:
+def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
     if not is_sound:
         text = f"findings that no repair mends: {count}"
         raise Failure(text, EXIT_DAMAGED, f"pocketmq store verify {directory}")

@@ -10,7 +10,7 @@ import click
 from broker.cli.options import MOMENT, directory_argument, read_only_option, set_option, takes
 from broker.cli.output import talk
 from broker.cli.progress import progress
-from broker.cli.store.access import Given, tell_damage
+from broker.cli.store.access import Given, show_damage
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -130,7 +130,7 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
         upto = settled if upto is None else min(upto, settled)
         talk(f"The store is in use: records below {upto} are looked at")
     selection = chosen.selection(upto, with_system=with_system)
-    with progress(label, sum(file.size for file in files)) as tell:
-        search = LogSearch(files, selection, check_crc=not chosen.no_crc, tell=tell)
+    with progress(label, sum(file.size for file in files)) as advance:
+        search = LogSearch(files, selection, check_crc=not chosen.no_crc, advance=advance)
         yield Searched(disk, sizes, files, search)
-    tell_damage(search, f"pocketmq store verify {directory}")
+    show_damage(search, f"pocketmq store verify {directory}")

@@ -100,7 +100,7 @@ def _print(found: "Statistics", by: str | None, out: Output) -> None:
     else:
         labels = {name.upper().replace("_", " "): column(name) for name in LABELS[by]}
         out.stream(found.rows, labels | AMOUNT_COLUMNS)
-        _tell(found)
+        _say(found)
 
 
 def _plain(summary: Document) -> Document:
@@ -111,7 +111,7 @@ def _plain(summary: Document) -> Document:
     }
 
 
-def _tell(found: "Statistics") -> None:
+def _say(found: "Statistics") -> None:
     summary = found.summary
     talk(f"{summary['messages']} messages, {summary['bytes']} bytes; groups: {found.group_count}")
     if len(found.rows) < found.group_count:

@@ -88,8 +88,8 @@ def verify(
         now_ms=time_ns() // 1_000_000,
     )
     names = disk.names(directory / "commitlog")
-    with progress("Verifying", len(names) * sizes.commit_log_file_size_bytes) as tell:
-        found = verify_store(disk, directory, sizes, options, tell)
+    with progress("Verifying", len(names) * sizes.commit_log_file_size_bytes) as advance:
+        found = verify_store(disk, directory, sizes, options, advance)
     _print(found, out)
     if found.counts:
         text = f"found: {_amounts(found.counts)}"

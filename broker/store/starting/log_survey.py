@@ -88,7 +88,7 @@ def survey_log(
         for step in walk.over(source, max(begin, source.base)):
             if isinstance(step, Hole):
                 damage.append((step, walk.stop))
-            elif not _note_last(found, step, known.mark):
+            elif not _take_last(found, step, known.mark):
                 damage.append((Hole(source.path, found.end, step.end, "", False), _UNWRITTEN))
                 return _ended(found, damage)
         if walk.damaged_from is not None and walk.damaged_from >= upto:
@@ -96,7 +96,7 @@ def survey_log(
     return _ended(found, damage)
 
 
-def _note_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
+def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
     """Take the records of a chunk up to the first behind the mark that lacks its last pages.
 
     No such record is known to be durable. Its CRC is that of its body; a page lost behind it leaves

@@ -35,7 +35,7 @@ from broker.format.table_json import decode_table
 from broker.log.quarantine import unfinished_repair
 from broker.model.finding import Finding
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.range_pass import tell_nobody
+from broker.rebuild.range_pass import no_advance
 from broker.tools.repair.actions import FileAct, FileAction, LogAction, RepairPlan
 from broker.tools.repair.log_planning import (
     NO_PROPERTY_CRC,
@@ -58,7 +58,7 @@ _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CR
 
 def plan_repair(
     disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int,
-    tell: Callable[[int], None] = tell_nobody,
+    advance: Callable[[int], None] = no_advance,
 ) -> RepairPlan:  # fmt: skip
     """Return what there is to do.
 
@@ -66,7 +66,7 @@ def plan_repair(
     Cost     that of a verification
     """
     options = VerifyOptions(findings_max=FINDINGS_MAX, now_ms=now_ms)
-    found = verify(disk, directory, sizes, options, tell)
+    found = verify(disk, directory, sizes, options, advance)
     sorted_out = _Sorted(disk, directory)
     for finding in found.findings:
         sorted_out.take(finding)

@@ -25,13 +25,13 @@ from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.estimate import estimate
 from broker.rebuild.log_files import find_log_files
 from broker.rebuild.plan import whole_files
-from broker.rebuild.range_pass import Told, tell_nobody
+from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.sequential import rebuild
 from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views
 from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
 from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import log_files, plan_repair
-from broker.tools.repair.small_files import backup_of, mend_file, settle_checkpoint
+from broker.tools.repair.small_files import backup_of, lower_checkpoint, repair_file
 from broker.tools.store_access import KnownShape, view_settings
 
 ROUNDS_MAX: Final = 4
@@ -41,14 +41,14 @@ STRAY: Final = "stray_file"
 NOTHING_TO_DO: Final = "nothing to do"
 
 Report = dict[str, Any]
-Stage = Callable[[str, int], AbstractContextManager[Told]]
+Stage = Callable[[str, int], AbstractContextManager[Advance]]
 """Begins a step: its name, the bytes it will read; gives what is told of bytes read."""
 
 
 @contextmanager
-def silent_stage(label: str, total_bytes: int) -> Iterator[Told]:
+def silent_stage(label: str, total_bytes: int) -> Iterator[Advance]:
     """Begin a step and tell nobody."""
-    yield tell_nobody
+    yield no_advance
 
 
 def repair_store(
@@ -90,7 +90,7 @@ class _Repair:
         self._check_room(plan)
         self._begin()
         for _ in range(ROUNDS_MAX):
-            self._mend(plan)
+            self._perform(plan)
             plan = self._look()
             plan.is_continued = False
             if plan.is_empty or plan.blocked:
@@ -106,9 +106,9 @@ class _Repair:
         return self._report
 
     def _look(self) -> RepairPlan:
-        with self._stage("Looking", self._log_bytes()) as tell:
+        with self._stage("Looking", self._log_bytes()) as advance:
             return plan_repair(
-                self._disk, self._directory, self._sizes, now_ms=self._now_ms, tell=tell
+                self._disk, self._directory, self._sizes, now_ms=self._now_ms, advance=advance
             )
 
     def _log_bytes(self) -> int:
@@ -147,20 +147,20 @@ class _Repair:
         self._quarantine.write_report(self._report)
 
     # -- one round ---------------------------------------------------------------------------
-    def _mend(self, plan: RepairPlan) -> None:
+    def _perform(self, plan: RepairPlan) -> None:
         assert not plan.blocked
-        self._note(plan)
+        self._write_down(plan)
         self._set_aside(plan)
         for action in plan.log:
             self._write(action)
         for file in plan.files:
-            mend_file(self._disk, self._directory, file)
+            repair_file(self._disk, self._directory, file)
         if plan.checkpoint or plan.missing is not None:
-            self._settle(plan)
+            self._lower_checkpoint(plan)
         if plan.builds_views:
             self._build_views(plan)
 
-    def _note(self, plan: RepairPlan) -> None:
+    def _write_down(self, plan: RepairPlan) -> None:
         """Write down what is about to be done, once."""
         report = self._report
         for name, actions in (("log", plan.log), ("files", plan.files)):
@@ -212,10 +212,10 @@ class _Repair:
         finally:
             self._disk.close(descriptor)
 
-    def _settle(self, plan: RepairPlan) -> None:
+    def _lower_checkpoint(self, plan: RepairPlan) -> None:
         files = find_log_files(self._directory, self._sizes.commit_log_file_size_bytes)
         last = Neighbours(files, ()).before(plan.log_end)
-        numbers = settle_checkpoint(self._disk, self._directory, log_end=plan.log_end, last=last)
+        numbers = lower_checkpoint(self._disk, self._directory, log_end=plan.log_end, last=last)
         self._report["numbers"] = self._report["numbers"] or numbers
 
     def _build_views(self, plan: RepairPlan) -> None:
@@ -226,8 +226,8 @@ class _Repair:
         self._disk.make_directory(staging)
         files = find_log_files(directory, self._sizes.commit_log_file_size_bytes)
         settings = view_settings(self._sizes, check_crc=True)
-        with self._stage("Rebuilding", plan.log_bytes) as tell:
-            built = rebuild(files, settings, staging, upto=OFFSET_MAX, tell=tell)
+        with self._stage("Rebuilding", plan.log_bytes) as advance:
+            built = rebuild(files, settings, staging, upto=OFFSET_MAX, advance=advance)
         staged = StagedViews(staging, built.queues, built.index_names, built.end)
         keep_as = self._quarantine.directory.name if STRAY in plan.view_findings else ""
         kept = install_views(self._disk, directory, staged, self._sizes, keep_as=keep_as)

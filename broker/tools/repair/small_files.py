@@ -22,7 +22,7 @@ from broker.tools.repair.actions import FileAct, FileAction
 from broker.tools.repair.neighbours import Neighbour
 
 
-def mend_file(disk: Disk, directory: Path, action: FileAction) -> None:
+def repair_file(disk: Disk, directory: Path, action: FileAction) -> None:
     """Put a table's previous version in its place, or remove the file and its .bak.
 
     Errors   DiskFull, AllocationFailed, FsyncFailed
@@ -50,7 +50,7 @@ def replace_file(disk: Disk, path: Path, content: bytes) -> None:
     disk.sync_directory(path.parent)
 
 
-def settle_checkpoint(
+def lower_checkpoint(
     disk: Disk, directory: Path, *, log_end: int, last: Neighbour | None
 ) -> dict[str, Any]:
     """Bring checkpoint and mark down to what the log holds; returns what they said and say now.

@@ -38,7 +38,7 @@ class Collector:
                 Finding(kind, self.shown(path), position, expected, found, repairable)
             )
 
-    def note(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         """Take what is worth saying, but no violation."""
         if text not in self.notes:
             self.notes.append(text)

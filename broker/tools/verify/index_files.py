@@ -258,7 +258,7 @@ class IndexCheck:
             is_first = rows["number"] == 1
             expected[is_first] = second_differences(times[is_first], file.inherited_ms)
             for at in np.flatnonzero(expected != rows["second"]).tolist():
-                self._tell_entry(
+                self._report_entry(
                     "index_time", rows[at], f"{int(expected[at])} s", f"{int(rows['second'][at])} s"
                 )
             self._check_header_times(file, rows, times)
@@ -297,7 +297,7 @@ class IndexCheck:
         for key, rows in left.items():
             if key in asked:
                 for row in rows:
-                    self._tell_surplus("duplicate_key", row)
+                    self._report_surplus("duplicate_key", row)
             else:
                 self._dangling += rows
 
@@ -310,12 +310,12 @@ class IndexCheck:
             "missing_key", path, 0, expected=f"hash {key_hash} of record {place}", found="nothing"
         )
 
-    def _tell_surplus(self, kind: str, row: Any) -> None:
-        self._tell_entry(
+    def _report_surplus(self, kind: str, row: Any) -> None:
+        self._report_entry(
             kind, row, "nothing", f"hash {int(row['hash'])}, record {int(row['physical'])}"
         )
 
-    def _tell_entry(self, kind: str, row: Any, expected: str, found: str) -> None:
+    def _report_entry(self, kind: str, row: Any, expected: str, found: str) -> None:
         position = self._geometry.entries_position + ENTRY_SIZE * int(row["number"])
         path = self._files[int(row["file"])].path
         self._collector.add(kind, path, position, expected=expected, found=found)
@@ -328,4 +328,4 @@ class IndexCheck:
             in_hole = any(begin <= place < end for begin, end in holes)
             is_old = 0 <= place < self._log_begin  # Its record went with the log's head.
             if not in_hole and not is_old and place < upto:
-                self._tell_surplus("dangling_entry", row)
+                self._report_surplus("dangling_entry", row)

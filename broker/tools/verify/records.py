@@ -61,11 +61,11 @@ class RecordCheck:
         self.count += len(heads)
         store_ms, born_ms = heads.store_timestamp_ms, heads.born_timestamp_ms
         is_odd = (store_ms < TIME_MIN_MS) | (store_ms > self._now_ms + FUTURE_MS)
-        self._tell(heads, "store_time", is_odd, store_ms)
+        self._report(heads, "store_time", is_odd, store_ms)
         is_odd = (born_ms < 0) | (born_ms > self._now_ms + BORN_FUTURE_MS)
-        self._tell(heads, "born_time", is_odd, born_ms)
-        self._tell(heads, "queue_id", heads.queue_id < 0, heads.queue_id)
-        self._tell(heads, "queue_offset", heads.queue_offset < 0, heads.queue_offset)
+        self._report(heads, "born_time", is_odd, born_ms)
+        self._report(heads, "queue_id", heads.queue_id < 0, heads.queue_id)
+        self._report(heads, "queue_offset", heads.queue_offset < 0, heads.queue_offset)
         self._look_at_marks(chunk, heads)
         self._look_at_topics(decoded)
         if self._deep:
@@ -87,7 +87,7 @@ class RecordCheck:
         if self._marked_from is None:
             self._marked_from = 0 if np.mean(marked) >= MARKED_SHARE else OFFSET_MAX
         lacks = ~marked & (heads.physical_offset >= self._marked_from)
-        self._tell(heads, "property_crc", lacks, heads.block_size, "a record with its CRC")
+        self._report(heads, "property_crc", lacks, heads.block_size, "a record with its CRC")
 
     def _look_at_topics(self, decoded: Decoded) -> None:
         assert self._checked_topics <= len(self._queues.keys)
@@ -100,7 +100,7 @@ class RecordCheck:
                 self._add("topic", int(decoded.heads.physical_offset[first]), "a topic", str(error))
         self._checked_topics = len(self._queues.keys)
 
-    def _tell(
+    def _report(
         self, heads: Heads, kind: str, is_bad: NDArray[np.bool_], values: NDArray[np.int64],
         expected: str = "a value that can be",
     ) -> None:  # fmt: skip

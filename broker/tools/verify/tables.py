@@ -46,7 +46,7 @@ class TableCheck:
         for path in sorted((self._directory / CONFIG_DIRECTORY).glob(f"*{TABLE_SUFFIX}")):
             self._table(path)
         if self._disk.exists(self._directory / ABORT_FILE):
-            self._collector.note("the last broker here did not stop in order (abort mark)")
+            self._collector.remark("the last broker here did not stop in order (abort mark)")
 
     def _checkpoint(self, log_end: int, last_time_ms: int) -> None:
         path = self._directory / CHECKPOINT_FILE
@@ -54,15 +54,15 @@ class TableCheck:
             return
         content = self._disk.read_file(path)
         if len(content) != CHECKPOINT_FILE_SIZE:
-            self._tell(path, 0, f"{CHECKPOINT_FILE_SIZE} bytes", f"{len(content)} bytes")
+            self._report(path, 0, f"{CHECKPOINT_FILE_SIZE} bytes", f"{len(content)} bytes")
             return
         values = decode_checkpoint(content)._asdict()
         for number, (name, value) in enumerate(values.items()):
             limit = last_time_ms if name in _TIMES else log_end if name in _PLACES else value
             if value < 0 or value > max(limit, 0):
-                self._tell(path, 8 * number, f"{name} at most {limit}", str(value))
+                self._report(path, 8 * number, f"{name} at most {limit}", str(value))
         if content[8 * len(values) :].strip(b"\0"):
-            self._tell(path, 8 * len(values), "zeros", "other bytes")
+            self._report(path, 8 * len(values), "zeros", "other bytes")
 
     def _mark(self, log_end: int) -> None:
         own, path = self._directory / OWN_DIRECTORY, self._directory / OWN_DIRECTORY / MARK_FILE
@@ -70,7 +70,9 @@ class TableCheck:
             return
         upto = flushed_upto(self._disk, self._directory)
         if upto is None:
-            self._collector.note(f"{own.name}/{MARK_FILE} says nothing: another broker wrote since")
+            self._collector.remark(
+                f"{own.name}/{MARK_FILE} says nothing: another broker wrote since"
+            )
         elif upto > log_end:
             self._collector.add(
                 "lost_records", path, 8, expected=f"sound records up to {upto}",
@@ -82,7 +84,7 @@ class TableCheck:
         try:
             ManifestFile(self._disk, own).read()
         except (ValueError, StoreTooNew) as error:
-            self._tell(own / MANIFEST_FILE, 0, "a manifest", str(error))
+            self._report(own / MANIFEST_FILE, 0, "a manifest", str(error))
 
     def _table(self, path: Path) -> None:
         try:
@@ -90,9 +92,9 @@ class TableCheck:
         except ValueError as error:
             backup = path.with_name(path.name + BACKUP_SUFFIX)
             kept = "its .bak is sound" if _parses(self._disk, backup) else "no sound .bak"
-            self._tell(path, 0, "a table", f"{error}; {kept}")
+            self._report(path, 0, "a table", f"{error}; {kept}")
 
-    def _tell(self, path: Path, position: int, expected: str, found: str) -> None:
+    def _report(self, path: Path, position: int, expected: str, found: str) -> None:
         self._collector.add("table", path, position, expected=expected, found=found)
 
 

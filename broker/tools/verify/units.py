@@ -115,7 +115,7 @@ class ComparedFiles(QueueFiles):
         """Drop what was found in a queue: it is compared once more by another rule."""
         self._held.pop(key, None)
 
-    def settle(self, holes: Sequence[Hole]) -> None:
+    def judge(self, holes: Sequence[Hole]) -> None:
         """Turn differences into findings, now that the log's holes are known."""
         self._holes = holes
         for differences in self._held.values():
@@ -134,9 +134,9 @@ class ComparedFiles(QueueFiles):
         differs = np.flatnonzero(wanted != there)
         runs = np.split(differs, np.flatnonzero(np.diff(differs) != 1) + 1)
         for run in runs:
-            self._tell(path, position, wanted[run], there[run], int(run[0]))
+            self._report(path, position, wanted[run], there[run], int(run[0]))
 
-    def _tell(self, path: Path, position: int, wanted: Units, there: Units, first: int) -> None:
+    def _report(self, path: Path, position: int, wanted: Units, there: Units, first: int) -> None:
         for number, (unit, other) in enumerate(zip(_rows(wanted), _rows(there), strict=True)):
             if not self._is_accounted_for(path, unit, other):
                 at = position + (first + number) * UNIT_SIZE

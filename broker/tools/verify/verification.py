@@ -20,7 +20,7 @@ from broker.format.record import BLANK_SIZE, encode_blank
 from broker.model.finding import Finding
 from broker.model.offsets import OFFSET_MAX, QueueKey
 from broker.rebuild.log_files import LogFile
-from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs, tell_nobody
+from broker.rebuild.range_pass import RangePass, RangeResult, no_advance, queue_runs
 from broker.rebuild.sequential import damage_of, redo_irregular
 from broker.rebuild.unit_files import UnitWriter
 from broker.tools.store_access import KnownShape, view_settings
@@ -86,13 +86,13 @@ def verify(
     directory: Path,
     sizes: KnownShape,
     options: VerifyOptions | None = None,
-    tell: Callable[[int], None] = tell_nobody,
+    advance: Callable[[int], None] = no_advance,
 ) -> Verification:
     """Check a store directory; nothing is changed.
 
     Cost     about 3 µs a record of 1 KiB with three index entries, some 100 MiB of memory
     """
-    return _Walk(disk, directory, sizes, options or VerifyOptions()).run(tell)
+    return _Walk(disk, directory, sizes, options or VerifyOptions()).run(advance)
 
 
 class _Walk:
@@ -112,7 +112,7 @@ class _Walk:
         )
         self._queues = QueueTable(sizes.removed)
 
-    def run(self, tell: Callable[[int], None]) -> Verification:
+    def run(self, advance: Callable[[int], None]) -> Verification:
         files = self._log_files()
         log_begin = files[0].base if files else 0
         log_end = files[-1].end if files else 0
@@ -141,16 +141,18 @@ class _Walk:
         )  # fmt: skip
         units = UnitWriter(compared, self._queues.keys)
         take_entries = (lambda rows: None) if self._options.log_only else index.take
-        reading = RangePass(self._settings, self._queues, units, take_entries, tell, records.look)
+        reading = RangePass(
+            self._settings, self._queues, units, take_entries, advance, records.look
+        )
         results = self._read(reading, files)
         units.flush()
-        holes, tail = self._tell_holes(files, results)
+        holes, tail = self._report_holes(files, results)
         found = Verification([], {}, [], False, records.count, compared.units, index.entries)
         found.log_begin, found.holes, found.tail = log_begin, holes, tail
         found.log_end = max((r.end for r in results if r.record_count), default=log_begin)
-        queues = self._settle_queues(files, units, compared, results, holes)
+        queues = self._finish_queues(files, units, compared, results, holes)
         if not self._options.log_only:
-            compared.settle([*holes, *([tail] if tail else [])])
+            compared.judge([*holes, *([tail] if tail else [])])
             extension.look()
             compared.look_beyond(queues, holes)
             index.finish([(hole.begin, hole.end) for hole in holes], self._options.upto)
@@ -211,19 +213,19 @@ class _Walk:
             results.append(reading.run(file, file.base, self._options.upto))
         return results
 
-    def _tell_holes(
+    def _report_holes(
         self, files: Sequence[LogFile], results: Sequence[RangeResult]
     ) -> tuple[list[Hole], Hole | None]:
         holes, tail = damage_of(results)
         for hole in holes:
-            self._tell_hole("record", files, hole)
+            self._report_hole("record", files, hole)
         if tail is not None:
-            self._tell_hole("torn_tail", files, tail)
+            self._report_hole("torn_tail", files, tail)
         elif results and self._options.upto == OFFSET_MAX:
             self._look_behind(files, results)
         return holes, tail
 
-    def _tell_hole(self, kind: str, files: Sequence[LogFile], hole: Hole) -> None:
+    def _report_hole(self, kind: str, files: Sequence[LogFile], hole: Hole) -> None:
         base = next(file.base for file in files if file.path == hole.path)
         what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
         self._collector.add(
@@ -238,7 +240,7 @@ class _Walk:
         for file in files:
             if file.end > end and not _is_zero_from(self._disk, file, max(end, file.base)):
                 path = self._collector.shown(file.path)
-                self._collector.note(f"{path}: bytes of cut-off records lie behind the log's end")
+                self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
 
     def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
         """Return where the log ends: a file closed by a BLANK may have nothing behind it yet."""
@@ -253,7 +255,7 @@ class _Walk:
                     return file.end
         return end
 
-    def _settle_queues(
+    def _finish_queues(
         self, files: Sequence[LogFile], units: UnitWriter, compared: ComparedFiles,
         results: Sequence[RangeResult], holes: Sequence[Hole],
     ) -> dict[QueueKey, tuple[int, int]]:  # fmt: skip
@@ -273,10 +275,10 @@ class _Walk:
             for key, queue in redone.items():
                 ends[key] = (queue.first, queue.end)
                 if queue.odd_count:
-                    self._tell_continuity(key, queue.odd_place, queue.odd_count)
+                    self._report_continuity(key, queue.odd_place, queue.odd_count)
         return ends
 
-    def _tell_continuity(self, key: QueueKey, place: int, count: int) -> None:
+    def _report_continuity(self, key: QueueKey, place: int, count: int) -> None:
         size = self._sizes.commit_log_file_size_bytes
         base = place - place % size
         path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(base)}"

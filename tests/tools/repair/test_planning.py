@@ -28,7 +28,7 @@ def store(golden: GoldenStores, tmp_path: Path) -> DamagedStore:
 def planned(store: DamagedStore) -> RepairPlan:
     before = files_below(store.directory)
     told: list[int] = []
-    plan = plan_repair(Disk(), store.directory, store.sizes, now_ms=NOW_MS, tell=told.append)
+    plan = plan_repair(Disk(), store.directory, store.sizes, now_ms=NOW_MS, advance=told.append)
     assert files_below(store.directory) == before
     return plan
 

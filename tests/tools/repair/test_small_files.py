@@ -15,7 +15,7 @@ from broker.log.flushed_mark import FlushedMark
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.tools.repair.actions import FileAct, FileAction
 from broker.tools.repair.neighbours import Neighbour
-from broker.tools.repair.small_files import mend_file, settle_checkpoint
+from broker.tools.repair.small_files import lower_checkpoint, repair_file
 
 LAST = Neighbour(4_000, 100, 1_000, property_crc=False)
 BEYOND = CheckpointValues(1_001, 999, 5_000, -3, 4_100, 3_000)
@@ -48,19 +48,19 @@ class Small:
     def values(self) -> CheckpointValues:
         return decode_checkpoint((self.directory / "checkpoint").read_bytes())
 
-    def settle(self) -> None:
-        settle_checkpoint(Disk(), self.directory, log_end=4_100, last=LAST)
+    def lower(self) -> None:
+        lower_checkpoint(Disk(), self.directory, log_end=4_100, last=LAST)
 
 
 def test_a_checkpoint_says_no_more_than_the_log_holds(tmp_path: Path) -> None:
     small = Small(tmp_path, BEYOND)
-    small.settle()
+    small.lower()
     assert small.values == WITHIN
 
 
 def test_without_a_record_nothing_is_left_of_it(tmp_path: Path) -> None:
     small = Small(tmp_path, BEYOND)
-    settle_checkpoint(Disk(), tmp_path, log_end=0, last=None)
+    lower_checkpoint(Disk(), tmp_path, log_end=0, last=None)
     assert small.values == CheckpointValues()
 
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_of_another_shape_is_written_as_a_whole(
 ) -> None:
     small = Small(tmp_path, WITHIN)
     (tmp_path / "checkpoint").write_bytes(content)
-    small.settle()
+    small.lower()
     found = (tmp_path / "checkpoint").read_bytes()
     assert len(found) == (CHECKPOINT_FILE_SIZE if content else 0)
     assert found[48:].strip(b"\0") == b""
@@ -80,23 +80,23 @@ def test_a_checkpoint_of_another_shape_is_written_as_a_whole(
 def test_a_mark_that_was_valid_stays_so(tmp_path: Path, upto: int, lowered: int) -> None:
     small = Small(tmp_path, BEYOND)
     small.mark(upto, BEYOND)
-    small.settle()
+    small.lower()
     assert small.marked() == lowered
-    small.settle()
+    small.lower()
     assert small.marked() == lowered
 
 
 def test_a_mark_that_was_void_stays_so(tmp_path: Path) -> None:
     small = Small(tmp_path, BEYOND)
     small.mark(9_999, CheckpointValues(7))
-    small.settle()
+    small.lower()
     assert small.marked() is None
 
 
 def test_killed_between_mark_and_checkpoint_it_ends_the_same(tmp_path: Path) -> None:
     small = Small(tmp_path, BEYOND)
     small.mark(4_050, WITHIN)
-    small.settle()
+    small.lower()
     assert small.marked() == 4_050
 
 
@@ -105,7 +105,7 @@ def test_the_list_of_the_last_stop_goes_with_the_checkpoint(tmp_path: Path) -> N
     file = ManifestFile(Disk(), tmp_path / "pocketmq")
     closed = ClosedState(4_100, encode_checkpoint(BEYOND).hex(), {}, [])
     file.write(StoreManifest(cluster="c", broker="b", closed=closed))
-    small.settle()
+    small.lower()
     manifest = file.read()
     assert manifest is not None
     assert manifest.closed is not None
@@ -117,12 +117,12 @@ def test_a_table_gets_its_previous_version(tmp_path: Path) -> None:
     table, backup = tmp_path / "config/topics.json", tmp_path / "config/topics.json.bak"
     table.write_bytes(b"{torn")
     backup.write_bytes(b'{"a": 1}')
-    mend_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.RESTORE))
+    repair_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.RESTORE))
     assert table.read_bytes() == backup.read_bytes() == b'{"a": 1}'
 
 
 def test_a_table_without_one_goes(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config/topics.json").write_bytes(b"{torn")
-    mend_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.REMOVE))
+    repair_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.REMOVE))
     assert list((tmp_path / "config").iterdir()) == []

@@ -18,8 +18,8 @@ def test_counts_go_on_when_no_more_are_kept() -> None:
 
 def test_notes_come_once_and_other_paths_stay() -> None:
     collector = Collector(Path("/s"))
-    collector.note("a")
-    collector.note("a")
+    collector.remark("a")
+    collector.remark("a")
     assert collector.notes == ["a"]
     assert collector.shown("/elsewhere/x") == "/elsewhere/x"
     assert not collector.is_cut
