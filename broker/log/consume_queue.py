@@ -7,7 +7,14 @@ Invariants
        messages that a repair took out of the log.
     2. Physical offsets rise with n.
     3. No file exists without a unit in it: an empty one would read as a unit (0, 0, 0).
-Source: ConsumeQueue; how a start finds its ends is in log/queue_bounds.py.
+
+    |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
+                                      ^ min_offset ^ max_offset
+
+A start finds the ends in the last files (log/queue_end.py), or takes them from a table that was
+written with the checkpoint: what lies behind the last unit is then unknown, and what a crash left
+there is zeroed by `settle`, before a checkpoint makes anything believe it.
+Source: ConsumeQueue.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,27 +27,33 @@ from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (
     PRE_BLANK,
+    PRE_BLANK_SIZE,
     UNIT,
     UNIT_SIZE,
-    first_file_position,
 )
 from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
-from broker.log.queue_bounds import QueueBounds
+from broker.log.queue_end import find_end, leave_out_last
+from broker.log.queue_ends import QueueEnd
 from broker.log.queue_extension import QueueExtension
-from broker.log.queue_units import FILL_UNITS, Units
+from broker.log.queue_units import FILL_UNITS, QueueUnits, Units
 from broker.model.batch import Written
-from broker.model.errors import DiskFull
+from broker.model.errors import Corruption, DiskFull
 
 Gaps = Iterable[tuple[int, int]]
 """Where records were taken out of the log, as [begin, end); iterated more than once."""
+_NOT_ASKED: Final = -1
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 
 
-class ConsumeQueue(QueueBounds):
-    """The units of one queue."""
+class ConsumeQueue:
+    """One queue: its units, and from where to where they are messages."""
 
-    __slots__ = ("extension_failures", "queue_id", "topic", "writes_extension")
+    __slots__ = (
+        "_min_asked", "_min_place", "extension", "extension_failures", "files", "flushed",
+        "is_doubtful", "max_physical_offset", "min_offset", "queue_id", "topic", "units",
+        "writes_extension",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,18 +66,34 @@ class ConsumeQueue(QueueBounds):
         keeper: Keeper | None = None,
         extension: QueueExtension | None = None,
     ) -> None:
-        super().__init__(
-            MappedFileQueue(
-                disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
-            ),
-            extension,
+        self.files = MappedFileQueue(
+            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
+        self.units = QueueUnits(self.files)
+        self.extension = extension
+        """What the units' addresses lead to, None where this queue has none."""
         self.writes_extension = False
         """Whether new messages get a unit there."""
         self.extension_failures = 0
         """Messages of late that have their plain tags code, their extension being unwritable."""
         self.topic = topic
         self.queue_id = queue_id
+        self.min_offset = 0
+        self._min_place = 0
+        """Where the record of `min_offset` lies, as far as known."""
+        self._min_asked = _NOT_ASKED
+        """The log's minimum that `min_offset` was looked for with."""
+        self.max_physical_offset = 0
+        """End of the last record that has a unit here."""
+        self.flushed = 0
+        """Byte of the queue up to which units are durable."""
+        self.is_doubtful = False
+        """Whether nothing has looked behind the last unit since the start."""
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset the next message gets."""
+        return self.units.max_offset
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, runs: Sequence[Written], gaps: Gaps = ()) -> None:
@@ -134,7 +163,9 @@ class ConsumeQueue(QueueBounds):
         if physical_offset + size <= self.max_physical_offset:
             return
         if not self.files.files:
-            self._start(queue_offset, physical_offset)
+            self.flushed = self.units.start(queue_offset)
+            self.min_offset = queue_offset
+            self._min_asked, self._min_place = 0, physical_offset
         if queue_offset and queue_offset < self.max_offset:
             return
         missing = queue_offset - self.max_offset
@@ -152,63 +183,12 @@ class ConsumeQueue(QueueBounds):
         last = self.max_physical_offset
         return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
 
-    def _start(self, queue_offset: int, physical_offset: int) -> None:
-        """Make the first file and fill it with pre-blank units up to the first message."""
-        size = self.files.file_size
-        base = first_file_position(queue_offset, size)
-        file = self.files.make_file(base)
-        position = queue_offset * UNIT_SIZE - base
-        try:
-            file.allocate(position + UNIT_SIZE)
-        except BaseException:
-            self.files.files.pop().remove()
-            raise
-        for begin in range(0, position, FILL_UNITS * UNIT_SIZE):
-            end = min(begin + FILL_UNITS * UNIT_SIZE, position)
-            file.write(begin, PRE_BLANK * ((end - begin) // UNIT_SIZE))
-        file.wrote = position
-        self._front = self.min_offset = queue_offset
-        self._min_asked, self._min_place = 0, physical_offset
-        self.flushed = base
-
     def _append(self, units: bytes) -> None:
-        file = self.files.files[-1]
-        end = file.wrote + len(units)
-        if end <= file.allocated and file.is_open:  # As nearly always.
-            file.was_used = True
-            file.write(file.wrote, units)
-            file.wrote = end
-            return
         try:
-            self._append_by_file(units)
+            self.units.append(units, is_doubtful=self.is_doubtful)
         except BaseException:  # A part of them may be in the files: that is the end now.
-            self.max_physical_offset = self._last_end()
+            self.max_physical_offset = self.units.last_end()
             raise
-
-    def _append_by_file(self, units: bytes) -> None:
-        begin = 0
-        while begin < len(units):
-            file = self.files.files[-1]
-            if file.is_full:
-                file = self._roll(file)
-            elif not file.is_open:
-                file.open()
-            end = min(begin + file.size - file.wrote, len(units))
-            file.allocate(file.wrote + end - begin)
-            file.write(file.wrote, units[begin:end])
-            file.wrote += end - begin
-            begin = end
-
-    def _roll(self, full: MappedFile) -> MappedFile:
-        if self.is_doubtful:  # A crash may have left a file of the same name.
-            self.files.unlink_from(full.base + 1)
-        file = self.files.make_file(full.base + full.size)
-        try:
-            file.allocate(UNIT_SIZE)
-        except BaseException:
-            self.files.files.pop().remove()
-            raise
-        return file
 
     def _extended(self, tags_code: int, store_timestamp_ms: int) -> int:
         """Return the address of a new extension unit; the code itself where none can be made.
@@ -253,4 +233,162 @@ class ConsumeQueue(QueueBounds):
         if self.extension is not None:
             gone += self.extension.files.files
             self.extension.files.files = []
+        return gone
+
+    # -- where it begins and ends ---------------------------------------------------------------
+    def load(self, *, read_only: bool = False, believed_upto: int = 0) -> None:
+        """Find the files and where their units end.
+
+        believed_upto   physical offset below which every record's unit is durable, 0: not known
+        Effects  files behind the first unit that holds nothing are left out; so are those of a
+                 queue without a message, whose first one was lost behind the units before it
+        Source   ConsumeQueue.recover
+        """
+        self.files.load(read_only=read_only)
+        self.units.front = 0
+        self.units.forget_found()
+        self._note_ends(find_end(self.files, believed_upto, read_only=read_only))
+        while not self.max_physical_offset and self.files.files and not read_only:
+            leave_out_last(self.files, read_only=read_only)
+        self.flushed = self.files.max_offset
+        if self.extension is not None:
+            self.extension.load(read_only=read_only)
+            if not read_only:
+                self._cut_extension()
+
+    def end(self) -> QueueEnd:
+        """Return where the queue ends now, for a start to `adopt`.
+
+        Cost     about 1 µs: it is asked of all queues at once
+        """
+        files = self.files.files
+        begin = files[0].base if files else 0
+        end = files[-1].base + files[-1].wrote if files else 0
+        place = self._min_place if self._min_asked != _NOT_ASKED else 0
+        return QueueEnd(begin, end, self.max_physical_offset, self.min_offset, place)
+
+    def adopt(self, known: QueueEnd) -> bool:
+        """Take the ends as they were written down with the checkpoint, reading nothing.
+
+        Returns  False where the files are others: the queue is to be loaded
+        Effects  what lies behind the end is doubtful until `settle`
+        Cost     one look at the last file, and at the directory where there are several files
+        """
+        if not known.max_physical_offset or not self.files.adopt(known.begin, known.end):
+            return False
+        self.units.front = 0
+        self.units.forget_found()
+        self.max_physical_offset = known.max_physical_offset
+        self.min_offset, self._min_place = known.min_offset, known.min_place
+        self._min_asked = 0 if known.min_place else _NOT_ASKED
+        self.flushed = self.units.cold_below = known.end
+        self.is_doubtful = True
+        return True
+
+    def settle(self) -> bool:
+        """Zero what lies behind the last unit, remove files behind the last one: a crash left them.
+
+        Returns  whether there was anything; durable with the next sync of the whole file system
+        Errors   Corruption: the end is not where it was said to be; ReadFailed, WriteFailed
+        """
+        last = self.files.files[-1].open()
+        if self.units.last_end() != self.max_physical_offset:
+            raise Corruption(
+                path=str(last.path),
+                file_position=last.wrote - UNIT_SIZE,
+                physical_offset=self.max_physical_offset,
+                why="its last unit leads elsewhere than when the checkpoint was written",
+            )
+        self.is_doubtful = False
+        has_files = self.files.unlink_from(last.base + 1)
+        return last.zero_from(last.wrote) or has_files
+
+    def _cut_extension(self) -> None:
+        """Let the extension end with the last unit that leads there."""
+        assert self.extension is not None
+        last = self.units.message_unit_before(self.max_offset)[1]
+        self.extension.cut(last[2] if last is not None and is_address(last[2]) else None)
+
+    def _note_ends(self, units: bytes) -> None:
+        """Know where the last record ends, and where the first lies if its unit was read too."""
+        self._min_asked = _NOT_ASKED
+        last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
+        if last is None or last[1] == PRE_BLANK_SIZE:
+            self.max_physical_offset = self.units.last_end()
+            return
+        self.max_physical_offset = last[0] + last[1]
+        first = UNIT.unpack_from(units)
+        is_all = len(units) == self.files.max_offset - self.files.min_offset
+        if is_all and first[1] != PRE_BLANK_SIZE:
+            self.min_offset = self.files.min_offset // UNIT_SIZE
+            self._min_asked, self._min_place = 0, first[0]
+
+    def end_below(self, physical_offset: int) -> int:
+        """Return the end of the last record that starts below an offset and has a unit, else 0."""
+        if self.max_physical_offset <= physical_offset:
+            return self.max_physical_offset
+        return self.units.end_before(self.units.first_at_or_behind(physical_offset))
+
+    def truncate(self, physical_offset: int) -> MappedFile | None:
+        """Drop the units of records at or behind a physical offset, and zero them.
+
+        Returns  the file that was zeroed: whoever calls syncs it before a checkpoint is written
+        """
+        if self.max_physical_offset <= physical_offset:
+            return None
+        keep = self.units.first_at_or_behind(physical_offset)
+        if keep * UNIT_SIZE >= self.files.max_offset:
+            return None
+        if self.is_doubtful:
+            self.settle()
+        last = None
+        self.files.cut(keep * UNIT_SIZE)
+        if self.files.files and not self.files.files[-1].wrote:
+            self.files.files.pop().remove()
+        if self.files.files and self.units.message_before(self.max_offset) < 0:
+            while self.files.files:
+                self.files.files.pop().remove()
+        if self.files.files:
+            last = self.files.files[-1].open()
+            last.zero_from(last.wrote)
+        self.units.front = min(self.units.front, self.max_offset)
+        self.units.forget_found()
+        self._min_asked = _NOT_ASKED
+        self.flushed = min(self.flushed, self.files.max_offset)
+        self.max_physical_offset = self.units.last_end()
+        if self.extension is not None:
+            self._cut_extension()
+        return last
+
+    def correct_min(self, min_physical_offset: int) -> None:
+        """Set `min_offset` to the first unit whose record the log still holds.
+
+        Cost     one look into the queue while its first unit is the one, none when asked again
+        Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; here they are skipped
+        """
+        if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
+            return
+        self.min_offset, first = self.units.first_from_front(min_physical_offset)
+        self._min_asked = min_physical_offset
+        self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
+
+    def trim(self, min_physical_offset: int) -> list[MappedFile]:
+        """Follow a log that lost its head; returns the files to be removed, never the last one.
+
+        Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
+        Cost     20 looks into the queue, one comparison where nothing of it went
+        """
+        if self._min_place >= min_physical_offset:
+            return []
+        gone: list[MappedFile] = []
+        files = self.files.files
+        while len(files) > 1:
+            last = self.units.at((files[0].base + files[0].size) // UNIT_SIZE - 1)
+            if last is None or (last[1] != PRE_BLANK_SIZE and last[0] >= min_physical_offset):
+                break
+            gone.append(self.files.drop_first())
+        self.correct_min(min_physical_offset)
+        first = self.units.at(self.min_offset)
+        if self.extension is not None and first is not None and is_address(first[2]):
+            gone += self.extension.trim(first[2])
         return gone

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
 from broker.format.names import files_from
 
@@ -73,6 +74,36 @@ def vouches(units: bytes, believed_upto: int) -> bool:
     """
     physical_offset, size, _ = UNIT.unpack_from(units)
     return bool(0 < size < PRE_BLANK_SIZE and 0 <= physical_offset < believed_upto)
+
+
+def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> bytes:
+    """Leave out what is behind the last unit; returns units that were read before that end."""
+    files = row.files
+    units = b""
+    number = first_doubtful(files, believed_upto, read_only=read_only)
+    while number < len(files):
+        file = files[number].open(read_only=read_only)
+        file.wrote, has_more, units = written_end(file, believed_upto)
+        if has_more and not read_only:
+            file.zero_from(file.wrote)
+            file.sync()
+        if file.is_full:
+            number += 1
+            continue
+        kept = number + 1 if file.wrote else number
+        while len(files) > kept:
+            leave_out_last(row, read_only=read_only)
+        number = kept if file.wrote else max(number - 1, 0)
+    return units
+
+
+def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
+    """Take the last file out of a row, and off the disk unless that is only read."""
+    file = row.files.pop()
+    if read_only:
+        file.close()
+    else:
+        file.remove()
 
 
 def is_clean_behind(disk: Disk, file: MappedFile) -> bool:

@@ -1,4 +1,4 @@
-"""Reading the units of one consume queue, and finding where they pass a place in the log.
+"""The units of one consume queue as a row of files: reading, writing, finding places in the log.
 
     byte 20 * n  →  unit n  →  record in the log
 
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from broker.files.mapped_file import MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
-from broker.format.consume_unit import PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_SIZE, UNIT_TYPE
+from broker.format.consume_unit import (
+    PRE_BLANK,
+    PRE_BLANK_SIZE,
+    UNIT,
+    UNIT_SIZE,
+    UNIT_TYPE,
+    first_file_position,
+)
 
 Units = NDArray[Any]
 """Elements are as on disk (UNIT_TYPE)."""
@@ -31,13 +38,13 @@ _NOTHING: Final = (-1, 0, 0, 0)
 class QueueUnits:
     """The units of a row of files."""
 
-    __slots__ = ("_cold_below", "_found", "_front", "files")
+    __slots__ = ("_found", "cold_below", "files", "front")
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
-        self._cold_below = 0
+        self.cold_below = 0
         """Byte below which nobody has read or written since the start."""
-        self._front = 0
+        self.front = 0
         """Units below this one are pre-blank, as far as known; where searches begin."""
         self._found = _NOTHING
         """What was searched last, first and last byte of the queue then, and what was found."""
@@ -47,16 +54,16 @@ class QueueUnits:
         """Queue offset the next message gets."""
         return self.files.max_offset // UNIT_SIZE
 
-    def units(self, queue_offset: int, count: int) -> bytes:
+    def read(self, queue_offset: int, count: int) -> bytes:
         """Return up to `count` units from a queue offset on, joined; fewer at the end."""
         return self._joined(queue_offset, count, MappedFile.read)
 
-    def resident_units(self, queue_offset: int, count: int) -> bytes:
+    def read_resident(self, queue_offset: int, count: int) -> bytes:
         """Return the same without ever waiting for the disk.
 
         Errors   ColdRead: the units are not in memory
         """
-        hot_from = max(self.files.max_offset - HOT_SIZE, self._cold_below)
+        hot_from = max(self.files.max_offset - HOT_SIZE, self.cold_below)
         is_hot = queue_offset * UNIT_SIZE >= hot_from
         read = MappedFile.read if is_hot else MappedFile.read_resident
         return self._joined(queue_offset, count, read)
@@ -76,17 +83,17 @@ class QueueUnits:
             position = upper
         return b"".join(parts)
 
-    def resident_unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+    def resident_at(self, queue_offset: int) -> tuple[int, int, int] | None:
         """Return (physical offset, size, tags code), None when there is none.
 
         Errors   ColdRead
         """
-        found = self.resident_units(queue_offset, 1) if queue_offset >= 0 else b""
+        found = self.read_resident(queue_offset, 1) if queue_offset >= 0 else b""
         return UNIT.unpack(found) if found else None
 
-    def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+    def at(self, queue_offset: int) -> tuple[int, int, int] | None:
         """Return (physical offset, size, tags code) of one message, None when there is none."""
-        found = self.units(queue_offset, 1) if queue_offset >= 0 else b""
+        found = self.read(queue_offset, 1) if queue_offset >= 0 else b""
         return UNIT.unpack(found) if found else None
 
     # -- searching -----------------------------------------------------------------------------
@@ -119,7 +126,7 @@ class QueueUnits:
             # Pre-blank units between messages may have led the search to their right.
             before, unit = self.message_unit_before(found)
             if unit is None:
-                self._front = max(self._front, min(found, self.max_offset))
+                self.front = max(self.front, min(found, self.max_offset))
                 return found
             if unit[0] < physical_offset:
                 return found
@@ -128,16 +135,16 @@ class QueueUnits:
     def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
         """Return the same and that unit; one look where it is the first one."""
         found = self._lowest
-        unit = self.unit(found)
+        unit = self.at(found)
         if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:
             return found, unit
         found = self.first_at_or_behind(physical_offset)
-        return found, self.unit(found)
+        return found, self.at(found)
 
     def _in_tail(self, physical_offset: int, count: int) -> int | None:
         """Return the same where some of the last units lead below the offset, else None."""
         begin = max(self.max_offset - count, self._lowest)
-        units = np.frombuffer(self.units(begin, count), dtype=UNIT_TYPE)
+        units = np.frombuffer(self.read(begin, count), dtype=UNIT_TYPE)
         is_message = units["size"] != PRE_BLANK_SIZE
         is_behind = is_message & (units["physical_offset"] >= physical_offset)
         if not (is_message & ~is_behind).any():
@@ -149,7 +156,7 @@ class QueueUnits:
         lower = self._lowest
         while lower < upper:
             middle = (lower + upper) // 2
-            found = self.unit(middle)
+            found = self.at(middle)
             if found is None or (found[1] != PRE_BLANK_SIZE and found[0] >= physical_offset):
                 upper = middle
             else:
@@ -159,7 +166,7 @@ class QueueUnits:
     @property
     def _lowest(self) -> int:
         """The first unit that may tell of a message."""
-        return max(self.files.min_offset // UNIT_SIZE, self._front)
+        return max(self.files.min_offset // UNIT_SIZE, self.front)
 
     def message_before(self, queue_offset: int) -> int:
         """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
@@ -170,7 +177,7 @@ class QueueUnits:
         end, count = queue_offset, 1
         while end > self._lowest:
             begin = max(self._lowest, end - count)
-            units = self.units(begin, end - begin)
+            units = self.read(begin, end - begin)
             if units != PRE_BLANK * (end - begin):
                 number = end - begin - 1
                 while units[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] == PRE_BLANK:
@@ -178,3 +185,73 @@ class QueueUnits:
                 return begin + number, UNIT.unpack_from(units, number * UNIT_SIZE)
             end, count = begin, FILL_UNITS
         return -1, None
+
+    def end_before(self, queue_offset: int) -> int:
+        """Return the end of the last record whose unit lies before a queue offset, else 0."""
+        last = self.message_unit_before(queue_offset)[1]
+        return 0 if last is None else last[0] + last[1]
+
+    def last_end(self) -> int:
+        """Return the end of the last record that has a unit, else 0."""
+        return self.end_before(self.max_offset)
+
+    def start(self, queue_offset: int) -> int:
+        """Make the first file and fill it with pre-blank units up to the first message.
+
+        Returns  the first byte of the file
+        Errors   DiskFull, AllocationFailed: there is none
+        """
+        assert not self.files.files
+        size = self.files.file_size
+        base = first_file_position(queue_offset, size)
+        file = self.files.make_file(base)
+        position = queue_offset * UNIT_SIZE - base
+        try:
+            file.allocate(position + UNIT_SIZE)
+        except BaseException:
+            self.files.files.pop().remove()
+            raise
+        for begin in range(0, position, FILL_UNITS * UNIT_SIZE):
+            end = min(begin + FILL_UNITS * UNIT_SIZE, position)
+            file.write(begin, PRE_BLANK * ((end - begin) // UNIT_SIZE))
+        file.wrote = position
+        self.front = queue_offset
+        return base
+
+    # -- writing -------------------------------------------------------------------------------
+    def append(self, units: bytes, *, is_doubtful: bool) -> None:
+        """Write units behind the last one; `is_doubtful` where files may lie behind the last one.
+
+        Errors   DiskFull, AllocationFailed: a part of them may have been written
+        """
+        assert len(units) % UNIT_SIZE == 0
+        file = self.files.files[-1]
+        end = file.wrote + len(units)
+        if end <= file.allocated and file.is_open:  # As nearly always.
+            file.was_used = True
+            file.write(file.wrote, units)
+            file.wrote = end
+            return
+        begin = 0
+        while begin < len(units):
+            file = self.files.files[-1]
+            if file.is_full:
+                file = self._roll(file, is_doubtful)
+            elif not file.is_open:
+                file.open()
+            end = min(begin + file.size - file.wrote, len(units))
+            file.allocate(file.wrote + end - begin)
+            file.write(file.wrote, units[begin:end])
+            file.wrote += end - begin
+            begin = end
+
+    def _roll(self, full: MappedFile, is_doubtful: bool) -> MappedFile:
+        if is_doubtful:  # A crash may have left a file of the same name.
+            self.files.unlink_from(full.base + 1)
+        file = self.files.make_file(full.base + full.size)
+        try:
+            file.allocate(UNIT_SIZE)
+        except BaseException:
+            self.files.files.pop().remove()
+            raise
+        return file

@@ -55,7 +55,9 @@ def queue_units(
     try:
         begin = queue.files.min_offset // UNIT_SIZE
         for at in range(begin, queue.max_offset, UNITS_AT_ONCE):
-            for number, unit in enumerate(UNIT.iter_unpack(queue.units(at, UNITS_AT_ONCE)), at):
+            for number, unit in enumerate(
+                UNIT.iter_unpack(queue.units.read(at, UNITS_AT_ONCE)), at
+            ):
                 if unit[1] != PRE_BLANK_SIZE:
                     yield Unit(number, *unit)
     finally:

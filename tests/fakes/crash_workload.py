@@ -260,7 +260,7 @@ class Life:
         key = (rng.choice(GROUPS), rng.choice(TOPICS), rng.choice((0, 1)))
         self.number += 1
         queue = store.views.queues.find(*key[1:])
-        end = queue.first_at_or_behind(store.flushed) if queue is not None else 0
+        end = queue.units.first_at_or_behind(store.flushed) if queue is not None else 0
         mine = (self.number, rng.randint(0, end))
         values = self.offsets.setdefault(key, [(0, -1)])
         values.append(mine)

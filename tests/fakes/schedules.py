@@ -402,7 +402,7 @@ class Play:
                 while position < upper:
                     result = self.store.views.queues.find(topic, queue_id)
                     assert result is not None
-                    unit = result.unit(position)
+                    unit = result.units.at(position)
                     assert unit is not None
                     message = decode_record(self.store.log.read(unit[0], unit[1]))
                     assert message.queue_offset == position

@@ -76,7 +76,7 @@ class Queue:
     def units(self) -> list[bytes]:
         """All units there are, from the first file's first on."""
         first = self.queue.files.min_offset // UNIT_SIZE
-        joined = self.queue.units(first, 1 << 20)
+        joined = self.queue.units.read(first, 1 << 20)
         return [joined[at : at + UNIT_SIZE] for at in range(0, len(joined), UNIT_SIZE)]
 
     @property
@@ -131,7 +131,7 @@ def test_what_lies_before_the_first_message_is_pre_blank(queue: Queue, first: in
 def test_many_pre_blank_units_go_in_pieces(tmp_path: Path) -> None:
     queue = ConsumeQueue(QuickDisk(), tmp_path / "q", 20_000 * UNIT_SIZE, topic="T", queue_id=0)
     queue.put(1000, 100, 0, 10_001)
-    assert queue.units(0, 20_000) == PRE_BLANK * 10_001 + unit(1000)
+    assert queue.units.read(0, 20_000) == PRE_BLANK * 10_001 + unit(1000)
     queue.files.close()
 
 
@@ -252,7 +252,7 @@ def test_a_full_disk_is_retried_without_loss_or_repeat(
     queue.disk.fail(call, full_disk(), skip=skip)
     with pytest.raises(DiskFull):
         put_batches(queue.queue, [entries[:2], entries[2:]])
-    assert queue.queue.max_physical_offset == queue.queue._last_end()
+    assert queue.queue.max_physical_offset == queue.queue.units.last_end()
     put_batches(queue.queue, [entries[:2], entries[2:]])
     queue.close()
     whole = written(tmp_path / "whole", lambda queue: queue.put_all(entries))
@@ -284,19 +284,19 @@ def test_a_full_disk_leaves_no_file_without_a_unit(queue: Queue, call: str) -> N
 )  # fmt: skip
 def test_units_are_read_across_files(queue: Queue, begin: int, count: int, found: range) -> None:
     queue.put(*range(0, 1200, 100))
-    assert queue.queue.units(begin, count) == b"".join(unit(100 * number) for number in found)
+    assert queue.queue.units.read(begin, count) == b"".join(unit(100 * number) for number in found)
 
 
 def test_one_unit_is_read_or_none(queue: Queue) -> None:
     queue.queue.put(700, 100, 42, 6)
-    found = [queue.queue.unit(queue_offset) for queue_offset in range(-1, 9)]
+    found = [queue.queue.units.at(queue_offset) for queue_offset in range(-1, 9)]
     blank = UNIT.unpack(PRE_BLANK)
     assert found == [None] * 6 + [blank, (700, 100, 42), None, None]
 
 
 def test_the_first_unit_at_or_behind_a_place_is_found(queue: Queue) -> None:
     queue.queue.put_all(Records(queue_offset=13).take(12))
-    found = {place: queue.queue.first_at_or_behind(place) for place in range(-50, 1300, 50)}
+    found = {place: queue.queue.units.first_at_or_behind(place) for place in range(-50, 1300, 50)}
     assert found == {place: min(max(13 + (place + 99) // 100, 13), 25) for place in found}
 
 
@@ -464,7 +464,7 @@ def test_lost_messages_are_passed_over_wherever_they_are(drawn: tuple[int, list[
             for place in range(0, 100 * len(lost) + 100, 50):
                 places = [100 * n if not gone else -1 for n, gone in enumerate(lost)]
                 at = next((n for n, found in enumerate(places) if found >= place), None)
-                found = queue.queue.first_at_or_behind(place)
+                found = queue.queue.units.first_at_or_behind(place)
                 assert found == (queue.queue.max_offset if at is None else first + at)
                 before = max((found for found in places if found < place), default=-1)
                 assert queue.queue.end_below(place) == (before + 100 if before >= 0 else 0)
@@ -593,4 +593,4 @@ def test_a_queue_whose_first_message_was_lost_begins_anew(queue: Queue) -> None:
     assert queue.reopen() == []
     assert queue.names == []
     queue.queue.put(100, 100, 0, 13)
-    assert queue.queue.unit(13) == (100, 100, 0)
+    assert queue.queue.units.at(13) == (100, 100, 0)

@@ -63,7 +63,7 @@ class Queues:
         """Where the units of each queue lead to."""
         found = {}
         for key, queue in self.table.queues.items():
-            units = [queue.unit(queue_offset) for queue_offset in range(queue.max_offset)]
+            units = [queue.units.at(queue_offset) for queue_offset in range(queue.max_offset)]
             found[key] = [unit[0] for unit in units if unit is not None]
         return found
 

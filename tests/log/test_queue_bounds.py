@@ -46,7 +46,7 @@ class Adopted:
 
     @property
     def places(self) -> list[int]:
-        units = [self.queue.unit(number) for number in range(self.queue.max_offset)]
+        units = [self.queue.units.at(number) for number in range(self.queue.max_offset)]
         return [unit[0] // 100 - 1 for unit in units if unit is not None]
 
     @property
@@ -185,5 +185,5 @@ def test_what_nobody_has_read_is_read_without_waiting(adopted: Adopted) -> None:
     adopted.put(1)
     adopted.disk.drop_resident()
     with pytest.raises(ColdRead):
-        adopted.queue.resident_units(count - 1, 1)
-    assert adopted.queue.resident_units(count, 1)
+        adopted.queue.units.read_resident(count - 1, 1)
+    assert adopted.queue.units.read_resident(count, 1)

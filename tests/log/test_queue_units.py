@@ -44,28 +44,28 @@ def units(tmp_path: Path, disk: QuickDisk) -> Iterator[QueueUnits]:
 
 
 def test_units_are_read_across_files(units: QueueUnits) -> None:
-    assert units.units(3, 2) == UNIT.pack(300, 100, 0) + UNIT.pack(400, 100, 0)
-    assert units.unit(5) == (500, 100, 0)
-    assert units.unit(6) is None
-    assert units.unit(-1) is None
+    assert units.read(3, 2) == UNIT.pack(300, 100, 0) + UNIT.pack(400, 100, 0)
+    assert units.at(5) == (500, 100, 0)
+    assert units.at(6) is None
+    assert units.at(-1) is None
 
 
 def test_old_units_are_read_when_they_are_in_memory(
     units: QueueUnits, disk: QuickDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_units, "HOT_SIZE", 0)
-    assert units.resident_units(3, 2) == units.units(3, 2)
-    assert units.resident_unit(9) is None
+    assert units.read_resident(3, 2) == units.read(3, 2)
+    assert units.resident_at(9) is None
     disk.drop_resident()
     with pytest.raises(ColdRead) as cold:
-        units.resident_unit(3)
+        units.resident_at(3)
     cold.value.fetch()
-    assert units.resident_unit(3) == (300, 100, 0)
+    assert units.resident_at(3) == (300, 100, 0)
 
 
 def test_fresh_units_never_wait(units: QueueUnits, disk: QuickDisk) -> None:
     disk.drop_resident()
-    assert units.resident_unit(0) == (0, 100, 0)
+    assert units.resident_at(0) == (0, 100, 0)
 
 
 @given(

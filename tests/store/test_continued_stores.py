@@ -81,7 +81,7 @@ async def test_a_real_store_goes_on(
 def queue_bytes(store: TalkingStore, topic: str) -> bytes:
     queue = store.store.views.queues.queues[topic, 0]
     first = queue.files.min_offset // 20
-    return queue.units(first, 1 << 20)
+    return queue.units.read(first, 1 << 20)
 
 
 async def test_the_extension_holds_the_tags_of_what_was_added(
@@ -92,7 +92,7 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
         begin = store.store.reading.queue_range("SqlTopic", 0)[1]
         await go_on(store, "SqlTopic")
         queue = store.store.views.queues.queues["SqlTopic", 0]
-        codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
+        codes = [row[2] for row in UNIT.iter_unpack(queue.units.read(begin, 1 << 20))]
         assert all(map(is_address, codes))
         assert codes == sorted(codes)
         assert [queue.plain_code(code) for code in codes] == [
@@ -117,7 +117,7 @@ async def test_an_extension_without_room_leaves_the_plain_code_and_warns(
             await store.send("SqlTopic", body, queue_id=1, tag="TagB")
         await store.settled()
         queue = store.store.views.queues.queues["SqlTopic", 1]
-        codes = [row[2] for row in UNIT.iter_unpack(queue.units(begin, 1 << 20))]
+        codes = [row[2] for row in UNIT.iter_unpack(queue.units.read(begin, 1 << 20))]
         assert codes[-1] == tags_code("TagB")
         failures = store.store.views.queues.extension_failures
         assert failures == codes.count(tags_code("TagB")) > 0

@@ -61,7 +61,7 @@ def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int
 
     Errors   ColdRead
     """
-    unit = queue.resident_unit(queue_offset)
+    unit = queue.units.resident_at(queue_offset)
     if unit is None or _is_before_all(log, unit):
         return None
     return _time_of(log, queue, unit[0], queue_offset)
@@ -115,7 +115,7 @@ def _time_near(
     Messages that are gone are older than all; None where units lead to no record.
     """
     for number in range(queue_offset, min(upper, queue_offset + PROBES_MAX)):
-        unit = queue.resident_unit(number)
+        unit = queue.units.resident_at(number)
         if unit is not None and _is_before_all(log, unit):
             return number, -1
         time = None if unit is None else _time_of(log, queue, unit[0], number)

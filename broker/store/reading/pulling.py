@@ -114,7 +114,7 @@ class Pulling:
         status = status_at(queue, begin)
         if status.status is not PullStatus.FOUND or queue is None:
             return status
-        units = queue.resident_units(begin, scan_count_of(wanted.max_messages, accept))
+        units = queue.units.read_resident(begin, scan_count_of(wanted.max_messages, accept))
         is_fresh = log.hot_begin <= 0 or first_place(units) >= log.hot_begin
         rows, following = self._chosen(queue, units, wanted, accept, is_limited=not is_fresh)
         asked = asked_of(log, queue)
@@ -187,7 +187,7 @@ class Pulling:
         if status.status is not PullStatus.FOUND or queue is None:
             return status
         scan_count = scan_count_of(wanted.max_messages, accept)
-        units = await self._patience.again(partial(queue.resident_units, begin, scan_count))
+        units = await self._patience.again(partial(queue.units.read_resident, begin, scan_count))
         rows, following = self._chosen(queue, units, wanted, accept, is_limited=True)
         found = await self._read(asked_of(self._log, queue), rows)
         answer = answer_of(status, following, found) or self._gone_since(queue, status)
@@ -254,7 +254,7 @@ def is_gone(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> bool:
     """Return whether the log lost its head since: a unit leads before it, and so does the last."""
     if queue_offset < queue.min_offset:
         return True
-    unit, before = queue.unit(queue_offset), queue.unit(queue_offset - 1)
+    unit, before = queue.units.at(queue_offset), queue.units.at(queue_offset - 1)
     if unit is None or not 0 <= unit[0] < log.min_offset:
         return False
     return before is None or before[1] == PRE_BLANK_SIZE or 0 <= before[0] < unit[0]

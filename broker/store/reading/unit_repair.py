@@ -99,7 +99,7 @@ class UnitRepair:
         async with self._lock:
             first = max(damage.queue_offset - WINDOW, queue.files.min_offset // UNIT_SIZE)
             count = damage.queue_offset - first + WINDOW
-            units = await self._patience.again(partial(queue.resident_units, first, count))
+            units = await self._patience.again(partial(queue.units.read_resident, first, count))
             search = Search(self._disk, log, asked_of(log, queue), damage.queue_offset)
             found = await self._patience.apart(partial(search.run, units, first, damage))
         if isinstance(found, Damage):

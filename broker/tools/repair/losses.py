@@ -39,9 +39,12 @@ class QueueWitness:
         """
         found = []
         for queue in self._queues:
-            lower, upper = queue.first_at_or_behind(begin), queue.first_at_or_behind(end)
+            lower, upper = (
+                queue.units.first_at_or_behind(begin),
+                queue.units.first_at_or_behind(end),
+            )
             if lower < upper:
-                units = queue.units(lower, upper - lower)
+                units = queue.units.read(lower, upper - lower)
                 count = sum(unit[1] != PRE_BLANK_SIZE for unit in UNIT.iter_unpack(units))
                 found.append(Loss(queue.topic, queue.queue_id, lower, count))
         return tuple(found)

@@ -93,7 +93,7 @@ async def test_units_lead_to_an_extension(tmp_path: Path) -> None:
     async with store_with(tmp_path, "store.consume_queue_extension=true") as store:
         await store.send("T", "a", tag="A")
         await store.settled()
-        unit = UNIT.unpack(store.store.views.queues.queues["T", 0].units(0, 1))
+        unit = UNIT.unpack(store.store.views.queues.queues["T", 0].units.read(0, 1))
         assert is_address(unit[2])
     assert (tmp_path / "consumequeue_ext" / "T" / "0" / f"{0:020d}").exists()
 

@@ -105,7 +105,7 @@ async def test_where_nothing_is_the_answer_is_the_same(tmp_path: Path) -> None:
 def overwrite(store: TalkingStore, queue_offset: int, position: int, content: bytes) -> int:
     """Put bytes over a record on disk; returns where the record lies."""
     parts = store.store._structures
-    unit = parts.queues.queues["orders", 0].unit(queue_offset)
+    unit = parts.queues.queues["orders", 0].units.at(queue_offset)
     assert unit is not None
     file = parts.log.files.file_at(unit[0])
     assert file is not None

@@ -72,7 +72,7 @@ class Queue:
 
     def overwrite(self, queue_offset: int, position: int, content: bytes) -> int:
         """Put bytes over a record on disk; returns where the record lies."""
-        unit = self.queue.unit(queue_offset)
+        unit = self.queue.units.at(queue_offset)
         assert unit is not None
         file = self.log.files.file_at(unit[0])
         assert file is not None
@@ -185,7 +185,7 @@ def test_nothing_accepted_says_how_far_it_looked(
 
 
 def test_an_address_into_the_extension_counts_as_a_match(queue: Queue) -> None:
-    place, size, _ = UNIT.unpack(queue.queue.units(0, 1))
+    place, size, _ = UNIT.unpack(queue.queue.units.read(0, 1))
     queue.relead(0, place, size, EXTENSION_ADDRESS_MAX)
     result = queue.pull(0, accept=lambda _: False)
     assert numbers(result) == [0]
@@ -267,7 +267,7 @@ def test_units_that_lead_nowhere_are_not_followed(queue: Queue, unit: tuple[int,
 
 
 def test_a_unit_that_leads_to_another_message_is_not_followed(queue: Queue) -> None:
-    other = queue.queue.unit(7)
+    other = queue.queue.units.at(7)
     assert other is not None
     queue.relead(2, *other)
     assert numbers(queue.pull(0)) == [0, 1]
@@ -287,7 +287,7 @@ def test_units_that_lead_nowhere_do_not_mislead_a_search_by_time(
     queue: Queue, unit: tuple[int, int, int]
 ) -> None:
     for damaged in range(1, 9):
-        was = queue.queue.unit(damaged)
+        was = queue.queue.units.at(damaged)
         assert was is not None
         queue.relead(damaged, *unit)
         for number in {0, 3, 5, 9} - {damaged, damaged + 1}:
@@ -351,9 +351,9 @@ def test_a_filter_vouches_for_nothing_it_passed_over(queue: Queue) -> None:
 @pytest.mark.parametrize("number", [2, 5, 9])
 def test_a_unit_that_changed_leads_to_no_other_record(queue: Queue, number: int) -> None:
     assert len(numbers(queue.pull(0))) == 10
-    was = queue.queue.unit(number)
+    was = queue.queue.units.at(number)
     assert was is not None
-    for other in (queue.queue.unit(0), (was[0], was[1] + 4, 0), (was[0] - 4, was[1], 0)):
+    for other in (queue.queue.units.at(0), (was[0], was[1] + 4, 0), (was[0] - 4, was[1], 0)):
         assert other is not None
         queue.relead(number, *other)
         assert numbers(queue.pull(0)) == [*range(number)]

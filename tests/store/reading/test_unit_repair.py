@@ -42,7 +42,7 @@ def queue_of(store: TalkingStore) -> ConsumeQueue:
 
 
 def unit_of(store: TalkingStore, queue_offset: int) -> Unit:
-    unit = queue_of(store).unit(queue_offset)
+    unit = queue_of(store).units.at(queue_offset)
     assert unit is not None
     return unit
 

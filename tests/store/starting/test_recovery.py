@@ -614,7 +614,7 @@ def test_a_real_store_left_uncleanly_keeps_every_sound_record(
             unit[0]
             for queue in parts.queues.queues.values()
             for number in range(queue.min_offset, queue.max_offset)
-            if (unit := queue.unit(number)) is not None
+            if (unit := queue.units.at(number)) is not None
         ]
     assert kept == [record["phy"] for record in golden.manifest(name)["records"]]
     assert sorted(units) == kept
@@ -644,7 +644,7 @@ def test_of_a_real_store_with_a_flipped_bit_only_that_record_is_lost(
             unit[0]
             for queue in parts.queues.queues.values()
             for number in range(queue.min_offset, queue.max_offset)
-            if (unit := queue.unit(number)) is not None and unit[1] != PRE_BLANK_SIZE
+            if (unit := queue.units.at(number)) is not None and unit[1] != PRE_BLANK_SIZE
         }
     assert units == before - {393_216 + 30_807}
     (copy,) = (tmp_path / name / "pocketmq" / "quarantine").glob("*/*@424023")
