@@ -48,6 +48,18 @@ class GoldenStores:
             self._manifests[name] = json.loads(gzip.decompress(packed))
         return self._manifests[name]
 
+    def shape(self, name: str) -> dict[str, Any]:
+        """Return the sizes a store was written with, by the names of the fields of StoreShape."""
+        params = self.manifest(name)["params"]
+        return {
+            "commit_log_file_size_bytes": params["mappedFileSizeCommitLog"],
+            "consume_queue_file_size_bytes": params["mappedFileSizeConsumeQueue"],
+            "index_slot_count": params["maxHashSlotNum"],
+            "index_entry_count_max": params["maxIndexNum"],
+            "index_style": "5.3" if name == "v533" else "5.5",
+            "time_zone": "UTC",
+        }
+
     def changed(self) -> list[str]:
         """Return the stores handed out that are no longer what their archives hold."""
         return [

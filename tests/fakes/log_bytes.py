@@ -141,12 +141,12 @@ def _stand_in(entry: Written) -> Written:
 
 def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> ViewSettings:
     """What a golden store's views were built with."""
-    params = golden.manifest(name)["params"]
+    shape = golden.shape(name)
     return ViewSettings(
-        params["mappedFileSizeConsumeQueue"],
-        IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),
-        "5.3" if name == "v533" else STYLE_5_5,
-        "UTC",
+        shape["consume_queue_file_size_bytes"],
+        IndexGeometry(shape["index_slot_count"], shape["index_entry_count_max"]),
+        shape["index_style"],
+        shape["time_zone"],
         check_crc=check_crc,
     )
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.store.settings import StoreSettings
 from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
@@ -47,15 +46,7 @@ def config_of(golden: GoldenStores, name: str, to: Path) -> Path:
 
 def golden_sizes(golden: GoldenStores, name: str) -> dict[str, Any]:
     """The sizes a store was written with, as settings of an operator."""
-    params = golden.manifest(name)["params"]
-    sizes = {
-        "commit_log_file_size_bytes": params["mappedFileSizeCommitLog"],
-        "consume_queue_file_size_bytes": params["mappedFileSizeConsumeQueue"],
-        "index_slot_count": params["maxHashSlotNum"],
-        "index_entry_count_max": params["maxIndexNum"],
-        "index_style": STYLE_5_3 if name == "v533" else STYLE_5_5,
-        "time_zone": "UTC",
-    }
+    sizes = golden.shape(name)
     return {**sizes, "explicit": frozenset(sizes)}
 
 

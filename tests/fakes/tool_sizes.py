@@ -30,11 +30,4 @@ def shape_of(settings: StoreShape) -> KnownShape:
 
 def golden_tool_sizes(golden: GoldenStores, name: str) -> KnownShape:
     """The sizes a store was written with."""
-    params = golden.manifest(name)["params"]
-    return known_shape(
-        params["mappedFileSizeCommitLog"],
-        params["mappedFileSizeConsumeQueue"],
-        IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"]),
-        "5.3" if name == "v533" else "5.5",
-        "UTC",
-    )
+    return KnownShape(**golden.shape(name))
