@@ -34,7 +34,7 @@ from broker.store.reading.choosing import (
     BYTES_MAX,
     Accept,
     Row,
-    Run,
+    Rows,
     apart,
     choose,
     first_place,
@@ -135,13 +135,13 @@ class Pulling:
     def _chosen(
         self, queue: ConsumeQueue, units: bytes, wanted: ReadRange, accept: Accept | None, *,
         is_limited: bool,
-    ) -> tuple[list[Row], int]:  # fmt: skip
+    ) -> tuple[Rows, int]:  # fmt: skip
         if is_limited:
             wanted = wanted._replace(max_bytes=min(wanted.max_bytes, BYTES_MAX))
         return choose(units, wanted, None if accept is None else plain_accept(queue, accept))
 
     def _with_run(
-        self, found: Found, run: Run, asked: Asked, *, is_fresh: bool, joined: bool
+        self, found: Found, run: Rows, asked: Asked, *, is_fresh: bool, joined: bool
     ) -> Found:
         """Return what was found and the records of one more run, those before its first damage.
 
@@ -201,7 +201,7 @@ class Pulling:
             raise damage_error(self._log, repaired)
         return answer
 
-    async def _read(self, asked: Asked, rows: list[Row]) -> Found:
+    async def _read(self, asked: Asked, rows: Rows) -> Found:
         """Return the records of some rows, read in a thread."""
         runs: list[tuple[MappedFile, list[Row]]] = []
         nowhere: Damage | None = None

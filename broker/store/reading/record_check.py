@@ -28,7 +28,7 @@ from broker.format.record import (
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.message import PROPERTY_CRC
-from broker.store.reading.choosing import Run
+from broker.store.reading.choosing import Rows
 
 CRC_MARK: Final = ord("_")
 """What a property CRC begins with, twice; a record that has one there is looked at in full."""
@@ -120,7 +120,7 @@ def is_led_to(
     return _OWN_HEAD(view, position) == (size, asked[1], queue_offset, place)
 
 
-def sound_count(view: Buffer, origin: int, run: Run, asked: Asked, *, is_known: bool) -> int:
+def sound_count(view: Buffer, origin: int, run: Rows, asked: Asked, *, is_known: bool) -> int:
     """Return how many records of a run are sound, from the first on.
 
     view       bytes of the log from physical offset `origin` on

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from broker.log import commit_log
 from broker.model.errors import MessageDamaged, ReadFailed
 from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, PullStatus
-from broker.store.reading.choosing import Row, choose, runs_of
+from broker.store.reading.choosing import Row, Rows, choose, runs_of
 from broker.store.reading.pulling import GAP_MAX
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at, until
@@ -218,15 +218,27 @@ def test_what_is_quick_for_records_in_a_row_is_no_other_choice(
     """Units of any kind: rows are as a filter that takes everything leaves them, runs in order."""
     wanted = ReadRange("orders", 0, 7, max_messages, max_bytes)
     packed = b"".join(UNIT.pack(place, size, 0) for place, size in units[:max_messages])
-    rows, following = choose(packed, wanted, None)
-    assert (rows, following) == choose(packed, wanted, lambda _: True)
-    runs = runs_of(rows, 200, 10)
-    assert [row for run in runs for row in run.rows] == rows
+    chosen, following = choose(packed, wanted, None)
+    assert (chosen, following) == choose(packed, wanted, lambda _: True)
+    runs = runs_of(chosen, 200, 10)
+    assert [row for run in runs for row in run.rows] == chosen.rows
     for run in runs:
         for (place, size, _), (next_place, _, _) in pairwise(run.rows):
             assert next_place // 200 == place // 200
             gap = next_place - place - max(size, 0)
             assert 0 <= gap <= (0 if run.is_straight else 10)
+
+
+@given(st.lists(st.integers(91, 200), min_size=32, max_size=70), st.integers(0, 20_000))
+def test_columns_of_units_in_a_row_choose_as_one_by_one(sizes: list[int], max_bytes: int) -> None:
+    places = accumulate([1_000, *sizes])
+    packed = b"".join(UNIT.pack(place, size, 0) for place, size in zip(places, sizes, strict=False))
+    wanted = ReadRange("orders", 0, 7, len(sizes), max_bytes)
+    chosen, following = choose(packed, wanted, None)
+    assert (chosen, following) == choose(packed, wanted, lambda _: True)
+    assert chosen.is_straight
+    broken = UNIT.pack(999, sizes[0], 0) + packed[20:]
+    assert choose(broken, wanted, None) == choose(broken, wanted, lambda _: True)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
@@ -239,9 +251,9 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
     while begin < len(rows):
         wanted = ReadRange("orders", 0, begin, 3, 250)
         chosen, following = choose(units[begin * 20 :], wanted, lambda code: code > 1)
-        assert len(chosen) <= 2
-        found += chosen
-        assert all(begin <= number < following for _, _, number in chosen)
+        assert len(chosen.rows) <= 2
+        found += chosen.rows
+        assert all(begin <= number < following for _, _, number in chosen.rows)
         assert following > begin
         begin = following
     expected = [(n * 100, 100, n) for n, (code, blank) in enumerate(rows) if code > 1 and not blank]
@@ -250,5 +262,5 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
 
 def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
     rows = [(0, 100, 7), (100, 100, 8), (300 + GAP_MAX, 100, 9), (1_000_000, 50, 10)]
-    runs = runs_of(rows, 1_000_000, GAP_MAX)
+    runs = runs_of(Rows(rows, False), 1_000_000, GAP_MAX)
     assert [run.rows for run in runs] == [rows[:2], rows[2:3], rows[3:]]
