@@ -2,7 +2,7 @@
 
 Whatever a test does, the broker's event loop is never late for long: its probe is read when the
 broker is ready and before it ends, and a `with` whose broker stalled meanwhile fails. What it was
-late because it was given no core does not count.
+late because a crowded machine gave it no core does not count.
 """
 
 import json
@@ -166,7 +166,13 @@ class Daemon:
         return {le: found[float("inf")] - count for le, count in found.items()}
 
     def kept_waiting_s(self) -> float:
-        """Return how long its main thread was ready to run and had no core, in all its life."""
+        """Return how long its main thread was ready to run and had no core, in all its life.
+
+        0 where no more than two want each core, as when only these tests run: there it has to be on
+        time all the same.
+        """
+        if os.getloadavg()[0] <= 2 * (os.cpu_count() or 1):
+            return 0.0
         return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
 
     def late_s(self) -> float:
