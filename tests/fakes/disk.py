@@ -153,23 +153,21 @@ class SimDisk(SimNames):
         used = len(content.rstrip(b"\0"))
         return min(-(-used // BLOCK) * BLOCK, len(content))
 
-    def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
+    def _mapped(self, descriptor: int, size_bytes: int) -> File:
         file, path = self._open[descriptor]
         with Reading(path):
             self._begin("map", path)
         if size_bytes > file.size:
             raise ValueError("mmap length is greater than file size")
-        live = file.opened()
+        return file
+
+    def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
+        file = self._mapped(descriptor, size_bytes)
         self.image.open_files[id(file)] = file
-        return cast(mmap.mmap, live)
+        return cast(mmap.mmap, file.opened())
 
     def map_read_only(self, descriptor: int, size_bytes: int) -> mmap.mmap:
-        file, path = self._open[descriptor]
-        with Reading(path):
-            self._begin("map", path)
-        if size_bytes > file.size:
-            raise ValueError("mmap length is greater than file size")
-        return cast(mmap.mmap, _ReadOnlyBytes(file.content))
+        return cast(mmap.mmap, _ReadOnlyBytes(self._mapped(descriptor, size_bytes).content))
 
     def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
         self._begin("populate", Path("/"))

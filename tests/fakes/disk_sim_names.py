@@ -18,7 +18,7 @@ from broker.model.errors import (
     StoreLocked,
     WriteFailed,
 )
-from tests.fakes.disk_image import BLOCK, File, Folder, Image
+from tests.fakes.disk_image import BLOCK, File, Folder, Image, Node
 
 PROCESS_ID: Final = 4711
 
@@ -154,15 +154,16 @@ class SimNames(Disk):
             return sorted(self._folder(directory).live)
         return []
 
-    def is_directory(self, path: Path) -> bool:
+    def _stat(self, path: Path) -> Node | None:
         with Reading(path):
             self._begin("stat", path)
-        return isinstance(self.image.find(path), Folder)
+        return self.image.find(path)
+
+    def is_directory(self, path: Path) -> bool:
+        return isinstance(self._stat(path), Folder)
 
     def exists(self, path: Path) -> bool:
-        with Reading(path):
-            self._begin("stat", path)
-        return self.image.find(path) is not None
+        return self._stat(path) is not None
 
     def file_size(self, path: Path | str) -> int:
         path = Path(path)
