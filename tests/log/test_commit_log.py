@@ -53,6 +53,10 @@ class Log:
         self.log.write(place, b"".join(records))
         return places
 
+    def many(self, count: int) -> list[int]:
+        """Put so many records of 150 bytes, each alone; returns where they lie."""
+        return [place for _ in range(count) for place in self.append(150)]
+
     def write(self, *bodies: str) -> list[int]:
         """Put one record for each body; returns where they lie."""
         places = []
@@ -123,15 +127,12 @@ def walk(scan: LogScan) -> list[tuple[int, int]]:
 # -- appending -------------------------------------------------------------------------------------
 
 
-def test_the_first_record_lies_at_0(log: Log) -> None:
+def test_records_follow_on_each_other_from_0_on(log: Log) -> None:
     assert log.log.spare_base == 0
     assert not log.log.has_room(1)
-    assert log.append(100) == [0]
-    assert (log.log.appended, log.log.min_offset) == (100, 0)
-
-
-def test_records_follow_on_each_other(log: Log) -> None:
+    assert walk(log.log.scan(0)) == []
     assert log.append(100) + log.append(120, 130) == [0, 100, 220]
+    assert (log.log.appended, log.log.min_offset) == (350, 0)
     assert log.bytes_of(0) == (
         record(0, size=100) + record(100, size=120) + record(220, size=130) + bytes(SIZE - 350)
     )
@@ -259,13 +260,6 @@ def test_bytes_are_read_up_to_the_end_of_their_file(log: Log) -> None:
     assert log.log.read(-1, 10) == b""
 
 
-def test_a_copy_that_was_read_outlives_the_log(log: Log) -> None:
-    log.append(100)
-    copied = log.log.read(0, 100)
-    log.close()
-    assert copied == record(0, size=100)
-
-
 def test_only_the_start_of_a_record_has_a_size(log: Log) -> None:
     log.fill(120)
     log.append(SMALLEST)
@@ -273,19 +267,15 @@ def test_only_the_start_of_a_record_has_a_size(log: Log) -> None:
     sizes = {place: log.log.record_size_at(place) for place in range(-1, 2 * SIZE + 1)}
     found = {place: size for place, size in sizes.items() if size is not None}
     assert found == {0: SIZE - 120, SIZE - 120: SMALLEST, SIZE: 200}
-
-
-def test_what_is_not_appended_yet_has_no_size(log: Log) -> None:
-    log.append(100, 100)
-    log.log.appended = 100
-    assert log.log.record_size_at(100) is None
+    log.log.appended = SIZE
+    assert log.log.record_size_at(SIZE) is None, "it is not appended yet"
 
 
 # -- walking ---------------------------------------------------------------------------------------
 
 
 def test_a_walk_goes_across_files_and_ends_with_the_data(log: Log) -> None:
-    places = [place for _ in range(20) for place in log.append(150)]
+    places = log.many(20)
     assert len(log.bases) == 4
     scan = log.log.scan(0)
     assert walk(scan) == [(place, 150) for place in places]
@@ -293,25 +283,18 @@ def test_a_walk_goes_across_files_and_ends_with_the_data(log: Log) -> None:
 
 
 def test_a_walk_begins_and_ends_where_it_is_told(log: Log) -> None:
-    places = [place for _ in range(12) for place in log.append(150)]
+    places = log.many(12)
     scan = log.log.scan(places[3], places[9])
     assert walk(scan) == [(place, 150) for place in places[3:9]]
     assert walk(log.log.scan(places[3], places[9] + 1)) == [(at, 150) for at in places[3:10]]
 
 
 def test_a_walk_begins_with_the_oldest_file(log: Log) -> None:
-    for _ in range(20):
-        log.append(150)
+    log.many(20)
     log.log.close()
     log.path(0).unlink()
     assert walk(log.load().scan(0))[0] == (SIZE, 150)
     assert log.log.min_offset == SIZE
-
-
-def test_a_walk_over_nothing_ends_at_once(log: Log) -> None:
-    scan = log.log.scan(0)
-    assert walk(scan) == []
-    assert (scan.position, scan.end) == (0, ScanEnd.END_OF_DATA)
 
 
 def test_a_walk_stops_in_front_of_a_blank_that_nothing_follows(log: Log) -> None:
@@ -324,39 +307,29 @@ def test_a_walk_stops_in_front_of_a_blank_that_nothing_follows(log: Log) -> None
     assert (scan.position, scan.end) == (SIZE - 50, ScanEnd.END_OF_DATA)
 
 
-def test_a_walk_says_where_and_why_it_stopped(log: Log) -> None:
-    log.append(200)
-    log.append(200)
-    log.overwrite(200 + 4, b"\x01\x02\x03\x04")
-    scan = log.load().scan(0)
+@pytest.mark.parametrize(
+    ("place", "content", "crc", "reason"),
+    [
+        (204, b"\x01\x02\x03\x04", False, "magic 0x01020304"),
+        (200, record(0, size=200), False, "it says it lies at 0"),
+        (300, b"y", True, "the CRC of its body"),
+    ],
+)
+def test_a_walk_says_where_and_why_it_stopped(
+    log: Log, place: int, content: bytes, crc: bool, reason: str
+) -> None:
+    """Only a walk with CRC sees a flipped bit in a body."""
+    log.append(200, 200)
+    log.overwrite(place, content)
+    scan = log.load().scan(0, crc=crc)
     assert walk(scan) == [(0, 200)]
-    assert (scan.position, scan.end) == (200, ScanEnd.BAD)
-    assert "magic 0x01020304" in scan.reason
-    assert scan.path == str(log.path(0))
-
-
-def test_only_a_walk_with_crc_sees_a_flipped_bit_in_a_body(log: Log) -> None:
-    log.append(200)
-    log.append(200)
-    log.overwrite(300, b"y")
-    assert walk(log.load().scan(0)) == [(0, 200), (200, 200)]
-    scan = log.log.scan(0, crc=True)
-    assert walk(scan) == [(0, 200)]
-    assert scan.end is ScanEnd.BAD
-
-
-def test_a_record_of_another_place_is_bad(log: Log) -> None:
-    log.append(200)
-    log.append(200)
-    log.overwrite(200, record(0, size=200))
-    scan = log.load().scan(0)
-    assert walk(scan) == [(0, 200)]
-    assert "it says it lies at 0" in scan.reason
+    assert (scan.position, scan.end, scan.path) == (200, ScanEnd.BAD, str(log.path(0)))
+    assert reason in scan.reason
+    assert len(walk(log.log.scan(0))) == 1 + crc
 
 
 def test_a_missing_file_is_named(log: Log) -> None:
-    for _ in range(20):
-        log.append(150)
+    log.many(20)
     log.log.close()
     log.path(SIZE).unlink()
     with pytest.raises(StoreGap, match=str(2 * SIZE)):
@@ -384,15 +357,6 @@ def test_a_record_behind_a_torn_one_does_not_come_back(log: Log) -> None:
     assert log.reopen() == ["one", "tow", "eerht"]
 
 
-def test_a_sound_log_is_taken_as_it_is(log: Log) -> None:
-    log.append(150)
-    before = log.bytes_of(0)
-    log.load().adopt_end(150)
-    assert log.log.appended == 150
-    assert log.append(100) == [150]
-    assert log.bytes_of(0)[:150] == before[:150]
-
-
 def test_a_file_found_sparse_gets_its_blocks_before_it_is_written(log: Log) -> None:
     path = log.path(0)
     path.parent.mkdir()
@@ -404,8 +368,7 @@ def test_a_file_found_sparse_gets_its_blocks_before_it_is_written(log: Log) -> N
 @pytest.mark.parametrize("end", [0, 1, 150, SIZE - 8, SIZE, SIZE + 1, 2 * SIZE])
 def test_the_log_goes_on_from_any_end(tmp_path: Path, end: int) -> None:
     log = Log(tmp_path / "store")
-    for _ in range(18):
-        log.append(150)
+    log.many(18)
     log.load().adopt_end(end)
     assert log.log.appended == end
     (place,) = log.append(200)
@@ -437,8 +400,7 @@ def test_the_log_goes_on_from_the_end_of_a_whole_page(tmp_path: Path) -> None:
 
 
 def test_a_log_whose_oldest_file_is_not_the_first_may_lose_all_its_records(log: Log) -> None:
-    for _ in range(12):
-        log.append(150)
+    log.many(12)
     log.log.close()
     log.path(0).unlink()
     log.overwrite(SIZE, b"\xff" * 8)
@@ -461,45 +423,35 @@ def test_a_reader_changes_nothing(log: Log) -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 5, 6, 7, 12, 19, 20])
 def test_a_cut_leaves_zeros_and_no_later_file(log: Log, kept: int) -> None:
-    places = [place for _ in range(20) for place in log.append(150)]
+    places = log.many(20)
     cut = places[kept] if kept < 20 else log.log.appended
     before = b"".join(log.bytes_of(base) for base in log.bases)
+    log.disk.calls.clear()
     log.log.truncate(cut)
     assert log.log.appended == cut
+    assert len(log.disk.calls["sync"]) == 1
     after = b"".join(log.bytes_of(base) for base in log.bases)
     assert after == before[:cut] + bytes(len(after) - cut)
     assert len(after) - cut <= SIZE
     assert walk(log.log.scan(0)) == [(place, 150) for place in places[:kept]]
 
 
-def test_a_cut_is_durable(log: Log) -> None:
-    log.append(150)
-    log.append(150)
-    log.disk.calls.clear()
-    log.log.truncate(150)
-    assert len(log.disk.calls["sync"]) == 1
-
-
 def test_files_between_two_offsets(log: Log) -> None:
-    for _ in range(20):
-        log.append(150)
+    """A blank behind what was flushed is still to be flushed."""
 
     def between(begin: int, upto: int) -> list[int]:
         return [file.base for file in log.log.files_between(begin, upto)]
 
+    log.fill(50)
+    flushed = log.log.appended
+    log.append(100)
+    assert between(flushed, log.log.appended) == [0, SIZE]
+    log.many(18)
     end = log.log.appended
     assert between(0, end) == [0, SIZE, 2 * SIZE, 3 * SIZE]
     assert between(0, 2 * SIZE) == [0, SIZE]
     assert between(SIZE, 2 * SIZE + 1) == [SIZE, 2 * SIZE]
     assert between(end, end) == [3 * SIZE]
-
-
-def test_a_blank_behind_what_was_flushed_is_still_to_be_flushed(log: Log) -> None:
-    log.fill(50)
-    flushed = log.log.appended
-    log.append(100)
-    found = log.log.files_between(flushed, log.log.appended)
-    assert [file.base for file in found] == [0, SIZE]
 
 
 # -- what a real broker wrote ----------------------------------------------------------------------

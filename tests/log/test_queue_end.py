@@ -1,15 +1,22 @@
-"""Where units end: nothing that may have been lost is passed over, what is durable is not read."""
+"""Where units end: what may have been lost is not passed over, what is durable is not read.
+
+Of ends that were written down that of the checkpoint is found, never another, never a damaged one.
+"""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from broker.files.mapped_file import MappedFile
+from broker.files.disk import Disk
+from broker.files.mapped_file import ColdRead, MappedFile
+from broker.files.table_file import TableFile
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_end import (
     READ_SIZE,
     first_doubtful,
@@ -17,7 +24,11 @@ from broker.log.queue_end import (
     vouches,
     written_end,
 )
+from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
+from broker.model.errors import Corruption, DiskFull, ReadFailed
+from broker.model.offsets import QueueKey
 from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.records import entry
 
 UNITS = 40
 SIZE = UNITS * UNIT_SIZE
@@ -53,25 +64,6 @@ class OneFile(MappedFile):
 # -- one file --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("believed", [0, 1_000, FAR])
-@pytest.mark.parametrize("count", [0, 1, 5, UNITS])
-def test_units_end_behind_the_last_one(count: int, believed: int) -> None:
-    found = written_end(OneFile(units_of(count)), believed, UNIT_SIZE)[:2]
-    assert found == (count * UNIT_SIZE, False)
-
-
-@pytest.mark.parametrize("lost", range(12))
-@pytest.mark.parametrize("believed", [0, 500])
-def test_a_lost_unit_ends_what_is_doubtful(lost: int, believed: int) -> None:
-    units = units_of(12)
-    if believed <= 100 * lost:
-        units[lost] = LOST
-    expected = lost if believed <= 100 * lost else 12
-    end, has_more, read = written_end(OneFile(units), believed, 2 * UNIT_SIZE)
-    assert b"".join(units[:expected]).endswith(read)
-    assert (end, has_more) == (expected * UNIT_SIZE, expected < 11)
-
-
 def test_durable_units_are_not_read() -> None:
     file = OneFile(units_of(UNITS))
     units = b"".join(units_of(UNITS)[-8:])
@@ -79,19 +71,13 @@ def test_durable_units_are_not_read() -> None:
     assert file.read_ranges == [(32 * UNIT_SIZE, 8 * UNIT_SIZE)]
 
 
-def test_a_small_queue_is_read_whole_whatever_is_believed() -> None:
+@pytest.mark.parametrize(("believed", "read_size"), [(FAR, READ_SIZE), (0, UNIT_SIZE)])
+def test_a_small_queue_or_one_not_believed_is_read_whole(believed: int, read_size: int) -> None:
     units = units_of(UNITS)
     units[3] = LOST
     assert READ_SIZE >= SIZE
     kept = b"".join(units[:3])
-    assert written_end(OneFile(units), FAR) == (3 * UNIT_SIZE, True, kept)
-
-
-def test_where_nothing_is_believed_all_is_read() -> None:
-    units = units_of(UNITS)
-    units[3] = LOST
-    kept = b"".join(units[:3])
-    assert written_end(OneFile(units), 0, UNIT_SIZE) == (3 * UNIT_SIZE, True, kept)
+    assert written_end(OneFile(units), believed, read_size) == (3 * UNIT_SIZE, True, kept)
 
 
 def test_pre_blank_units_vouch_for_nothing() -> None:
@@ -168,31 +154,24 @@ def file(tmp_path: Path) -> Iterator[MappedFile]:
     made.close()
 
 
-def test_nothing_lies_behind(file: MappedFile) -> None:
-    assert is_clean_behind(QuickDisk(), file)
-    file.write(3 * UNIT_SIZE, LOST)
-    assert is_clean_behind(QuickDisk(), file)
-
-
-@pytest.mark.parametrize("position", [3 * UNIT_SIZE, SIZE - 1])
-def test_a_byte_lies_behind(file: MappedFile, position: int) -> None:
-    file.write(position, b"x")
-    assert not is_clean_behind(QuickDisk(), file)
-
-
-def test_a_file_lies_behind(file: MappedFile) -> None:
-    file.path.with_name(f"{SIZE:020d}").touch()
-    assert not is_clean_behind(QuickDisk(), file)
-
-
-def test_a_stranger_there_does_not_count(file: MappedFile) -> None:
-    file.path.with_name("notes").touch()
-    assert is_clean_behind(QuickDisk(), file)
-
-
-def test_the_file_itself_is_gone(file: MappedFile) -> None:
-    file.path.unlink()
-    assert not is_clean_behind(QuickDisk(), file)
+@pytest.mark.parametrize(
+    ("act", "is_clean"),
+    [
+        (lambda file: None, True),
+        (lambda file: file.write(3 * UNIT_SIZE, LOST), True),
+        (lambda file: file.write(3 * UNIT_SIZE, b"x"), False),
+        (lambda file: file.write(SIZE - 1, b"x"), False),
+        (lambda file: file.path.with_name(f"{SIZE:020d}").touch(), False),
+        (lambda file: file.path.with_name("notes").touch(), True),
+        (lambda file: file.path.unlink(), False),
+    ],
+    ids=["nothing", "zeros", "a byte", "the last byte", "a file", "a stranger", "it is gone"],
+)
+def test_what_lies_behind(
+    file: MappedFile, act: Callable[[MappedFile], object], is_clean: bool
+) -> None:
+    act(file)
+    assert is_clean_behind(QuickDisk(), file) is is_clean
 
 
 def test_it_goes_while_it_is_looked_at(file: MappedFile) -> None:
@@ -213,3 +192,249 @@ def test_units_that_come_meanwhile_are_not_what_lay_there(file: MappedFile) -> N
             return super().read_at(descriptor, position, size_bytes)
 
     assert is_clean_behind(Busy(), file)
+
+
+PER_FILE = 5
+FILE_SIZE = PER_FILE * UNIT_SIZE
+
+
+class Adopted:
+    """A queue of so many records of 100 bytes, begun anew from its end."""
+
+    def __init__(self, directory: Path, count: int, *, first: int = 0) -> None:
+        self.directory = directory
+        self.disk = QuickDisk()
+        self.queue = self._anew()
+        self.put(count, first=first)
+        self.end = self.queue.end()
+
+    def _anew(self) -> ConsumeQueue:
+        return ConsumeQueue(self.disk, self.directory, FILE_SIZE, topic="T", queue_id=0)
+
+    def put(self, count: int, *, first: int = 0) -> None:
+        begin = max(self.queue.max_offset, first)
+        places = range(begin, begin + count)
+        self.queue.put_all([entry(100 * place + 100, queue_offset=place) for place in places])
+
+    def again(self) -> bool:
+        """Begin anew with the end of before; returns whether it was taken."""
+        self.queue.files.close()
+        self.queue = self._anew()
+        return self.queue.adopt(self.end)
+
+    def path(self, number: int) -> Path:
+        return self.directory / f"{number * FILE_SIZE:020d}"
+
+    @property
+    def places(self) -> list[int]:
+        units = [self.queue.units.at(number) for number in range(self.queue.max_offset)]
+        return [unit[0] // 100 - 1 for unit in units if unit is not None]
+
+    @property
+    def loaded(self) -> ConsumeQueue:
+        """The queue as a start finds it that reads its files."""
+        queue = self._anew()
+        queue.load()
+        queue.correct_min(0)
+        queue.files.close()
+        return queue
+
+    def close(self) -> None:
+        self.queue.files.close()
+
+
+@pytest.fixture(params=[1, PER_FILE, PER_FILE + 1, 3 * PER_FILE])
+def adopted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Adopted]:
+    made = Adopted(tmp_path / "0", request.param)
+    yield made
+    made.close()
+
+
+def test_an_end_is_what_a_start_would_find_and_nothing_is_opened_for_it(adopted: Adopted) -> None:
+    assert adopted.again()
+    queue, loaded = adopted.queue, adopted.loaded
+    assert queue.end() == loaded.end() == adopted.end
+    assert queue.flushed == loaded.flushed
+    assert queue.dirty_files() == []
+    queue.correct_min(0)
+    assert not any(file.is_open for file in queue.files.files)
+    assert not queue.settle(), "nothing lies behind it"
+    assert adopted.places == list(range(queue.max_offset))
+
+
+def test_the_first_message_is_known_behind_pre_blank_units(tmp_path: Path) -> None:
+    adopted = Adopted(tmp_path / "0", 2, first=7)
+    assert adopted.end == QueueEnd(FILE_SIZE, 9 * UNIT_SIZE, 1_000, 7, 800)
+    assert adopted.again()
+    assert adopted.queue.min_offset == 7
+    adopted.close()
+
+
+# -- files of another kind -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_without_its_last_file_or_with_half_of_it_it_is_to_be_loaded(
+    adopted: Adopted, is_there: bool
+) -> None:
+    path = adopted.path(len(adopted.queue.files.files) - 1)
+    content = path.read_bytes()
+    path.unlink()
+    if is_there:
+        path.write_bytes(content[:-1])
+    assert not adopted.again()
+    assert adopted.queue.files.files == []
+
+
+def test_and_when_retention_has_taken_its_first_file(tmp_path: Path) -> None:
+    adopted = Adopted(tmp_path / "0", 2 * PER_FILE)
+    adopted.path(0).unlink()
+    assert not adopted.again()
+    adopted.close()
+
+
+@pytest.mark.parametrize("end", [QueueEnd(0, 0, 100, 0, 0), QueueEnd(0, 20, 0, 0, 0)])
+def test_a_queue_without_a_message_has_no_end(tmp_path: Path, end: QueueEnd) -> None:
+    adopted = Adopted(tmp_path / "0", 1)
+    adopted.end = end
+    assert not adopted.again()
+    adopted.close()
+
+
+# -- what a crash left -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [1, PER_FILE, 3 * PER_FILE])
+def test_what_lies_behind_goes(adopted: Adopted, more: int) -> None:
+    adopted.put(more)
+    assert adopted.again()
+    queue = adopted.queue
+    assert [queue.is_doubtful, queue.settle(), queue.is_doubtful] == [True, True, False]
+    assert not queue.settle()
+    assert adopted.loaded.end() == adopted.end
+
+
+@pytest.mark.parametrize("left", [0, 3 * PER_FILE])
+@pytest.mark.parametrize("more", [1, PER_FILE, 3 * PER_FILE])
+def test_it_goes_on_behind_its_end_whatever_is_left_there(
+    adopted: Adopted, left: int, more: int
+) -> None:
+    if left:
+        adopted.put(left)
+    assert adopted.again()
+    adopted.put(more)
+    adopted.queue.settle()
+    count = adopted.end.end // UNIT_SIZE + more
+    assert adopted.places == list(range(count))
+    assert adopted.loaded.max_offset == count
+
+
+def test_a_cut_takes_what_is_left_with_it(tmp_path: Path) -> None:
+    adopted = Adopted(tmp_path / "0", 2 * PER_FILE)
+    adopted.put(PER_FILE)
+    assert adopted.again()
+    adopted.queue.truncate(400)
+    assert not adopted.queue.is_doubtful
+    assert adopted.places == [0, 1, 2]
+    assert adopted.loaded.max_offset == 3
+    adopted.close()
+
+
+def test_a_last_unit_that_leads_elsewhere_is_told(adopted: Adopted) -> None:
+    adopted.end = adopted.end._replace(max_physical_offset=adopted.end.max_physical_offset + 100)
+    assert adopted.again()
+    with pytest.raises(Corruption, match=r"/0/\d{20} is damaged at byte \d+"):
+        adopted.queue.settle()
+    assert adopted.queue.is_doubtful
+
+
+def test_what_nobody_has_read_is_read_without_waiting(adopted: Adopted) -> None:
+    count = adopted.queue.max_offset
+    assert adopted.again()
+    adopted.put(1)
+    adopted.disk.drop_resident()
+    with pytest.raises(ColdRead):
+        adopted.queue.units.read_resident(count - 1, 1)
+    assert adopted.queue.units.read_resident(count, 1)
+
+
+FIRST, SECOND, THIRD = (bytes([number]) * 48 for number in (1, 2, 3))
+OFFSETS = some.integers(0, 2**63 - 1)
+ROWS = some.dictionaries(
+    some.tuples(some.text(min_size=1, max_size=9), some.integers(0, 2**31 - 1)),
+    some.builds(QueueEnd, OFFSETS, OFFSETS, OFFSETS, OFFSETS, OFFSETS),
+    max_size=6,
+)
+ONE: Mapping[QueueKey, QueueEnd] = {("T", 0): QueueEnd(0, 40, 200, 0, 0)}
+OTHER: Mapping[QueueKey, QueueEnd] = {("T", 0): QueueEnd(0, 60, 300, 0, 0)}
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> QueueEnds:
+    return QueueEnds(QuickDisk(), tmp_path)
+
+
+@given(rows=ROWS)
+def test_what_was_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, rows: object) -> None:
+    assert isinstance(rows, dict)
+    ends = QueueEnds(QuickDisk(), tmp_path_factory.mktemp("own"))
+    ends.save(FIRST, rows)
+    assert ends.load(FIRST) == rows
+
+
+def test_a_store_without_a_table_has_nothing(ends: QueueEnds) -> None:
+    assert ends.load(FIRST) == {}
+
+
+def test_until_a_checkpoint_is_saved_the_one_before_has_its_table(ends: QueueEnds) -> None:
+    ends.save(FIRST, ONE)
+    ends.save(SECOND, OTHER)
+    assert ends.load(FIRST) == ONE
+    assert ends.load(SECOND) == OTHER
+    assert ends.load(THIRD) == {}
+
+
+def test_a_table_with_any_bit_changed_is_none(ends: QueueEnds, tmp_path: Path) -> None:
+    ends.save(FIRST, ONE)
+    path = tmp_path / QUEUE_ENDS_FILE
+    sound = path.read_bytes()
+    for bit in range(8 * len(sound)):
+        changed = bytearray(sound)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        assert ends.load(FIRST) in ({}, ONE)
+
+
+def test_a_table_cut_short_is_none(ends: QueueEnds, tmp_path: Path) -> None:
+    ends.save(FIRST, ONE)
+    path = tmp_path / QUEUE_ENDS_FILE
+    sound = path.read_bytes()
+    for length in range(len(sound)):
+        path.write_bytes(sound[:length])
+        assert ends.load(FIRST) == {}
+
+
+def test_on_a_full_disk_there_is_none(ends: QueueEnds) -> None:
+    ends.save(FIRST, ONE)
+    with patch.object(TableFile, "write", side_effect=DiskFull(path="here")):
+        ends.save(FIRST, OTHER)
+    assert ends.load(FIRST) == {}
+
+
+def test_one_that_cannot_be_read_is_none(ends: QueueEnds, tmp_path: Path) -> None:
+    ends.save(FIRST, ONE)
+    (tmp_path / QUEUE_ENDS_FILE).unlink()
+    (tmp_path / QUEUE_ENDS_FILE).mkdir()
+    with pytest.raises(ReadFailed):
+        QuickDisk().read_file(tmp_path / QUEUE_ENDS_FILE)
+    assert ends.load(FIRST) == {}
+
+
+def test_removed_no_start_finds_one(ends: QueueEnds, tmp_path: Path) -> None:
+    ends.save(FIRST, ONE)
+    ends.save(SECOND, OTHER)
+    ends.remove()
+    assert [*tmp_path.iterdir()] == []
+    ends.remove()
+    QueueEnds(Disk(), tmp_path / "none").remove()
+    assert ends.load(FIRST) == ends.load(SECOND) == {}

@@ -14,15 +14,15 @@ from broker.log import queue_units
 from broker.log.queue_units import QueueUnits
 from tests.fakes.quick_disk import QuickDisk
 
-PER_FILE = 4
-SIZE = PER_FILE * UNIT_SIZE
+FOUR = 4
+FOUR_SIZE = FOUR * UNIT_SIZE
 
 
 def units_at(directory: Path, disk: QuickDisk, places: list[int | None]) -> QueueUnits:
     """Units that lead to these places, None for a pre-blank one, in files of four."""
-    row = MappedFileQueue(disk, directory, SIZE, "size", is_mapped=False)
+    row = MappedFileQueue(disk, directory, FOUR_SIZE, "size", is_mapped=False)
     for number, place in enumerate(places):
-        if number % PER_FILE == 0:
+        if number % FOUR == 0:
             row.make_file(number * UNIT_SIZE)
         file = row.files[-1]
         unit = PRE_BLANK if place is None else UNIT.pack(place, 100, 0)

@@ -1,13 +1,27 @@
-"""The directory of a store: what may become one, who has it, and how it was left."""
+"""The directory of a store: what may become one, who has it, what its manifest and files tell."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.files.directory_lock import is_locked
+from broker.files.disk import Disk
+from broker.format.names import offset_file_name
+from broker.log.file_sizes import commit_log_file_size, consume_queue_file_size
 from broker.log.store_directory import StoreDirectory
-from broker.model.errors import DiskFull, NotAStore
+from broker.log.store_manifest import (
+    FORMAT_VERSION,
+    MANIFEST_FILE,
+    ClosedState,
+    ManifestFile,
+    StoreManifest,
+)
+from broker.model.errors import DiskFull, NotAStore, StoreTooNew
+from broker.model.store_shape import RECORDED
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import NAMES, GoldenStores
 
@@ -30,18 +44,14 @@ def directory(path: Path) -> Iterator[StoreDirectory]:
 def test_a_missing_and_an_empty_directory_may_become_a_store(
     directory: StoreDirectory, path: Path
 ) -> None:
+    """What a file system leaves does no harm."""
     directory.check()
     path.mkdir()
     directory.check()
     assert list(path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["lost+found", ".DS_Store"])
-def test_what_a_file_system_leaves_does_no_harm(
-    directory: StoreDirectory, path: Path, name: str
-) -> None:
-    (path / name).mkdir(parents=True)
-    directory.check()
+    for name in ("lost+found", ".DS_Store"):
+        (path / name).mkdir()
+        directory.check()
 
 
 @pytest.mark.parametrize(
@@ -126,6 +136,7 @@ def test_the_abort_mark_stands_while_a_broker_runs(directory: StoreDirectory, pa
 
 
 def test_both_marks_are_durable_at_once(path: Path) -> None:
+    """And stopping twice is fine."""
     disk = QuickDisk()
     directory = StoreDirectory(disk, path)
     directory.acquire()
@@ -134,16 +145,163 @@ def test_both_marks_are_durable_at_once(path: Path) -> None:
     directory.mark_stopped()
     assert len(disk.calls["sync"]) == 1
     assert disk.calls["sync_directory"] == [(path,), (path,)]
+    directory.mark_stopped()
     directory.release()
-
-
-def test_stopping_twice_is_fine(directory: StoreDirectory) -> None:
-    directory.acquire()
-    directory.mark_stopped()
-    directory.mark_stopped()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_killed_broker_left_its_mark(golden: GoldenStores, name: str) -> None:
     directory = StoreDirectory(QuickDisk(), golden.store(name))
     assert directory.was_aborted() is golden.manifest(name)["abortFile"]
+
+
+CLOSED = ClosedState(
+    log_end=12345,
+    checkpoint="00" * 48,
+    queues={"T": {"0": [0, 7], "3": [2, 9]}, "%RETRY%G": {"0": [0, 1]}},
+    index_files=["20261121003515660"],
+)
+MANIFEST = StoreManifest(
+    commit_log_file_size_bytes=1 << 26,
+    consume_queue_file_size_bytes=6_000_000,
+    index_slot_count=200_000,
+    index_entry_count_max=1_000_000,
+    index_style="5.5",
+    time_zone="Europe/Berlin",
+    cluster="DefaultCluster",
+    broker="broker-a",
+)
+
+
+class Manifest:
+    """The manifest of one store.
+
+    manifest.write(MANIFEST); assert manifest.read() == MANIFEST
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.disk = QuickDisk()
+        self.path = directory / "pocketmq" / MANIFEST_FILE
+        self.file = ManifestFile(self.disk, self.path.parent)
+
+    def write(self, manifest: StoreManifest) -> None:
+        self.file.write(manifest)
+
+    def read(self) -> StoreManifest | None:
+        return ManifestFile(QuickDisk(), self.path.parent).read()
+
+    def lay(self, fields: Any, *, name: str = MANIFEST_FILE) -> None:
+        """Put a text under the manifest's name, as another version or an editor would."""
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.with_name(name).write_text(
+            fields if isinstance(fields, str) else json.dumps(fields)
+        )
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    return Manifest(tmp_path)
+
+
+@pytest.mark.parametrize("closed", [None, CLOSED])
+def test_what_was_written_is_read_back(manifest: Manifest, closed: ClosedState | None) -> None:
+    assert manifest.read() is None
+    written = replace(MANIFEST, closed=closed)
+    manifest.write(written)
+    assert manifest.read() == written
+
+
+def test_the_file_is_json_that_people_can_read(manifest: Manifest) -> None:
+    manifest.write(replace(MANIFEST, closed=CLOSED))
+    text = manifest.path.read_text()
+    written, fields = json.loads(text), asdict(replace(MANIFEST, closed=CLOSED))
+    assert written == {name: fields[name] for name in written}
+    assert fields.keys() - written.keys() == {"delay_levels", "property_crc"}
+    assert list(written)[:7] == [*RECORDED[:6], "cluster"]
+    assert '\n  "commit_log_file_size_bytes": 67108864,\n' in text
+
+
+@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 99])
+def test_a_newer_store_is_refused_and_left_alone(manifest: Manifest, version: int) -> None:
+    manifest.lay({"format_version": version, "unheard_of": True})
+    with pytest.raises(StoreTooNew) as caught:
+        manifest.read()
+    assert (caught.value.found, caught.value.known) == (version, FORMAT_VERSION)
+    assert json.loads(manifest.path.read_text())["format_version"] == version
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, -1, None])
+def test_a_torn_or_missing_file_falls_back_to_the_one_before(
+    manifest: Manifest, size: int | None
+) -> None:
+    manifest.write(MANIFEST)
+    manifest.write(replace(MANIFEST, broker="broker-b"))
+    content = manifest.path.read_bytes()
+    manifest.path.unlink()
+    if size is not None:
+        manifest.path.write_bytes(content[:size])
+    assert manifest.read() == MANIFEST
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[1, 2]", "null", "{", "\x00\x00", '{"format_version": 1}']
+)
+def test_without_a_version_that_can_be_read_it_is_an_error(
+    manifest: Manifest, content: str
+) -> None:
+    manifest.lay(content)
+    manifest.lay(content, name=f"{MANIFEST_FILE}.bak")
+    with pytest.raises(ValueError):
+        manifest.read()
+
+
+def test_fields_are_missing_in_the_file_but_not_in_the_one_before(manifest: Manifest) -> None:
+    manifest.write(MANIFEST)
+    manifest.write(MANIFEST)
+    manifest.lay({"format_version": FORMAT_VERSION, "index_slot_count": 5})
+    assert manifest.read() == MANIFEST
+
+
+def row(directory: Path, lengths: Mapping[int, int]) -> None:
+    """Make files of these lengths, by the offset of their first byte."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for base, length in lengths.items():
+        (directory / offset_file_name(base)).write_bytes(bytes(length))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_files_of_a_real_store_show_their_sizes(golden: GoldenStores, name: str) -> None:
+    store, params = golden.store(name), golden.manifest(name)["params"]
+    has_queues = (store / "consumequeue").exists()
+    assert commit_log_file_size(Disk(), store) == params["mappedFileSizeCommitLog"]
+    wanted = params["mappedFileSizeConsumeQueue"] if has_queues else 0
+    assert consume_queue_file_size(Disk(), store) == wanted
+
+
+def test_without_files_there_are_no_sizes(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / "notes.txt").write_text("x")
+    (tmp_path / "consumequeue" / "T" / "0").mkdir(parents=True)
+    assert commit_log_file_size(Disk(), tmp_path) == 0
+    assert consume_queue_file_size(Disk(), tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        {0: 100}, {0: 100, 100: 0}, {0: 7, 100: 100}, {0: 100, 100: 7},
+        {300: 100, 400: 7, 500: 7, 600: 7}, {0: 100, 200: 100, 500: 7},
+    ],
+    ids=["one", "unused", "first cut", "last cut", "most cut, names tell", "gaps, most tell"],
+)  # fmt: skip
+def test_files_that_were_cut_short_are_outvoted(tmp_path: Path, lengths: dict[int, int]) -> None:
+    row(tmp_path / "commitlog", lengths)
+    assert commit_log_file_size(Disk(), tmp_path) == 100
+
+
+def test_the_first_queue_that_has_a_file_tells(tmp_path: Path) -> None:
+    queues = tmp_path / "consumequeue"
+    row(queues / "A" / "0", {})
+    row(queues / "B" / "0", {0: 0})
+    row(queues / "B" / "1", {0: 60, 60: 60})
+    assert consume_queue_file_size(Disk(), tmp_path) == 60

@@ -1,7 +1,6 @@
 """Index files built from rows are those the broker fills entry by entry, whole or in pieces."""
 
 import json
-from datetime import UTC
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from broker.format.columns.records import ENTRY_TYPE
 from broker.format.index_keys import IndexEntries
 from broker.format.index_layout import IndexGeometry
-from broker.format.names import index_file_name, zone_from_name
+from broker.format.names import zone_from_name
 from broker.log.hash_index import HashIndex
 from broker.rebuild import index_builder
 from broker.rebuild.index_builder import (
@@ -39,25 +38,27 @@ def rows_of(count: int, seed: int = 1) -> NDArray[np.void]:
 
 
 def plain(
-    directory: Path, rows: NDArray[np.void], geometry: IndexGeometry = GEOMETRY
+    directory: Path,
+    rows: NDArray[np.void],
+    geometry: IndexGeometry = GEOMETRY,
+    zone: str = "UTC",
 ) -> dict[str, bytes]:
     """What the broker's index makes of entries."""
-    index = HashIndex(QuickDisk(), directory, geometry, style="5.5", zone=UTC)
+    index = HashIndex(QuickDisk(), directory, geometry, style="5.5", zone=zone_from_name(zone))
     columns = [rows[name].astype(np.int64) for name in ("hash", "physical_offset", "time_ms")]
     index.put(IndexEntries(*columns))
     index.close()
     return files_below(directory)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/New_York"])
 @pytest.mark.parametrize("count", [0, 1, 11, 12, 33, 34, 100])
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_files_names_and_headers(tmp_path: Path, count: int, step: int) -> None:
+def test_files_names_and_headers(tmp_path: Path, count: int, step: int, zone: str) -> None:
     rows = rows_of(count)
-    builder = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
-    for begin in range(0, count, step):
-        builder.add(rows[begin : begin + step])
-    builder.finish()
-    assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows)
+    parts = [rows[begin : begin + step] for begin in range(0, count, step)]
+    builder = built(tmp_path / "a", GEOMETRY, parts, zone)
+    assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows, zone=zone)
     assert len(builder.names) == -(-count // entries_per_file(GEOMETRY))
 
 
@@ -78,28 +79,10 @@ def test_a_file_in_two_pieces(tmp_path: Path, border: int) -> None:
     assert (tmp_path / "f").read_bytes() == wanted
 
 
-def test_tables_lie_on_each_other() -> None:
-    lower = slot_table_of(np.array([1, 6, 2], dtype=np.int32), 5, 1)
-    upper = slot_table_of(np.array([7, 4], dtype=np.int32), 5, 4)
-    assert overlay(lower, upper).tolist() == [0, 2, 4, 0, 5]
-
-
-def test_the_state_of_a_file_in_the_making(tmp_path: Path) -> None:
-    rows = rows_of(30)
-    first = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
-    first.add(rows[:17])
-    document, slots = first.state()
-    first.add(rows[17:25])  # Written after the state was taken: it is put again.
-    again = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
-    again.restore(document, slots)
-    again.add(rows[17:])
-    again.finish()
-    assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows)
-    assert IndexBuilder(tmp_path, GEOMETRY, "UTC").state()[1] is None
-
-
-def built(directory: Path, geometry: IndexGeometry, parts: list[NDArray[np.void]]) -> IndexBuilder:
-    builder = IndexBuilder(directory, geometry, "UTC")
+def built(
+    directory: Path, geometry: IndexGeometry, parts: list[NDArray[np.void]], zone: str = "UTC"
+) -> IndexBuilder:
+    builder = IndexBuilder(directory, geometry, zone)
     for rows in parts:
         builder.add(rows)
     builder.finish()
@@ -142,23 +125,14 @@ def test_names_rise_where_clocks_do_not(tmp_path: Path) -> None:
     assert list(plain(tmp_path / "b", rows)) == names
 
 
-@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
-def test_names_are_local_times(tmp_path: Path, zone: str) -> None:
-    builder = IndexBuilder(tmp_path, GEOMETRY, zone)
-    rows = rows_of(1)
-    rows["time_ms"] = TIME_MS
-    builder.add(rows)
-    builder.finish()
-    assert builder.names == [index_file_name(TIME_MS, zone_from_name(zone))]
-    assert (tmp_path / builder.names[0]).stat().st_size == GEOMETRY.file_size
-
-
 @pytest.mark.parametrize("cut", range(0, 34, 3))
 def test_a_state_taken_anywhere_goes_on(tmp_path: Path, cut: int) -> None:
+    """What was written after the state was taken is put again."""
     rows = rows_of(34)
     first = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")
     first.add(rows[:cut])
     document, slots = first.state()
+    assert cut or slots is None
     document = json.loads(json.dumps(document))
     first.add(rows[cut:])
     again = IndexBuilder(tmp_path / "a", GEOMETRY, "UTC")

@@ -1,6 +1,5 @@
 """Many ranges, pieces and workers give the bytes that one walk gives."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +8,9 @@ from typing import Any
 import pytest
 
 from broker.model.errors import Corruption
-from broker.rebuild import parallel
 from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import map_here
 from broker.rebuild.sequential import rebuild
-from broker.rebuild.staging import Staging
 from tests.fakes.log_bytes import (
     EVERYTHING,
     SMALL,
@@ -104,30 +101,25 @@ def test_other_settings_begin_anew(golden: GoldenStores, tmp_path: Path) -> None
     assert views(tmp_path) == views(golden.store("v533"))
 
 
-def test_a_log_that_grew_is_caught_up_with(tmp_path: Path) -> None:
+def log_of_forty(tmp_path: Path) -> LogBytes:
     log = LogBytes(tmp_path / "s", 1024)
     for number in range(40):
         log.add(queue_offset=number, keys=f"k{number}")
-    log.close()
-    first = Job(log.found(), SMALL, tmp_path / "out", log.places[25], keep_spool=True)
-    rebuild_parallel(first, map_here)
-    counting = Counting()
-    rebuild_parallel(replace(first, upto=EVERYTHING), counting)
-    rebuild(log.found(), SMALL, tmp_path / "wanted", upto=EVERYTHING)
-    assert rebuilt_files(tmp_path / "out") == rebuilt_files(tmp_path / "wanted")
-    assert counting.counts["read_range"] < len(log.found())
+    return log.close()
 
 
-def test_a_lower_limit_leaves_nothing_behind_it(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s", 1024)
-    for number in range(40):
-        log.add(queue_offset=number, keys=f"k{number}")
-    log.close()
-    job = Job(log.found(), SMALL, tmp_path / "out", EVERYTHING, keep_spool=True)
+@pytest.mark.parametrize(("first", "then"), [(25, 40), (40, 15)], ids=["it grew", "a lower limit"])
+def test_a_job_with_another_limit_reads_what_is_new_and_leaves_nothing_behind(
+    tmp_path: Path, first: int, then: int
+) -> None:
+    log, counting = log_of_forty(tmp_path), Counting()
+    limits = [*log.places, EVERYTHING]
+    job = Job(log.found(), SMALL, tmp_path / "out", limits[first], keep_spool=True)
     rebuild_parallel(job, map_here)
-    rebuild_parallel(replace(job, upto=log.places[15]), map_here)
-    rebuild(log.found(), SMALL, tmp_path / "wanted", upto=log.places[15])
+    rebuild_parallel(replace(job, upto=limits[then]), counting)
+    rebuild(log.found(), SMALL, tmp_path / "wanted", upto=limits[then])
     assert rebuilt_files(tmp_path / "out") == rebuilt_files(tmp_path / "wanted")
+    assert counting.counts.get("read_range", 0) < len(log.found())
 
 
 def test_damage_is_refused(golden: GoldenStores, tmp_path: Path) -> None:
@@ -158,19 +150,3 @@ def test_stale_records_at_a_files_start_stay_out(tmp_path: Path) -> None:
     assert one == many
     assert one.end <= place
     assert rebuilt_files(tmp_path / "one") == rebuilt_files(tmp_path / "many")
-
-
-def test_scratch_is_removed_and_files_are_marked(golden: GoldenStores, tmp_path: Path) -> None:
-    rebuilt = rebuild_parallel(job_of(golden, "basic", tmp_path), map_here)
-    staging = Staging(tmp_path)
-    manifest = staging.read(staging.work / "manifest.json")
-    assert {mark["path"] for mark in manifest["files"]} == {
-        *(f"consumequeue/{name}" for name in _names(tmp_path / "consumequeue")),
-        *(f"index/{name}" for name in rebuilt.index_names),
-    }
-    assert not (staging.work / "spool").exists()
-    assert parallel.PIECE_ENTRIES > 0
-
-
-def _names(directory: Path) -> list[str]:
-    return [os.path.relpath(path, directory) for path in directory.rglob("*") if path.is_file()]

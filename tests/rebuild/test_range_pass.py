@@ -64,25 +64,6 @@ def test_units_and_entries_of_a_range(tmp_path: Path) -> None:
     assert seen.told == log.places[5] - log.places[2]
 
 
-def test_a_hole_is_gone_over_and_noted(tmp_path: Path) -> None:
-    log = log_of(tmp_path)
-    log.damage(log.places[3] + 4, b"\0")
-    seen, result = passed(log, 0, EVERYTHING)
-    assert seen.units == [place for place in log.places if place != log.places[3]]
-    assert [(hole.begin, hole.end, hole.is_followed) for hole in result.holes] == [
-        (log.places[3], log.places[4], True),
-        (log.end, log.file_size, False),
-    ]
-
-
-def test_a_hole_before_the_next_range_ends_there(tmp_path: Path) -> None:
-    log = log_of(tmp_path)
-    log.damage(log.places[3] + 4, b"\0")
-    _, result = passed(log, 0, log.places[4])
-    assert [(hole.begin, hole.end) for hole in result.holes] == [(log.places[3], log.places[4])]
-    assert result.stop.kind is ScanEnd.UPTO
-
-
 def test_behind_a_hole_at_the_begin_nothing_is_believed_without_a_time(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.damage(0, bytes(8))
@@ -98,19 +79,33 @@ def test_records_in_the_place_of_damage_are_gaps_without_units(tmp_path: Path) -
     assert place not in seen.units + seen.entries
 
 
-def test_several_holes_and_one_at_the_begin(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [[3], [0, 1, 4, 6], [7]])
+def test_holes_are_gone_over_and_noted_and_progress_is_of_records_alone(
+    tmp_path: Path, damaged: list[int]
+) -> None:
     log = log_of(tmp_path)
-    for number in (0, 1, 4, 6):
+    for number in damaged:
         log.damage(log.places[number] + 4, b"\0")
     seen, result = passed(log, 0, EVERYTHING)
-    assert seen.units == [log.places[number] for number in (2, 3, 5, 7)]
-    assert [(hole.begin, hole.end) for hole in result.holes] == [
-        (log.places[0], log.places[2]),
-        (log.places[4], log.places[5]),
-        (log.places[6], log.places[7]),
-        (log.end, log.file_size),
-    ]
+    sound = [number for number in range(8) if number not in damaged]
+    ends = [*log.places[1:], log.end]
+    assert seen.units == [log.places[number] for number in sound]
+    assert seen.told == sum(ends[number] - log.places[number] for number in sound)
+    begins = [number for number in damaged if number - 1 not in damaged]
+    behind = [next((n for n in sound if n > number), None) for number in begins]
+    wanted = [(log.places[n], log.file_size if s is None else log.places[s], s is not None)
+              for n, s in zip(begins, behind, strict=True)]  # fmt: skip
+    wanted += [] if 7 in damaged else [(log.end, log.file_size, False)]
+    assert [(hole.begin, hole.end, hole.is_followed) for hole in result.holes] == wanted
     assert all(hole.reason for hole in result.holes)
+
+
+def test_a_hole_before_the_next_range_ends_there(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    log.damage(log.places[3] + 4, b"\0")
+    _, result = passed(log, 0, log.places[4])
+    assert [(hole.begin, hole.end) for hole in result.holes] == [(log.places[3], log.places[4])]
+    assert result.stop.kind is ScanEnd.UPTO
 
 
 def test_behind_a_hole_at_the_begin_the_time_before_it_decides(tmp_path: Path) -> None:
@@ -127,13 +122,6 @@ def test_behind_a_hole_at_the_begin_the_time_before_it_decides(tmp_path: Path) -
         result = reading.run(file, 0, EVERYTHING)
         assert seen.units == log.places[wanted:]
         assert result.record_count == 6 - wanted
-
-
-def test_progress_is_told_of_records_alone(tmp_path: Path) -> None:
-    log = log_of(tmp_path)
-    log.damage(log.places[3] + 4, b"\0")
-    seen, _ = passed(log, 0, EVERYTHING)
-    assert seen.told == log.end - (log.places[4] - log.places[3])
 
 
 def test_ranges_one_after_the_other_are_the_whole(tmp_path: Path) -> None:
@@ -157,17 +145,24 @@ def test_a_range_without_records(tmp_path: Path) -> None:
     assert [(hole.begin, hole.end, hole.is_followed) for hole in result.holes] == [(0, 4096, False)]
 
 
+def runs_of(log: LogBytes, out: Path) -> dict[tuple[str, int], tuple[int, int, bool]]:
+    """Write the units of a log; returns first, end, and whether nothing is missing, by queue."""
+    queues, files = QueueTable(), QueueFiles(out, 200)
+    units = UnitWriter(files, queues.keys)
+    RangePass(SMALL, queues, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
+    try:
+        units.flush()
+    finally:
+        files.close()
+    return queue_runs(units, queues.keys)
+
+
 def test_runs_of_queues(tmp_path: Path) -> None:
     log = LogBytes(tmp_path / "s")
     for topic, queue_offset in (("A", 3), ("B", 0), ("A", 4), ("C", 1), ("C", 3), ("A", 5)):
         log.add(topic, queue_offset=queue_offset)
     log.add("D", flags=TRANSACTION_PREPARED)
-    queues, files = QueueTable(), QueueFiles(tmp_path / "q", 200)
-    units = UnitWriter(files, queues.keys)
-    RangePass(SMALL, queues, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
-    units.flush()
-    files.close()
-    assert queue_runs(units, queues.keys) == {
+    assert runs_of(log, tmp_path / "q") == {
         ("A", 0): (3, 3, True), ("B", 0): (0, 1, True), ("C", 0): (1, 2, False),
     }  # fmt: skip
 
@@ -176,10 +171,6 @@ def test_runs_of_queues(tmp_path: Path) -> None:
 def test_a_name_that_can_be_no_directory_is_refused(tmp_path: Path, topic: str) -> None:
     log = LogBytes(tmp_path / "s")
     log.add(topic)
-    queues, files = QueueTable(), QueueFiles(tmp_path / "q", 200)
-    units = UnitWriter(files, queues.keys)
-    RangePass(SMALL, queues, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
     with pytest.raises(IllegalTopic):
-        units.flush()
-    files.close()
+        runs_of(log, tmp_path / "q")
     assert not (tmp_path / "q").exists()

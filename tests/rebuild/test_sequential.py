@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from broker.format.index_layout import IndexGeometry
 from broker.rebuild.sequential import rebuild
 from broker.walk.reader import LogReader
+from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.log_bytes import (
     EVERYTHING,
     SMALL,
@@ -56,11 +57,8 @@ def test_the_views_of_a_real_broker(golden: GoldenStores, name: str, tmp_path: P
 def test_the_index_of_a_store_with_extension_units(golden: GoldenStores, tmp_path: Path) -> None:
     settings = golden_settings(golden, "cqext")
     rebuild(golden_files(golden, "cqext"), settings, tmp_path, upto=EVERYTHING)
-    assert _index(views(tmp_path)) == _index(views(golden.store("cqext")))
-
-
-def _index(found: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: content for name, content in found.items() if name.startswith("index")}
+    found, real = files_below(tmp_path / "index"), index_contents(golden.store("cqext"))
+    assert [*found.values()] == real
 
 
 @pytest.mark.parametrize("name", ["rebuild-all-full", "rebuild-all-abort-full", "rebuild-all"])
@@ -96,12 +94,13 @@ def test_odd_logs_give_what_dispatch_gives(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1, 5, 10, 37, 123])
-def test_many_files_and_any_first_offset(tmp_path: Path, first: int) -> None:
+@pytest.mark.parametrize("step_ms", [700, -60_000], ids=["clocks go on", "clocks go back"])
+def test_many_files_and_any_first_offset(tmp_path: Path, first: int, step_ms: int) -> None:
     log = LogBytes(tmp_path / "s", base=8192)
     for number in range(90):
         log.add(
             "AaBB"[number % 2 :][:2], number % 3, queue_offset=first + number // 6, keys="a  b c",
-            time_ms=TIME_MS + number * 700,
+            time_ms=TIME_MS + number * step_ms,
         )  # fmt: skip
     log.close()
     assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
@@ -180,18 +179,6 @@ def test_index_files_roll_inside_one_records_keys(
     assert sum("/" not in name for name in wanted) >= 4
 
 
-def test_names_of_index_files_follow_the_zone(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s")
-    for number in range(20):
-        log.add(queue_offset=number, keys="a b")
-    log.close()
-    for zone in ("Asia/Shanghai", "America/New_York"):
-        own = replace(SMALL, time_zone=zone)
-        rebuild(log.found(), own, tmp_path / zone, upto=EVERYTHING)
-        wanted = dispatched(log.store, own, log.file_size, tmp_path / "plain" / zone)
-        assert rebuilt_files(tmp_path / zone) == wanted
-
-
 def test_a_log_whose_head_was_removed(tmp_path: Path) -> None:
     """Fronts are pre-blank from where the file of the first unit begins."""
     log = LogBytes(tmp_path / "s", 2_048)
@@ -205,23 +192,23 @@ def test_a_log_whose_head_was_removed(tmp_path: Path) -> None:
         assert rebuilt_files(tmp_path / f"a{gone}") == plain(log, tmp_path / f"b{gone}")
 
 
-def test_delays_in_the_schedule_topic_follow_the_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{"time_zone": "Asia/Shanghai"}, {"time_zone": "America/New_York"}, {"delay_levels": "5s 1d"}],
+    ids=["east", "west", "levels"],
+)
+def test_zones_name_index_files_and_delays_follow_the_table(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     log = LogBytes(tmp_path / "s")
     for number, text in enumerate(["1", "2", "3", "99", "0", "x", "+1"]):
-        log.add("SCHEDULE_TOPIC_XXXX", queue_offset=number, block=f"DELAY\x01{text}\x02".encode())
+        block = f"DELAY\x01{text}\x02".encode()
+        log.add("SCHEDULE_TOPIC_XXXX", queue_offset=number, block=block, keys="a b")
     log.close()
-    own = replace(SMALL, delay_levels="5s 1d")
+    own = replace(SMALL, **changes)
     rebuild(log.found(), own, tmp_path / "a", upto=EVERYTHING)
     wanted = dispatched(log.store, own, log.file_size, tmp_path / "b")
     assert rebuilt_files(tmp_path / "a") == wanted
-
-
-def test_clocks_that_went_back_between_orderly_files_take_nothing_away(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s", 1_024)
-    for number in range(40):
-        log.add(queue_offset=number, keys=f"k{number}", time_ms=TIME_MS - number * 60_000)
-    log.close()
-    assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
 
 
 def test_an_empty_log(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Entries in spool files: entry g of all is found wherever it lies."""
+"""Entries in spool files, and the pieces of index files that are built from them."""
 
 from pathlib import Path
 
@@ -7,7 +7,13 @@ import pytest
 
 from broker.format.columns.records import ENTRY_TYPE
 from broker.rebuild import spool as module
+from broker.rebuild.index_builder import IndexBuilder
+from broker.rebuild.index_pieces import build_index, build_piece, plan_pieces, write_table
+from broker.rebuild.plan import map_here
 from broker.rebuild.spool import Spools, SpoolWriter, read_segments
+from broker.rebuild.staging import Staging
+from tests.fakes.golden_log import files_below
+from tests.fakes.log_bytes import SMALL, TIME_MS
 
 
 def spooled(tmp_path: Path, counts: list[int]) -> Spools:
@@ -42,3 +48,66 @@ def test_a_spool_that_is_written_again_is_new(tmp_path: Path) -> None:
     spooled(tmp_path, [9])
     spooled(tmp_path, [2])
     assert (tmp_path / "spool/0").stat().st_size == 2 * ENTRY_TYPE.itemsize
+
+
+FULL = SMALL.geometry.entry_count_max - 1
+
+
+def spools_of(
+    staging: Staging, counts: list[int]
+) -> tuple[Spools, "np.ndarray[tuple[int], np.dtype[np.void]]"]:
+    rows = np.zeros(sum(counts), dtype=ENTRY_TYPE)
+    rows["hash"] = np.arange(len(rows)) * 7 % 40
+    rows["physical_offset"] = np.arange(len(rows)) * 100
+    rows["time_ms"] = TIME_MS + np.arange(len(rows)) * 1_500
+    begin = 0
+    for number, count in enumerate(counts):
+        writer = SpoolWriter(staging.spool(str(number)))
+        writer.add(rows[begin : begin + count])
+        writer.close()
+        begin += count
+    return Spools([str(staging.spool(str(number))) for number in range(len(counts))], counts), rows
+
+
+@pytest.mark.parametrize("counts", [[], [0], [1], [FULL], [FULL + 1], [5, 0, 23, 11], [3] * 12])
+@pytest.mark.parametrize("piece_entries", [1, 2, 4, 1000])
+def test_pieces_make_what_one_walk_makes(
+    tmp_path: Path, counts: list[int], piece_entries: int
+) -> None:
+    staging = Staging(tmp_path / "out")
+    spools, rows = spools_of(staging, counts)
+    names = build_index(staging, spools, SMALL, map_here, workers=9, piece_entries=piece_entries)
+    builder = IndexBuilder(tmp_path / "one", SMALL.geometry, "UTC")
+    builder.add(rows)
+    builder.finish()
+    assert files_below(tmp_path / "out/index") == files_below(tmp_path / "one")
+    assert names == builder.names
+
+
+def test_borders(tmp_path: Path) -> None:
+    spools, _ = spools_of(Staging(tmp_path), [5, 14])
+    pieces = plan_pieces(Staging(tmp_path), spools, SMALL, workers=9, piece_entries=3)
+    assert [(piece.first_entry, piece.number, piece.is_last) for piece in pieces] == [
+        (0, 1, False), (3, 4, False), (6, 7, True),
+        (9, 1, False), (12, 4, False), (15, 7, True), (18, 1, True),
+    ]  # fmt: skip
+    assert [len(piece.earlier) for piece in pieces] == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_finished_files_stay_and_others_go(tmp_path: Path) -> None:
+    staging = Staging(tmp_path)
+    spools, _ = spools_of(staging, [20])
+    arguments = {"workers": 9, "piece_entries": 4}
+    build_index(staging, spools, SMALL, map_here, **arguments)
+    wanted = files_below(tmp_path / "index")
+    (tmp_path / "index/20200101000000000").write_bytes(b"stray")
+    ran: list[str] = []
+
+    def counting(function: object, tasks: object) -> object:
+        ran.append(getattr(function, "__name__", ""))
+        assert list(tasks) == []  # type: ignore[call-overload]
+        return []
+
+    build_index(staging, spools, SMALL, counting, **arguments)  # type: ignore[arg-type]
+    assert files_below(tmp_path / "index") == wanted
+    assert ran == [write_table.__name__, build_piece.__name__]

@@ -1,4 +1,4 @@
-"""Units land at twenty bytes times their queue offset, across files, in bulk or one by one."""
+"""Units land where their queue offset says: in bulk, one by one, and over gaps and repeats."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_TYPE
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic
 from broker.rebuild import unit_files
+from broker.rebuild.irregular import IrregularQueue
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
@@ -67,28 +68,6 @@ def test_runs_of_several_flushes_join(tmp_path: Path, monkeypatch: pytest.Monkey
     writer, directory = written(tmp_path, [([0, 0], [0, 1]), ([0], [2]), ([0], [3])])
     assert (writer.runs[0].end, writer.runs[0].is_regular) == (4, True)
     assert len(files_below(directory)) == 2
-
-
-def test_more_files_than_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unit_files, "OPEN_FILES_MAX", 2)
-    files = QueueFiles(tmp_path, 60)
-    for turn in range(2):
-        for queue_id in range(5):
-            files.write(("T", queue_id), turn, memoryview(UNIT.pack(turn + 1, 1, queue_id)))
-    files.close()
-    for queue_id in range(5):
-        content = (tmp_path / f"T/{queue_id}/{0:020d}").read_bytes()
-        assert content == UNIT.pack(1, 1, queue_id) + UNIT.pack(2, 1, queue_id) + bytes(20)
-
-
-def test_the_front_is_filled_from_the_files_start(tmp_path: Path) -> None:
-    files = QueueFiles(tmp_path, 60)
-    for first, queue_id in ((0, 0), (2, 1), (5, 2)):
-        files.write(("T", queue_id), first, memoryview(UNIT.pack(9, 1, 0)))
-        files.fill(("T", queue_id), first)
-    files.close()
-    assert (tmp_path / f"T/1/{0:020d}").read_bytes() == PRE_BLANK * 2 + UNIT.pack(9, 1, 0)
-    assert (tmp_path / f"T/2/{60:020d}").read_bytes() == PRE_BLANK * 2 + UNIT.pack(9, 1, 0)
 
 
 def test_a_name_that_is_no_topic_is_no_directory(tmp_path: Path) -> None:
@@ -163,11 +142,6 @@ def test_several_hundred_queues_of_one_unit_each_time(
         assert found == wanted + bytes(20)
 
 
-def test_a_file_of_exactly_its_units_is_the_last(tmp_path: Path) -> None:
-    written(tmp_path, [([0] * 6, list(range(6)))])
-    assert list(files_below(tmp_path / "q")) == [f"A/0/{0:020d}", f"A/0/{60:020d}"]
-
-
 def test_more_queues_than_a_short_number_holds(tmp_path: Path) -> None:
     """The order of the units of one queue is kept."""
     keys = [("T", number) for number in range(70_000)]
@@ -191,3 +165,76 @@ def test_a_front_of_a_long_file(tmp_path: Path) -> None:
     files.close()
     content = (tmp_path / f"T/0/{size:020d}").read_bytes()
     assert content == PRE_BLANK * 299_999 + UNIT.pack(9, 1, 0)
+
+
+FILE_SIZE = 80
+
+
+def rebuilt(
+    directory: Path, offsets: list[int], cut: int, gaps: list[tuple[int, int]]
+) -> tuple[IrregularQueue, bytes]:
+    files = QueueFiles(directory, FILE_SIZE)
+    queue = IrregularQueue(files, ("T", 0), gaps)
+    units = np.zeros(len(offsets), dtype=UNIT_TYPE)
+    units["physical_offset"], units["size"] = np.arange(len(offsets)) * 1_000, 100
+    for part in (slice(cut), slice(cut, None)):
+        queue.put(np.array(offsets[part], dtype=np.int64), units[part])
+    files.close()
+    return queue, b"".join(files_below(directory).values())
+
+
+def unit(number: int) -> bytes:
+    return UNIT.pack(number * 1_000, 100, 0)
+
+
+def test_where_records_are_gone_pre_blank_units_stand(tmp_path: Path) -> None:
+    queue, found = rebuilt(tmp_path, [0, 1, 4, 5], 2, [(1_100, 1_400)])
+    assert found[:120] == unit(0) + unit(1) + PRE_BLANK * 2 + unit(2) + unit(3)
+    assert queue.end == 6
+
+
+def test_a_gap_elsewhere_or_too_large_for_what_is_gone_stays_the_brokers(tmp_path: Path) -> None:
+    for number, gaps in enumerate([[(5_000, 9_000)], [(1_100, 1_150)], [(0, 1_000)]]):
+        _, found = rebuilt(tmp_path / str(number), [0, 1, 4], 1, gaps)
+        assert found[:60] == unit(0) + unit(1) + unit(2)
+
+
+gone = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 900)), max_size=4)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=14), st.integers(0, 14), gone)
+def test_with_records_gone_the_rule_is_the_brokers_too(
+    offsets: list[int], cut: int, found_gone: list[tuple[int, int]]
+) -> None:
+    """Any offsets, and bytes gone behind any records: each record is 100 bytes of 1,000."""
+    gaps = sorted({1_000 * number + 100: 1_000 * number + 100 + size
+                   for number, size in found_gone if size}.items())  # fmt: skip
+    with TemporaryDirectory() as scratch:
+        plain = ConsumeQueue(QuickDisk(), Path(scratch) / "plain", FILE_SIZE, topic="T", queue_id=0)
+        for number, queue_offset in enumerate(offsets):
+            plain.put(number * 1_000, 100, 0, queue_offset, gaps)
+        plain.files.close()
+        queue, found = rebuilt(Path(scratch) / "found", offsets, cut, gaps)
+        assert found == b"".join(files_below(Path(scratch) / "plain").values())
+        assert (queue.first, queue.end) == (offsets[0], plain.max_offset)
+
+
+def test_what_does_not_follow_is_counted(tmp_path: Path) -> None:
+    for offsets, count, place in (
+        ([0, 1, 2], 0, -1),
+        ([0, 2, 3], 2, 1_000),
+        ([0, 0, 1], 2, 1_000),
+        ([5, 6, 6, 7], 1, 2_000),
+    ):
+        queue, _ = rebuilt(tmp_path / str(offsets), offsets, 1, [])
+        assert (queue.odd_count, queue.odd_place) == (count, place), offsets
+
+
+def test_a_large_hole_is_filled_across_files(tmp_path: Path) -> None:
+    queue, found = rebuilt(tmp_path / "enough", [0, 9], 1, [(100, 100 + 91 * 8)])
+    assert found == unit(0) + PRE_BLANK * 8 + unit(1) + bytes(40)
+    assert (queue.end, queue.odd_count) == (10, 0)
+    queue, found = rebuilt(tmp_path / "too small", [0, 9], 1, [(100, 99 + 91 * 8)])
+    assert found == unit(0) + unit(1) + bytes(40)
+    assert (queue.end, queue.odd_count) == (2, 1)
