@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from broker.format import compression
-from broker.format.compression import plain_body
+from broker.format.compression import ZSTD_STEP, plain_body
 from tests.golden_stores import GoldenStores
 
 COMPRESSED: Final = 0x001
@@ -72,11 +72,6 @@ def test_a_body_that_lacks_its_end_stays(fold: Fold, flag: int) -> None:
 
 
 @every_kind
-def test_bytes_behind_the_end_are_not_looked_at(fold: Fold, flag: int) -> None:
-    assert plain_body(fold(PLAIN + NOISE) + b"xx", flag) == PLAIN + NOISE
-
-
-@every_kind
 def test_a_damaged_body_stays_or_unfolds_but_raises_nothing(fold: Fold, flag: int) -> None:
     folded = fold(PLAIN)
     for position in range(len(folded)):
@@ -110,3 +105,21 @@ def test_real_stores_hold_all_three_kinds(golden: GoldenStores) -> None:
     """What they unfold to is compared in test_golden_records.py."""
     flags = {row["sysFlag"] for row in golden.manifest("basic")["records"]}
     assert {0x101, 0x201, 0x301} <= flags
+
+
+@every_kind
+@pytest.mark.parametrize("length", [ZSTD_STEP - 20, ZSTD_STEP, ZSTD_STEP + 20, 300_000])
+def test_a_body_that_does_not_shrink_comes_back(
+    fold: Callable[[bytes], bytes], flag: int, length: int
+) -> None:
+    plain = Random(length).randbytes(length)
+    folded = fold(plain)
+    assert plain_body(folded, flag) == plain
+    assert plain_body(folded[:-1], flag) == folded[:-1]
+    assert plain_body(folded[: len(folded) // 2], flag) == folded[: len(folded) // 2]
+
+
+@every_kind
+def test_bytes_behind_the_end_are_dropped(fold: Callable[[bytes], bytes], flag: int) -> None:
+    plain = Random(1).randbytes(5_000)
+    assert plain_body(fold(plain) + b"junk" * ZSTD_STEP, flag) == plain

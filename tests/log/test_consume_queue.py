@@ -548,7 +548,7 @@ def test_a_row_is_taken_whole_if_it_follows(queue: Queue) -> None:
 # -- the minimum -----------------------------------------------------------------------------------
 
 
-def test_the_minimum_asked_for_again_costs_nothing(
+def test_the_minimum_asked_for_again_costs_nothing_unless_the_queue_was_cut(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.put(*range(0, 1_200, 100))
@@ -560,15 +560,9 @@ def test_the_minimum_asked_for_again_costs_nothing(
         for asked in (250, 260, 300):
             queue.queue.correct_min(asked)
             assert queue.queue.min_offset == 3
-    queue.queue.correct_min(301)
-    assert queue.queue.min_offset == 4
-    queue.queue.correct_min(0)
-    assert queue.queue.min_offset == 0
-
-
-def test_the_minimum_is_looked_for_again_behind_a_cut(queue: Queue) -> None:
-    queue.put(*range(0, 1_200, 100))
-    queue.queue.correct_min(250)
+    for asked, found in ((301, 4), (0, 0), (250, 3)):
+        queue.queue.correct_min(asked)
+        assert queue.queue.min_offset == found
     queue.queue.truncate(100)
     queue.put(5_000, 5_100)
     queue.queue.correct_min(250)

@@ -159,15 +159,11 @@ def test_rolled_back_records_are_not_indexed(
     assert bool(index.find("a")) is is_found
 
 
-def test_keys_of_any_script_are_found(index: Index) -> None:
-    index.apply(entry(0, keys="ключ 中文 😀"))
-    assert [index.find(key) for key in ("ключ", "中文", "😀")] == [[0], [0], [0]]
-
-
-def test_a_key_whose_hash_has_no_absolute_value_is_found(index: Index) -> None:
+def test_keys_of_any_script_and_one_without_an_absolute_hash_are_found(index: Index) -> None:
+    keys = ["cuikacpk", "ключ", "中文", "😀"]
     assert java_hash("T#cuikacpk") == -(2**31)
-    index.apply(entry(100, keys="cuikacpk"))
-    assert index.find("cuikacpk") == [100]
+    index.apply(entry(100, keys=" ".join(keys)))
+    assert [index.find(key) for key in keys] == [[100]] * 4
     assert index.index.files[0].entry(1)[0] == 0
 
 
@@ -184,14 +180,11 @@ def test_one_records_keys_may_lie_in_several_files(index: Index) -> None:
 
 
 def test_a_full_file_is_followed_when_the_next_entry_comes(index: Index) -> None:
+    """The next one counts from its end."""
     index.apply(*Records().take(5))
     assert len(index.names) == 1
-    index.apply(*Records().take(6)[5:])
+    index.apply(entry(500, keys="late", time_ms=store_time(400) + 7000))
     assert len(index.names) == 2
-
-
-def test_the_next_file_counts_from_the_end_of_the_full_one(index: Index) -> None:
-    index.apply(*Records().take(5), entry(500, keys="late", time_ms=store_time(400) + 7000))
     assert [file.entry(1)[2] for file in index.index.files] == [0, 7]
 
 

@@ -116,41 +116,27 @@ def test_each_real_file_shows_it_alone(golden: GoldenStores, name: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("first", "count"), [(1, 1), (1, 3_000), (15_000_000, 15_080_000)], ids=["1", "few", "many"]
-)
-def test_a_file_of_rocketmqs_default_size_is_known_at_once(
-    index: IndexDirectory, first: int, count: int
+    ("known", "first", "count"),
+    [(ROCKETMQ_GEOMETRY, 1, 1), (ROCKETMQ_GEOMETRY, 1, 3_000),
+     (ROCKETMQ_GEOMETRY, 15_000_000, 15_080_000), (OWN_GEOMETRY, 1, 50)],
+)  # fmt: skip
+def test_a_file_of_a_default_size_is_known_at_once(
+    index: IndexDirectory, known: IndexGeometry, first: int, count: int
 ) -> None:
-    index.add(ROCKETMQ_GEOMETRY, count, first=first)
-    assert index.found() == ROCKETMQ_GEOMETRY
-
-
-def test_a_file_of_our_default_size_is_known_at_once(index: IndexDirectory) -> None:
-    index.add(OWN_GEOMETRY, 50)
-    assert index.found() == OWN_GEOMETRY
-
-
-@pytest.mark.parametrize("count", [1, 20_000])
-def test_a_long_file_of_any_size_shows_its_geometry(index: IndexDirectory, count: int) -> None:
-    index.add(IndexGeometry(300_000, 2_000_000), count)
-    assert index.found() == (300_000, 2_000_000)
+    index.add(known, count, first=first)
+    assert index.found() == known
 
 
 @pytest.mark.parametrize(
-    "geometry", [IndexGeometry(7, 40), IndexGeometry(100, 400), IndexGeometry(500, 2_000)]
-)
-@pytest.mark.parametrize("count", [1, 12, 39])
-def test_one_short_file_shows_its_geometry(
-    index: IndexDirectory, geometry: IndexGeometry, count: int
+    ("slots", "entries", "count"),
+    [*((*shape, count) for shape in [(7, 40), (100, 400), (500, 2_000)] for count in (1, 12, 39)),
+     (3, 4, 2), (3, 4, 3), (300_000, 2_000_000, 1), (300_000, 2_000_000, 20_000)],
+)  # fmt: skip
+def test_one_file_shows_its_geometry(
+    index: IndexDirectory, slots: int, entries: int, count: int
 ) -> None:
-    index.add(geometry, count)
-    assert index.found() == geometry
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_file_of_three_entries_shows_its_geometry(index: IndexDirectory, count: int) -> None:
-    index.add(IndexGeometry(3, 4), count)
-    assert index.found() == (3, 4)
+    index.add(IndexGeometry(slots, entries), count)
+    assert index.found() == (slots, entries)
 
 
 def test_without_files_nothing_is_shown(index: IndexDirectory) -> None:
@@ -259,15 +245,11 @@ def test_where_several_geometries_fit_none_is_taken(index: IndexDirectory) -> No
 # -- one number known ------------------------------------------------------------------------------
 
 
-def test_one_number_and_a_length_tell_the_other(index: IndexDirectory) -> None:
+def test_one_number_and_a_length_tell_the_other_if_they_go_together(index: IndexDirectory) -> None:
     index.add_stub(41)
     index.add_stub(IndexGeometry(50, 60).file_size)
     assert complete_geometry(Disk(), index.path, slot_count=50) == (50, 60)
     assert complete_geometry(Disk(), index.path, entry_count_max=60) == (50, 60)
-
-
-def test_a_number_that_goes_with_no_length_tells_nothing(index: IndexDirectory) -> None:
-    index.add_stub(IndexGeometry(50, 60).file_size)
     assert complete_geometry(Disk(), index.path, slot_count=51) is None
     assert complete_geometry(Disk(), index.path, slot_count=5_000) is None
     assert complete_geometry(Disk(), index.path, entry_count_max=1_000) is None

@@ -38,6 +38,7 @@ class SmallStore:
 
     def __init__(self, path: Path, style: str, geometry: IndexGeometry = GEOMETRY) -> None:
         self.path = path
+        self.written_in = style
         self.geometry = geometry
         self._place = 0
         self._is_indexing = True
@@ -100,6 +101,11 @@ class SmallStore:
         )
 
 
+@pytest.fixture(params=[STYLE_5_3, STYLE_5_5])
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> SmallStore:
+    return SmallStore(tmp_path, request.param)
+
+
 def overwrite(path: Path, position: int, content: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(position)
@@ -117,21 +123,17 @@ def test_a_real_index_shows_which_release_wrote_it(golden: GoldenStores, name: s
     assert found == (wanted if any((store / "index").glob("2*")) else None)
 
 
-@STYLES
-def test_the_first_record_with_a_tag_tells(tmp_path: Path, style: str) -> None:
-    store = SmallStore(tmp_path, style)
+def test_the_first_record_with_a_tag_tells(store: SmallStore) -> None:
     store.put(unique_key="u", key="a b", count=5)
     store.put(unique_key="v", key="a b", tag="t")
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
-@STYLES
-def test_where_the_style_changed_the_first_one_counts(tmp_path: Path, style: str) -> None:
-    store = SmallStore(tmp_path, style)
+def test_where_the_style_changed_the_first_one_counts(store: SmallStore) -> None:
     store.put(unique_key="u", tag="t")
-    store.index.style = STYLE_5_3 if style == STYLE_5_5 else STYLE_5_5
+    store.index.style = STYLE_5_3 if store.written_in == STYLE_5_5 else STYLE_5_5
     store.put(unique_key="v", tag="t", count=9)
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
 def test_without_tags_nothing_shows(tmp_path: Path) -> None:
@@ -141,33 +143,30 @@ def test_without_tags_nothing_shows(tmp_path: Path) -> None:
     assert store.style() is None
 
 
-def test_without_an_index_or_without_a_log_nothing_shows(tmp_path: Path) -> None:
-    store = SmallStore(tmp_path, STYLE_5_3)
+def test_without_an_index_or_without_a_log_nothing_shows(store: SmallStore) -> None:
+    """An index of one record is enough."""
     assert store.style() is None
     store.put(unique_key="u", tag="t")
+    assert store.style() == store.written_in
     store.log_files[0].unlink()
     assert store.style() is None
-    (tmp_path / "commitlog").rmdir()
+    (store.path / "commitlog").rmdir()
     assert store.style() is None
 
 
-@STYLES
 @pytest.mark.parametrize("content", [b"\x00", b"\x77", b"\xff"])
-def test_damaged_first_entries_tell_nothing(tmp_path: Path, style: str, content: bytes) -> None:
-    store = SmallStore(tmp_path, style)
+def test_damaged_first_entries_tell_nothing(store: SmallStore, content: bytes) -> None:
     store.put(unique_key="u", key="k", tag="t", count=30)
     store.break_entries(*range(1, 20), content=content)
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
-@STYLES
 @pytest.mark.parametrize("content", [bytes(HEADER_SIZE), b"\xff" * HEADER_SIZE])
-def test_a_damaged_header_does_not_matter(tmp_path: Path, style: str, content: bytes) -> None:
-    store = SmallStore(tmp_path, style)
+def test_a_damaged_header_does_not_matter(store: SmallStore, content: bytes) -> None:
     store.put(unique_key="u", tag="t", count=9)
     overwrite(store.index_files[0], 0, content)
     overwrite(store.index_files[0], 36, (store.geometry.entry_count_max + 1).to_bytes(4))
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
 def test_a_damaged_tag_entry_is_not_taken_for_a_missing_one(tmp_path: Path) -> None:
@@ -183,18 +182,16 @@ def test_a_head_of_the_log_that_was_deleted_is_passed_over(tmp_path: Path, style
     store.put(unique_key="u", tag="t", count=300)
     for path in store.log_files[:-2]:
         path.unlink()
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
-@STYLES
-def test_files_of_the_log_that_are_damaged_are_passed_over(tmp_path: Path, style: str) -> None:
-    store = SmallStore(tmp_path, style)
+def test_files_of_the_log_that_are_damaged_are_passed_over(store: SmallStore) -> None:
     store.put(unique_key="u", tag="t", count=30)
     first, second, third = store.log_files[:3]
     overwrite(first, 0, bytes(LOG_FILE_BYTES))
     overwrite(second, 0, b"\x77" * LOG_FILE_BYTES)
     third.write_bytes(third.read_bytes()[:100])
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
 @STYLES
@@ -205,7 +202,7 @@ def test_an_index_file_that_tells_nothing_is_passed_over(tmp_path: Path, style: 
     (tmp_path / "index" / "20200101000000000").write_bytes(b"a stub")
     (tmp_path / "index" / "20200101000000001").mkdir()
     (tmp_path / "index" / "readme").touch()
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
 def test_entries_that_go_on_in_the_next_file_are_not_taken_for_all(tmp_path: Path) -> None:
@@ -217,48 +214,34 @@ def test_entries_that_go_on_in_the_next_file_are_not_taken_for_all(tmp_path: Pat
     assert store.style() == STYLE_5_5
 
 
-def test_an_index_of_one_record_is_enough(tmp_path: Path) -> None:
-    store = SmallStore(tmp_path, STYLE_5_3)
-    store.put(unique_key="u", tag="t")
-    assert store.style() == STYLE_5_3
-
-
 # -- records with a tag and no key -----------------------------------------------------------------
 
 
-@STYLES
-def test_a_tag_without_a_key_between_two_others_tells(tmp_path: Path, style: str) -> None:
-    store = SmallStore(tmp_path, style)
+def test_a_tag_without_a_key_between_two_others_tells(store: SmallStore) -> None:
     store.put(unique_key="u", count=9)
     store.put(tag="d")
     store.put(unique_key="v", count=9)
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
-def test_it_does_not_where_a_neighbour_is_damaged(tmp_path: Path) -> None:
-    store = SmallStore(tmp_path, STYLE_5_5)
-    store.put(unique_key="u", count=4)
-    store.put(tag="d")
-    store.put(unique_key="v")
-    store.break_entries(5, 6)
-    assert store.style() is None
-
-
-def test_it_does_not_where_entries_were_lost(tmp_path: Path) -> None:
-    store = SmallStore(tmp_path, STYLE_5_5)
-    store.put(unique_key="u")
-    store.skip(tag="d")
-    store.skip(unique_key="v", tag="t")
-    store.put(unique_key="w")
-    assert store.style() is None
-
-
-def test_records_without_any_property_tell_nothing(tmp_path: Path) -> None:
-    store = SmallStore(tmp_path, STYLE_5_5)
+def test_it_does_not_where_a_neighbour_is_damaged_or_entries_were_lost(tmp_path: Path) -> None:
+    """Nor do records without any property."""
+    names = ("damaged", "lost", "bare")
+    for name in names:
+        (tmp_path / name).mkdir()
+    damaged, lost, bare = (SmallStore(tmp_path / name, STYLE_5_5) for name in names)
+    damaged.put(unique_key="u", count=4)
+    damaged.put(tag="d")
+    damaged.put(unique_key="v")
+    damaged.break_entries(5, 6)
+    lost.put(unique_key="u")
+    lost.skip(tag="d")
+    lost.skip(unique_key="v", tag="t")
+    lost.put(unique_key="w")
     for _ in range(4):
-        store.put(unique_key="u")
-        store.put(count=3)
-    assert store.style() is None
+        bare.put(unique_key="u")
+        bare.put(count=3)
+    assert [damaged.style(), lost.style(), bare.style()] == [None] * 3
 
 
 # -- much ------------------------------------------------------------------------------------------
@@ -273,7 +256,7 @@ def test_tags_that_come_late_are_found_by_samples(
     store = SmallStore(tmp_path, style, IndexGeometry(8, 900))
     store.put(unique_key="u", count=300)
     store.put(unique_key="v", tag="t", count=100)
-    assert store.style() == style
+    assert store.style() == store.written_in
 
 
 def test_only_some_files_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

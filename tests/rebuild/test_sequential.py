@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 from broker.format.index_layout import IndexGeometry
+from broker.rebuild.log_files import ViewSettings
 from broker.rebuild.sequential import rebuild
 from broker.walk.reader import LogReader
 from tests.fakes.golden_log import files_below, index_contents
@@ -73,9 +74,10 @@ def test_removed_views_come_back_whole(golden: GoldenStores, name: str, tmp_path
         assert views(tmp_path) == views(golden.store(f"{name}.after"))
 
 
-def rebuilt(log: LogBytes, out: Path, **options: Any) -> dict[str, bytes]:
-    rebuild(log.found(), SMALL, out, upto=EVERYTHING, **options)
-    return rebuilt_files(out)
+def assert_like_dispatch(log: LogBytes, scratch: Path, own: ViewSettings = SMALL) -> None:
+    rebuild(log.found(), own, scratch / "a", upto=EVERYTHING)
+    wanted = dispatched(log.store, own, log.file_size, scratch / "b")
+    assert rebuilt_files(scratch / "a") == wanted
 
 
 def plain(log: LogBytes, out: Path) -> dict[str, bytes]:
@@ -90,7 +92,7 @@ def test_odd_logs_give_what_dispatch_gives(rows: list[dict[str, Any]]) -> None:
         for row in rows:
             log.add(**row)
         log.close()
-        assert rebuilt(log, Path(scratch) / "a") == plain(log, Path(scratch) / "b")
+        assert_like_dispatch(log, Path(scratch))
 
 
 @pytest.mark.parametrize("first", [0, 1, 5, 10, 37, 123])
@@ -103,7 +105,7 @@ def test_many_files_and_any_first_offset(tmp_path: Path, first: int, step_ms: in
             time_ms=TIME_MS + number * step_ms,
         )  # fmt: skip
     log.close()
-    assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
+    assert_like_dispatch(log, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_gaps_and_repeats_follow_the_brokers_rule(tmp_path: Path, offsets: list[
         log.add("G", queue_offset=queue_offset)
         log.add("T", queue_offset=number)
     log.close()
-    assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
+    assert_like_dispatch(log, tmp_path)
 
 
 @pytest.mark.parametrize("chunk_size", [4_096, 16_384, 65_536])
@@ -139,7 +141,7 @@ def test_records_cut_by_chunks_and_longer_than_one(
         block = b"A\x01" + b"v" * (size % 20_001) + b"\x02"
         log.add("Aa", queue_offset=number, body=body, block=block, keys=f"k{number} common")
     log.close()
-    assert rebuilt(log, tmp_path / "a") == plain(log, tmp_path / "b")
+    assert_like_dispatch(log, tmp_path)
 
 
 def test_hundreds_of_queues(tmp_path: Path) -> None:
@@ -173,10 +175,8 @@ def test_index_files_roll_inside_one_records_keys(
         )  # fmt: skip
     log.close()
     own = replace(SMALL, geometry=IndexGeometry(*geometry), style=style)
-    rebuild(log.found(), own, tmp_path / "a", upto=EVERYTHING)
-    wanted = dispatched(log.store, own, log.file_size, tmp_path / "b")
-    assert rebuilt_files(tmp_path / "a") == wanted
-    assert sum("/" not in name for name in wanted) >= 4
+    assert_like_dispatch(log, tmp_path, own)
+    assert sum("/" not in name for name in rebuilt_files(tmp_path / "a")) >= 4
 
 
 def test_a_log_whose_head_was_removed(tmp_path: Path) -> None:
@@ -206,9 +206,7 @@ def test_zones_name_index_files_and_delays_follow_the_table(
         log.add("SCHEDULE_TOPIC_XXXX", queue_offset=number, block=block, keys="a b")
     log.close()
     own = replace(SMALL, **changes)
-    rebuild(log.found(), own, tmp_path / "a", upto=EVERYTHING)
-    wanted = dispatched(log.store, own, log.file_size, tmp_path / "b")
-    assert rebuilt_files(tmp_path / "a") == wanted
+    assert_like_dispatch(log, tmp_path, own)
 
 
 def test_an_empty_log(tmp_path: Path) -> None:

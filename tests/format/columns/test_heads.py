@@ -1,4 +1,4 @@
-"""Heads by column: the chain, the fields, and which records are sound."""
+"""Heads and checks by column: the chain, the fields, which records are sound by their CRC."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.format.columns.checks import is_marked, unsound_by_crc
 from broker.format.columns.heads import (
     BEHIND,
     FRONT,
@@ -17,18 +18,33 @@ from broker.format.columns.heads import (
     starts,
     words_of,
 )
-from broker.format.record import MAGIC_V1, MAGIC_V2, RECORD_HEAD, split_record
+from broker.format.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_HEAD,
+    BadRecord,
+    check_record,
+    split_record,
+)
 from broker.format.record_scan import RecordScan
-from tests.fakes.log_bytes import IPV4, IPV6, LogBytes
+from broker.model.batch import Destination
+from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
+from tests.fakes.rows import Row, encoded
+from tests.golden_stores import GoldenStores
 
 
 def buffer_of(content: bytes) -> bytearray:
     return bytearray(bytes(FRONT) + content + bytes(BEHIND))
 
 
+def loaded(content: bytes) -> tuple[bytearray, Heads]:
+    """Bytes with room around them, and the heads in them."""
+    buffer = buffer_of(content)
+    return buffer, read_heads(buffer, starts(buffer, FRONT, FRONT + len(content)))
+
+
 def heads_of(log: LogBytes) -> tuple[bytearray, Heads]:
-    buffer = buffer_of(bytes(log.files[0]))
-    return buffer, read_heads(buffer, starts(buffer, FRONT, FRONT + len(log.files[0])))
+    return loaded(bytes(log.files[0]))
 
 
 def log_of_three(tmp_path: Path) -> LogBytes:
@@ -63,25 +79,23 @@ def test_the_chain_ends_at_a_record_that_leaves_the_buffer(tmp_path: Path) -> No
     assert starts(buffer, FRONT, FRONT).tolist() == []
 
 
-def test_what_is_unsound_ends_the_sound_records(tmp_path: Path) -> None:
-    damages = {"magic": (4, b"\0"), "own offset": (35, b"\x77"), "body length": (87, b"\x63")}
-    for position, content in damages.values():
-        log = log_of_three(tmp_path)
-        log.damage(log.places[0] + position, content)
-        _, heads = heads_of(log)
-        assert sound_count(heads, -FRONT) == 0
+@pytest.mark.parametrize(
+    ("number", "position", "content"),
+    [
+        (0, 4, b"\0"), (0, 35, b"\x77"), (0, 87, b"\x63"), (1, 4, b"\0"),
+        *((1, 0, (size & 0xFFFFFFFF).to_bytes(4)) for size in (0, 90, -1, 2**31 - 1)),
+        *((2, 84 + 24, octets) for octets in (b"\x7f\xff\xff\xff", b"\xff" * 4, b"\x80\0\0\0")),
+    ],
+)  # fmt: skip
+def test_what_is_unsound_ends_the_sound_records(
+    tmp_path: Path, number: int, position: int, content: bytes
+) -> None:
+    """Magic, own offset, body length; sizes no record has; lengths that lead out of the buffer."""
     log = log_of_three(tmp_path)
-    log.damage(log.places[1] + 4, b"\0")
+    log.damage(log.places[number] + position, content)
     _, heads = heads_of(log)
-    assert sound_count(heads, -FRONT) == 1
-
-
-def test_a_size_no_record_has_ends_the_chain(tmp_path: Path) -> None:
-    for size in (0, 90, -1, 2**31 - 1):
-        log = log_of_three(tmp_path)
-        log.damage(log.places[1], (size & 0xFFFFFFFF).to_bytes(4))
-        _, heads = heads_of(log)
-        assert heads.begin.tolist() == [FRONT]
+    assert sound_count(heads, -FRONT) == number
+    assert position or len(heads) == 1, "a size no record has ends the chain"
 
 
 def test_rows_and_words_are_the_bytes_there() -> None:
@@ -130,14 +144,6 @@ def test_sound_records_are_those_of_a_scan(
     assert heads.physical_offset.tolist()[: sound_count(heads, BASE - FRONT)] == wanted
 
 
-def test_lengths_that_lead_out_of_the_buffer_are_not_followed(tmp_path: Path) -> None:
-    for octets in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0"):
-        log = log_of_three(tmp_path)
-        log.damage(log.places[2] + 84 + 24, octets)  # The last one's body length, behind IPv6.
-        _, heads = heads_of(log)
-        assert sound_count(heads, -FRONT) == 2
-
-
 def test_a_record_without_anything_in_it() -> None:
     log = LogBytes(Path("/none"))
     log.add("", body=b"")
@@ -174,3 +180,115 @@ def test_negative_lengths_are_unsound_though_they_add_up(name: str) -> None:
     assert [found for found, column in lengths.items() if column[0] < 0] == [name]
     assert sound_count(heads, -FRONT) == 0
     assert list(RecordScan(content.ljust(400, b"\0"), 0)) == []
+
+
+def test_properties_that_end_in_zeros_are_damage_where_a_crc_is_appended(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for block in (b"a\x01b\x02", b"\0", b"a\x01b\0\0"):
+        log.add(block=block)
+    buffer, heads = heads_of(log)
+    assert unsound_by_crc(buffer, heads, property_crc=False) == 3
+    assert unsound_by_crc(buffer, heads.take(slice(2, 3)), property_crc=True) == 0
+    assert unsound_by_crc(buffer, heads, property_crc=True) == 1
+
+
+def test_any_byte_of_a_record_with_a_property_crc_counts(golden: GoldenStores) -> None:
+    content = bytearray(Path(golden_files(golden, "propcrc")[0].path).read_bytes())
+    buffer, heads = loaded(bytes(content[:4096]))
+    assert len(heads) > 3
+    assert unsound_by_crc(buffer, heads, property_crc=True) == len(heads)
+    ends = heads.block_begin + heads.block_size
+    assert is_marked(buffer, ends - 20).all()
+    for position in range(FRONT + 8, int(heads.size[0]) + FRONT - 20, 7):
+        before, buffer[position] = buffer[position], buffer[position] ^ 0x10
+        assert unsound_by_crc(buffer, heads, property_crc=True) == 0
+        buffer[position] = before
+
+
+def records_with_crc(rows: list[tuple[bytes, bytes, bytes]]) -> bytes:
+    content = b""
+    for body, block, host in rows:
+        content += encoded(
+            Destination("T", 0, host),
+            Row(body, block, 0, TIME_MS, IPV4),
+            physical_offset=len(content),
+            store_timestamp_ms=TIME_MS,
+            crc=True,
+        )
+    return content
+
+
+def first_unsound(content: bytes, places: list[int], *, property_crc: bool) -> int:
+    """The same record by record."""
+    for number, place in enumerate(places):
+        try:
+            check_record(content, place, place, property_crc=property_crc)
+        except BadRecord:
+            return number
+    return len(places)
+
+
+parts = st.tuples(
+    st.sampled_from([b"", b"a", b"body", bytes(9)]),
+    st.sampled_from([b"", b"k\x01v", b"k\x01v\x02", b"__CRC32#\x010123456789\x02", b"z\x01\0\0"]),
+    st.sampled_from([IPV4, IPV6]),
+)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(parts, min_size=1, max_size=5),
+    st.booleans(),
+    st.integers(0, 10_000),
+    st.integers(0, 255),
+    st.booleans(),
+)
+def test_the_first_unsound_record_is_the_plain_checks(
+    rows: list[tuple[bytes, bytes, bytes]],
+    with_crc: bool,
+    position: int,
+    octet: int,
+    property_crc: bool,
+) -> None:
+    if with_crc:
+        content = bytearray(records_with_crc(rows))
+    else:
+        log = LogBytes(Path("/none"))
+        for body, block, host in rows:
+            log.add(body=body, block=block, host=host)
+        content = log.files[0]
+    _, heads = loaded(bytes(content))
+    places = (heads.begin - FRONT).tolist()
+    # A byte of what only CRCs guard: bodies and properties.
+    guarded = [
+        at
+        for begins, sizes in (
+            (heads.body_begin, heads.body_size),
+            (heads.block_begin, heads.block_size),
+        )
+        for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True)
+        for at in range(begin, begin + size)
+    ]
+    if guarded:
+        content[guarded[position % len(guarded)] - FRONT] = octet
+    buffer, heads = loaded(bytes(content))
+    wanted = first_unsound(bytes(content), places, property_crc=property_crc)
+    assert unsound_by_crc(buffer, heads, property_crc=property_crc) == wanted
+
+
+def test_the_first_of_several_is_named(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(6):
+        log.add(body=b"bodybody", block=b"a\x01b\0" if number == 2 else b"")
+    for number in (5, 3, 4):
+        log.damage(log.places[number] + 90, b"\0")
+    assert unsound_by_crc(*heads_of(log), property_crc=False) == 3
+    assert unsound_by_crc(*heads_of(log), property_crc=True) == 2
+
+
+def test_a_crc_of_an_empty_body_is_not_looked_at(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    log.add(body=b"")
+    log.damage(8, b"\1\2\3\4")
+    assert unsound_by_crc(*heads_of(log), property_crc=False) == 1
+    assert check_record(log.files[0], 0, 0) == len(log.files[0])

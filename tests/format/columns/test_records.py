@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,17 +80,6 @@ def test_golden_logs_are_read_alike(golden: GoldenStores, name: str) -> None:
         assert found == one_by_one(content, file.base, "5.5")
         count += len(found)
     assert count == golden.manifest(name)["recordCount"]
-
-
-def test_blocks_of_very_different_sizes_are_looked_at_in_classes(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s", 1 << 23)
-    for number in range(400):
-        filler = b"x" * (20_000 if number % 50 == 0 else number % 7)
-        log.add(
-            block=b"A\x01" + filler + b"\x02UNIQ_KEY\x01u%d\x02TAGS\x01t\x02" % number, keys="a b"
-        )
-    content = bytes(log.files[0])
-    assert by_column(content, 0, "5.5") == one_by_one(content, 0, "5.5")
 
 
 def content_of(*rows: dict[str, Any]) -> bytes:
@@ -189,13 +177,3 @@ def test_transaction_types_decide_on_units_and_entries(flags: int) -> None:
 def test_no_records_are_no_columns() -> None:
     assert by_column(b"", 0, "5.5") == []
     assert by_column(bytes(200), 0, "5.5") == []
-
-
-def test_entries_are_twenty_bytes(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s", 1 << 12)
-    log.add(keys="a")
-    (row,) = by_column(bytes(log.files[0]), 0, "5.3")
-    assert len(row[4]) == 1
-    assert (
-        np.dtype([("hash", "<i4"), ("physical_offset", "<i8"), ("time_ms", "<i8")]).itemsize == 20
-    )
