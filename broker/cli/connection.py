@@ -6,6 +6,7 @@ calls they may block, on a pipe for example, and Ctrl-C ends them as any program
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
@@ -52,6 +53,9 @@ class Connection:
     def __init__(self, endpoint: str) -> None:
         self.client = make_client(endpoint)
         self._runner = asyncio.Runner()
+        # With any handler a loop is woken by every signal: else Ctrl-C that comes right before it
+        # waits is not seen until something else wakes it.
+        self._runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
 
     def __enter__(self) -> Self:
         self.ask(self.client.__aenter__())

@@ -149,6 +149,7 @@ class _Runner:
 
     def __init__(self, runner: asyncio.Runner) -> None:
         self.run = runner.run
+        self.get_loop = runner.get_loop
 
     def close(self) -> None:
         """Let it run on."""
