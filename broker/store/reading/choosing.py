@@ -32,7 +32,7 @@ Accept = Callable[[int], bool]
 """Judges a tags code."""
 Row = tuple[int, int, int]
 """(physical offset, size, queue offset): where a unit says that a record lies."""
-COLUMNS_MIN: Final = 32
+COLUMNS_MIN: Final = 64
 """Units from which on columns are quicker than a loop."""
 
 
