@@ -11,10 +11,10 @@ Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.files.mapped_file import MappedFile, let_go
 from broker.format.checkpoint_layout import encode_checkpoint
@@ -26,6 +26,7 @@ from broker.model.errors import BrokerError, StoreFailed
 from broker.model.offsets import QueueKey
 from broker.model.stats import Histogram
 from broker.model.step import Next, Now
+from broker.store.job import Job
 from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE
 from broker.store.starting.structures import Structures
@@ -86,7 +87,7 @@ class ViewFlush:
         """Queues that small passes flushed since their ends were noted."""
         self._unsaved: Unsaved | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush-views")
-        self._job: asyncio.Future[None] | None = None
+        self._job: Job[None] | None = None
         self._thorough_at_ms = NEVER
         self.flush_seconds = {
             file: Histogram("pocketmq_flush_seconds", "Time one flush took.", labels={"file": file})
@@ -95,19 +96,19 @@ class ViewFlush:
         """By what was flushed: queues alone, or all views with mark and checkpoint."""
 
     def step(self, now: Now) -> Next:
-        """Start a pass off the event loop."""
-        now_ms = now.monotonic_ms
+        """Begin a pass off the event loop, unless one is under way."""
+        now_ms, settings = now.monotonic_ms, self._settings
         if self._thorough_at_ms == NEVER:
-            self._thorough_at_ms = now_ms + self._settings.view_flush_thorough_interval_ms
+            self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
         if self._job is None:
             if self._unsaved is not None:
-                self._save_when_flushed()
+                self._begin(self._save_when_flushed(self._unsaved))
             elif now_ms >= self._thorough_at_ms or self._behind_bytes() >= BEHIND_MAX:
-                self._thorough_at_ms = now_ms + self._settings.view_flush_thorough_interval_ms
-                self._start_thorough()
+                self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
+                self._begin_thorough()
             else:
-                self._start_queues()
-        again = Next(now_ms + self._settings.view_flush_interval_ms)
+                self._begin_queues()
+        again = Next(now_ms + settings.view_flush_interval_ms)
         if self._unsaved is None:
             return again
         return again._replace(mark=self._marks.flushed, value=self._unsaved.last_record + 1)
@@ -116,7 +117,32 @@ class ViewFlush:
         """Return how much was dispatched since the checkpoint."""
         return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
-    def _start_queues(self) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a pass; one that fails ends the store."""
+
+        async def run() -> None:
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 - whatever it is ends the store
+                if self._marks.failure is None:
+                    self._fail(StoreFailed.by(error))
+            finally:
+                self._job = None
+
+        assert self._job is None
+        self._job = Job(run())
+
+    async def _in_thread(self, work: Callable[[], None], held: Sequence[MappedFile] = ()) -> None:
+        """Return when work is done; after a failure of any part of the store nothing follows it."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            let_go(held)
+        if self._marks.failure is not None:
+            raise self._marks.failure
+
+    # -- small passes --------------------------------------------------------------------------
+    def _begin_queues(self) -> None:
         least = self._settings.view_flush_least_pages * PAGE_SIZE
         files: list[MappedFile] = []
         for key in [*self._queues.dirty]:
@@ -125,98 +151,19 @@ class ViewFlush:
                 files += self._taken(key, queue)
                 self._changed[key] = None
         if files:
-            self._run(*self._syncing(files), QUEUES)
+            self._begin(self._flush_queues(*self._syncing(files)))
 
-    def _start_thorough(self) -> None:
-        """Take what is dirty, a few queues at a time, then flush it.
+    async def _flush_queues(self, sync: Callable[[], None], held: list[MappedFile]) -> None:
+        begun = perf_counter()
+        await self._in_thread(sync, held)
+        self.flush_seconds[QUEUES].observe(perf_counter() - begun)
 
-        What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
-        """
-        self._unsaved = None
-        self._request_flush()
-        marks = self._marks
-        ends = marks.last_dispatched, marks.dispatched.time_ms, marks.flushed.time_ms
-        files: list[MappedFile] = []
-
-        def take(key: QueueKey) -> None:
-            queue = self._queues.queues.get(key)
-            if queue is not None:
-                files.extend(self._taken(key, queue))
-                self._ends.rows[key] = queue.end()
-
-        def flush() -> None:
-            rows = self._ends.rows
-            for key in rows.keys() - self._queues.queues.keys():
-                del rows[key]
-            self._flush_all(files, Unsaved(*ends, dict(rows)))
-
-        changed, self._changed = self._changed, {}
-        keys = [*self._queues.dirty, *(key for key in changed if key not in self._queues.dirty)]
-        self._in_turns(keys, take, flush)
-
-    def _flush_all(self, files: list[MappedFile], unsaved: Unsaved) -> None:
-        """Sync all views; then write down how far they are, or mend ends first."""
-        doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
-        if doubtful:  # Units may have come over what was left there: it counts as gone.
-            self._queues.has_unsynced_cuts = True
-        sync_files, held = self._syncing(files)
-        index_files = [*self._index.files]
-        held += [file.hold() for file in index_files]
-        unclean: list[ConsumeQueue] = []
-
-        def sync_all() -> None:
-            unclean.extend(q for q, last in doubtful if not is_clean_behind(self._disk, last))
-            self._mark.sync()
-            sync_files()
-            self._index.flush(index_files)
-
-        def settle() -> None:
-            left = set(unclean)
-            for queue, _ in doubtful:
-                queue.is_doubtful = queue.is_doubtful and queue in left
-            if unclean:
-                self._in_turns(unclean, self._settle, self._again_at_once)
-            else:
-                self._unsaved = unsaved
-                self._save_when_flushed()
-
-        self._run(sync_all, held, VIEWS, settle)
-
-    def _settle(self, queue: ConsumeQueue) -> None:
-        try:
-            self._queues.settle([queue])
-        except (BrokerError, FileNotFoundError):
-            self._ends.remove()  # The next start is to read all queues.
-            raise
-
-    def _again_at_once(self) -> None:
-        self._thorough_at_ms = AT_ONCE
-
-    def _in_turns(
-        self, items: list[Item], work: Callable[[Item], None], then: Callable[[], None]
-    ) -> None:
-        """Work through items on the event loop, letting others have their turn; that is the job."""
-        loop = asyncio.get_running_loop()
-        self._job = job = loop.create_future()
-
-        def turn() -> None:
-            begun = perf_counter()
-            try:
-                while items:
-                    work(items.pop())
-                    if perf_counter() - begun >= TURN_SECONDS:
-                        break
-                if items:
-                    loop.call_soon(turn)
-                    return
-                self._job = None
-                then()
-            except Exception as error:  # noqa: BLE001 - whatever it is ends the store
-                self._job = None if self._job is job else self._job
-                self._fail(StoreFailed.by(error))
-            job.set_result(None)
-
-        turn()
+    def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
+        """Return the dirty files of a queue, which counts as flushed from here on."""
+        files = queue.dirty_files()
+        queue.count_as_flushed()
+        self._queues.dirty.discard(key)
+        return files
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
         """Return (what a thread calls to sync files, those of them that are held meanwhile)."""
@@ -232,54 +179,80 @@ class ViewFlush:
 
         return sync_each, held
 
-    def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
-        """Return the dirty files of a queue, which counts as flushed from here on."""
-        files = queue.dirty_files()
-        queue.count_as_flushed()
-        self._queues.dirty.discard(key)
-        return files
+    # -- thorough passes -----------------------------------------------------------------------
+    def _begin_thorough(self) -> None:
+        self._unsaved = None
+        self._request_flush()
+        marks = self._marks
+        ends = marks.last_dispatched, marks.dispatched.time_ms, marks.flushed.time_ms
+        self._begin(self._thorough(*ends))
 
-    def _run(
-        self,
-        work: Callable[[], None],
-        held: Sequence[MappedFile] = (),
-        file: str = "",
-        then: Callable[[], None] = lambda: None,
-    ) -> None:
+    async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
+        """Take what is dirty, a few queues at a time, flush it, and write down how far views are.
+
+        What queues take meanwhile is flushed too; an end beyond the point is of no use to a start.
+        """
+        files: list[MappedFile] = []
+        rows, queues = self._ends.rows, self._queues
+
+        def take(key: QueueKey) -> None:
+            queue = queues.queues.get(key)
+            if queue is not None:
+                files.extend(self._taken(key, queue))
+                rows[key] = queue.end()
+
+        changed, self._changed = self._changed, {}
+        keys = [*queues.dirty, *(key for key in changed if key not in queues.dirty)]
+        await _in_turns(keys, take)
+        for key in rows.keys() - queues.queues.keys():
+            del rows[key]
+        unsaved = Unsaved(last_record, views_time, log_time, dict(rows))
+        unclean = await self._flush_all(files)
+        if unclean:
+            await _in_turns(unclean, self._remove_leftovers)
+            self._thorough_at_ms = AT_ONCE
+        else:
+            self._unsaved = unsaved
+            await self._save_when_flushed(unsaved)
+
+    async def _flush_all(self, files: list[MappedFile]) -> list[ConsumeQueue]:
+        """Sync all views; returns queues behind whose ends a crash has left something."""
         begun = perf_counter()
+        doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
+        if doubtful:  # Units may have come over what was left there: it counts as gone.
+            self._queues.has_unsynced_cuts = True
+        sync_files, held = self._syncing(files)
+        index_files = [*self._index.files]
+        held += [file.hold() for file in index_files]
+        unclean: list[ConsumeQueue] = []
 
-        def finish(job: "asyncio.Future[None]") -> None:
-            let_go(held)
-            self._finish(job, file, begun, then)
+        def sync_all() -> None:
+            unclean.extend(q for q, last in doubtful if not is_clean_behind(self._disk, last))
+            self._mark.sync()
+            sync_files()
+            self._index.flush(index_files)
 
-        self._job = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        self._job.add_done_callback(finish)
+        await self._in_thread(sync_all, held)
+        self.flush_seconds[VIEWS].observe(perf_counter() - begun)
+        left = set(unclean)
+        for queue, _ in doubtful:
+            queue.is_doubtful = queue.is_doubtful and queue in left
+        return unclean
 
-    def _finish(
-        self, job: "asyncio.Future[None]", file: str, begun: float, then: Callable[[], None]
-    ) -> None:
-        self._job = None
-        error = job.exception()
-        if self._marks.failure is not None:
-            return
-        if file:
-            self.flush_seconds[file].observe(perf_counter() - begun)
-        if error is not None:
-            self._fail(StoreFailed.by(error))
-            return
+    def _remove_leftovers(self, queue: ConsumeQueue) -> None:
         try:
-            then()
-        except BrokerError as failure:  # The mark is allocated: it is no full disk.
-            self._fail(StoreFailed.by(failure))
+            self._queues.settle([queue])
+        except (BrokerError, FileNotFoundError):
+            self._ends.remove()  # The next start is to read all queues.
+            raise
 
-    def _save_when_flushed(self) -> None:
-        """Write table, mark and checkpoint, off the event loop, once the log is durable so far.
+    async def _save_when_flushed(self, unsaved: Unsaved) -> None:
+        """Write table, mark and checkpoint, once the log is durable so far.
 
         A checkpoint ahead of the log would make units believed whose records a power cut took. The
         mark is told first, so that at no moment a power cut leaves a mark that is void.
         """
-        assert self._unsaved is not None
-        last_record, views_time, log_time, rows = self._unsaved
+        last_record, views_time, log_time, rows = unsaved
         old = self._checkpoint.values
         values = old._replace(
             physic_msg_timestamp=max(old.physic_msg_timestamp, log_time),
@@ -301,18 +274,20 @@ class ViewFlush:
             self._mark.sync()
             self._checkpoint.save(values)
 
-        self._run(save, then=self._mark.settle)
+        await self._in_thread(save)
+        assert self._checkpoint.values == values
+        self._mark.settle()
 
     async def finish(self) -> None:
         """Make everything durable and write the last checkpoint; the log is flushed already.
 
-        A failure is told to the store and ends it.
+        A failure ends the store.
         """
         await self._idle()
-        self._start_thorough()
+        self._begin_thorough()
         await self._idle()
         if self._thorough_at_ms == AT_ONCE:
-            self._start_thorough()
+            self._begin_thorough()
             await self._idle()
 
     async def close(self) -> None:
@@ -322,4 +297,14 @@ class ViewFlush:
 
     async def _idle(self) -> None:
         while self._job is not None:
-            await asyncio.wait([self._job])
+            await self._job.reached()
+
+
+async def _in_turns(items: list[Item], work: Callable[[Item], None]) -> None:
+    """Work through items on the event loop, letting others have their turn."""
+    begun = perf_counter()
+    while items:
+        work(items.pop())
+        if perf_counter() - begun >= TURN_SECONDS:
+            await asyncio.sleep(0)
+            begun = perf_counter()

@@ -318,6 +318,7 @@ async def test_what_comes_between_two_turns_is_not_believed(
     before = views.parts.queues.ends()
     views.flush.step(at(0))
     views.flush.step(at(THOROUGH_MS))
+    await asyncio.sleep(0)
     dispatch(1)
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 300
@@ -408,7 +409,7 @@ async def test_any_error_between_turns_ends_the_store(views: Views) -> None:
     views.flush.step(at(0))
     with patch.object(ViewFlush, "_syncing", side_effect=KeyError("what")):
         views.flush.step(at(THOROUGH_MS))
-    await views.flush.close()
+        await views.flush.close()
     assert [str(failure) for failure in views.failures] == ["the store has stopped: 'what'"]
     assert views.checkpoint == CheckpointValues()
 
