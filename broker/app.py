@@ -210,6 +210,7 @@ class _Outside:
 
     def show(self, store: MessageStore, parts: _Parts, config: Config) -> None:
         """Show and serve an open store from now on."""
+        assert self._store is None, "a broker has one store"
         self._store = store
         self._numbers = Numbers(
             store,

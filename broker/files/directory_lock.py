@@ -33,6 +33,7 @@ class DirectoryLock:
 
         Errors   StoreLocked when another process has it; DiskFull, AllocationFailed
         """
+        assert self._descriptor < 0, "it is held already"
         with FullDisk(self.path):
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:

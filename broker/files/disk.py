@@ -325,6 +325,7 @@ class Disk(DiskNames):
             written = os.pwrite(descriptor, content, position)
             while written < len(content):
                 written += os.pwrite(descriptor, content[written:], position + written)
+            assert written == len(content)
         except OSError as error:
             raise self._write_error(descriptor, error) from error
 

@@ -33,10 +33,12 @@ class TransientPool:
 
     def borrow(self) -> memoryview:
         """Return a buffer; there must be a free one. Its content is whatever it held last."""
+        assert self._free
         return self._free.pop()
 
     def give_back(self, buffer: memoryview) -> None:
         """Take a buffer that nobody writes to or reads from any more."""
+        assert len(self._free) < self.count
         self._free.append(buffer)
 
     def close(self) -> None:

@@ -193,6 +193,7 @@ class Retention:
     def _look_at_disk(self) -> None:
         path, used, usable = self._disk_space()
         self._used_percent = percent_used(used, usable)
+        assert 0 <= self._used_percent <= 100
         limit = self._settings.disk_refuse_percent
         is_above = self._used_percent > limit
         self._refuse(

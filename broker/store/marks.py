@@ -88,6 +88,7 @@ class Marks:
         assert end <= self.committed.value, (end, self.committed.value)
         self.flushed.rise(end, time_ms)
         self.replicated.rise(end, time_ms)
+        assert self.replicated.value == self.flushed.value
 
     def dispatch(self, end: int, time_ms: int, last_record: int) -> None:
         """Every view has every record below, the last of which starts at `last_record`."""

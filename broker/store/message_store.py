@@ -156,6 +156,7 @@ class MessageStore:
 
     async def begin(self) -> None:
         """Begin to flush and to dispatch, unless the store is damaged; once."""
+        assert self._state == RUNNING
         plan = self._start.recovery.plan
         directory = self._structures.directory
         if self.damage is None:

@@ -50,6 +50,7 @@ class Watermark:
             future = heappop(heap)[2]
             if not future.done():
                 future.set_result(True)
+        assert value < min((waiter[0] for waiter in heap[:1]), default=value + 1)
 
     def release(self) -> None:
         """Send every waiter away with False."""

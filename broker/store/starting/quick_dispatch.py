@@ -127,5 +127,6 @@ class QuickDispatch:
             columns = zip(*self._collected, strict=True)
             queue, queue_offset, units = (np.concatenate(parts) for parts in columns)
             self._collected = []
+            assert len(queue) == len(units)
             if len(queue):
                 self._views.queues.apply_units(self._numbers.keys, queue, queue_offset, units)

@@ -147,6 +147,7 @@ class Recovery:
         survey = survey_log(self._log, self._disk, begin, known, crc=beliefs.is_aborted)
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
+        assert self.last_record <= survey.end
         return survey
 
     def _complete(self, mark: int, end: int) -> int:
@@ -205,6 +206,7 @@ class Recovery:
             log.truncate(end)  # A lost page may have left records behind it.
         else:
             log.adopt_end(end)
+        assert log.appended == end
         self._cut_views(end)
 
     def _time_before(self, survey: Survey) -> int:

@@ -169,6 +169,7 @@ class Start:
             log.renew(max(mark.flushed_upto, log.appended - RENEWED_MAX))
         end, values = log.appended, parts.checkpoint.values
         last, time_ms = self.recovery.last_record, self.recovery.last_time
+        assert last <= end
         parts.index.flush()
         may_wait = may_wait and values.logics_physical_offset <= last
         is_left = may_wait and queues.has_much_to_sync
@@ -188,6 +189,7 @@ class Start:
         mark.write(end, encode_checkpoint(values))
         mark.sync()
         parts.checkpoint.save(values)  # Until here the other half of the mark counts.
+        assert mark.valid_upto(encode_checkpoint(parts.checkpoint.values)) == end
         parts.write_manifest(None)
 
 

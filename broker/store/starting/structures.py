@@ -129,6 +129,8 @@ class Structures:
 
     def write_manifest(self, closed: ClosedState | None) -> None:
         """Replace the manifest; blocks."""
+        log_end = self.log.appended if closed is None else closed.log_end
+        assert log_end == self.log.appended
         self.manifest = StoreManifest.with_shape(
             self.settings,
             cluster=self.settings.cluster,

@@ -121,6 +121,7 @@ class RowTable:
         self._durable.touch()
 
     def _snapshot(self) -> Encode:
+        assert self._member not in self._others
         others = {k: dict(v) if isinstance(v, dict) else v for k, v in self._others.items()}
         table = {**others, self._member: dict(self.rows)}
         return lambda: encode_table(dict(sorted(table.items())))

@@ -114,6 +114,7 @@ class GroupTable:
         Source   SubscriptionGroupManager.deleteSubscriptionGroupConfig
         """
         if self._groups.pop(group, None) is not None:
+            assert group in self._table.rows
             await self._table.drop(group)
         await self._table.saved()
 

@@ -48,6 +48,8 @@ class RemovedQueues:
 
         Errors   DiskFull
         """
+        for queue_id, value in next_offsets.items():
+            assert value >= self.next_offsets.get((topic, queue_id), 0), "offsets never go back"
         queues = self._topics.setdefault(topic, {})
         queues.update({str(queue_id): value for queue_id, value in next_offsets.items()})
         self._durable.touch()

@@ -147,6 +147,7 @@ class TopicTable:
         Source   TopicConfigManager.deleteTopicConfig
         """
         if self._topics.pop(topic, None) is not None:
+            assert topic in self._table.rows
             await self._table.drop(topic)
         await self._table.saved()
 

@@ -54,3 +54,4 @@ class Arrivals:
         self._is_closed = True
         for mark in self._marks.values():
             mark.close()
+            assert not mark.waiter_count

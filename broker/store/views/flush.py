@@ -102,7 +102,7 @@ class ViewFlush:
             self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
         if self._job is None:
             if self._unsaved is not None:
-                self._begin(self._save_when_flushed(self._unsaved))
+                self._begin(self._save_when_flushed, self._unsaved)
             elif now_ms >= self._thorough_at_ms or self._behind_bytes() >= BEHIND_MAX:
                 self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
                 self._begin_thorough()
@@ -117,12 +117,12 @@ class ViewFlush:
         """Return how much was dispatched since the checkpoint."""
         return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         """Begin a pass; one that fails ends the store."""
 
         async def run() -> None:
             try:
-                await work
+                await work(*arguments)
             except Exception as error:  # noqa: BLE001 - whatever it is ends the store
                 if self._marks.failure is None:
                     self._fail(StoreFailed.by(error))
@@ -151,7 +151,7 @@ class ViewFlush:
                 files += self._taken(key, queue)
                 self._changed[key] = None
         if files:
-            self._begin(self._flush_queues(*self._syncing(files)))
+            self._begin(self._flush_queues, *self._syncing(files))
 
     async def _flush_queues(self, sync: Callable[[], None], held: list[MappedFile]) -> None:
         begun = perf_counter()
@@ -185,7 +185,7 @@ class ViewFlush:
         self._request_flush()
         marks = self._marks
         ends = marks.last_dispatched, marks.dispatched.time_ms, marks.flushed.time_ms
-        self._begin(self._thorough(*ends))
+        self._begin(self._thorough, *ends)
 
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
         """Take what is dirty, a few queues at a time, flush it, and write down how far views are.

@@ -85,6 +85,7 @@ class Views:
         """Dispatch what became visible, for a turn: a step."""
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value
+        assert behind_bytes >= 0
         if not behind_bytes:
             return Next(mark=visible, value=dispatched.value + 1)
         begun = perf_counter()

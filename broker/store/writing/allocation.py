@@ -103,6 +103,7 @@ class Reserve:
             return False
         with self._lock:
             self.released = self.released or cause
+            assert self.size_bytes > 0
             if not self._disk.exists(self.path):
                 return False
             self._disk.unlink(self.path)
@@ -180,6 +181,7 @@ class Allocation:
             self.full = None
             made = job.result()
             if made is not None:
+                assert made.base % self._log.file_size_bytes == 0
                 self._log.offer_spare(made)
         elif isinstance(error, DiskFull):
             self._note_full(error)

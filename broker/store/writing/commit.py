@@ -57,6 +57,7 @@ class Commit:
             return
         target, time_ms = appended.value, appended.time_ms
         ranges = self._log.staged_ranges(begin, target)
+        assert ranges, "records lie in no file and in no buffer"
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
         held = [file for file, _, _ in ranges]
         self._job.add_done_callback(lambda job: self._finish(job, target, time_ms, held))

@@ -50,6 +50,7 @@ class PutLock:
         self._since = entered
 
     def __exit__(self, *_: object) -> None:
+        assert self._since > 0, "it was not entered"
         held = perf_counter() - self._since
         self._since = 0.0
         self._lock.release()
