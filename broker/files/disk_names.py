@@ -132,7 +132,7 @@ class DiskNames:
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            return  # It was removed meanwhile: nobody misses its names.
+            return  # It was removed meanwhile: its names are of no use.
         except OSError as error:
             raise AllocationFailed(why=f"{directory}: {error.strerror}") from error
         try:

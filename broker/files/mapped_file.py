@@ -82,7 +82,7 @@ class MappedFile:
         self._holders = 0
         self._is_leaving = False
         self.was_used = True
-        """Set by whoever uses the file, cleared by the keeper that looks for one to close."""
+        """Set when the file is used, cleared by the keeper that looks for one to close."""
         self._place = path
         self.base = base
         self.size = size
@@ -333,7 +333,7 @@ class MappedFile:
     def sync_apart(self) -> None:
         """Do the same through a descriptor of its own, whatever happens to the file meanwhile.
 
-        Effects  none when the file was removed: nobody misses its bytes
+        Effects  none when the file was removed: its bytes are of no use
         """
         try:
             descriptor = self._disk.open(self.path)
@@ -346,7 +346,7 @@ class MappedFile:
         self._sync_names()
 
     def close(self) -> None:
-        """Unmap and close, once nobody holds the file; bytes stay in the kernel's hands."""
+        """Unmap and close, once the file is held no more; bytes stay in the kernel's hands."""
         if self.descriptor < 0:
             return
         if self._holders:
@@ -366,7 +366,7 @@ class MappedFile:
         self._disk.close(descriptor)
 
     def remove(self) -> None:
-        """Take the name away, and close the file once nobody holds it."""
+        """Take the name away, and close the file once it is held no more."""
         try:
             self.close()
         finally:

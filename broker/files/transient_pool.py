@@ -28,7 +28,7 @@ class TransientPool:
 
     @property
     def free_count(self) -> int:
-        """Buffers nobody has borrowed."""
+        """Buffers that are not borrowed."""
         return len(self._free)
 
     def borrow(self) -> memoryview:
@@ -37,7 +37,7 @@ class TransientPool:
         return self._free.pop()
 
     def give_back(self, buffer: memoryview) -> None:
-        """Take a buffer that nobody writes to or reads from any more."""
+        """Take a buffer that is written to and read from no more."""
         assert len(self._free) < self.count
         self._free.append(buffer)
 

@@ -248,7 +248,7 @@ class MessageStore:
         if not self.failure.done():
             logger.critical("store.failed", extra={"reason": str(error)})
             self.failure.set_exception(error)
-            self.failure.exception()  # Whoever waits for it still gets it; nobody need.
+            self.failure.exception()  # Whether it is awaited or not, it counts as retrieved.
         self._runner.stop()
         self.marks.fail(error)
         self.views.arrivals.release()

@@ -3,7 +3,7 @@
 A store that this broker closed lists its queues and index files; any other store is walked once,
 comparing for each queue the first and last message of the log with the units there are, and for
 each index file the record it begins with and the keys of the one it ends with.
-Not here: mending (store/starting/recovery.py builds what is missing).
+Not here: building what is missing (store/starting/recovery.py).
 """
 
 from broker.format.index_layout import entry_keys, is_indexed

@@ -135,7 +135,7 @@ class Recovery:
             if beliefs.is_aborted:
                 self._cut_views(below)
         else:
-            self._settle_log(survey, beliefs, below)
+            self._end_log(survey, beliefs, below)
         self._progress.enter("dispatch")
         if self.damage is None or beliefs.is_aborted:
             yield from self._dispatch(survey.end, from_min=beliefs.from_min)
@@ -180,11 +180,11 @@ class Recovery:
             why=why,
         )
         for hole in survey.holes:
-            _tell_damage(hole.path, hole.begin, hole.end, hole.reason)
+            _report_damage(hole.path, hole.begin, hole.end, hole.reason)
         if first is None or (mark is not None and survey.end < mark):
-            _tell_damage(self.damage.path, survey.end, max(mark or 0, survey.end), why)
+            _report_damage(self.damage.path, survey.end, max(mark or 0, survey.end), why)
 
-    def _settle_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
+    def _end_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
         """Make the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._log, survey.end
         self._index.drop_doubtful(self._store_time, beliefs.views.sealed_time)
@@ -289,7 +289,7 @@ def _gaps(holes: Sequence[Hole], end: int) -> list[Written]:
     ]
 
 
-def _tell_damage(path: str, begin: int, end: int, reason: str) -> None:
+def _report_damage(path: str, begin: int, end: int, reason: str) -> None:
     size = end - begin
     logger.error(
         "log.damaged",

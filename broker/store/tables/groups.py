@@ -55,7 +55,7 @@ class GroupTable:
         self._groups = {n: _group_from_row(n, row) for n, row in rows if passes(check_group, n)}
 
     def find(self, group: str) -> GroupConfig | None:
-        """Return a group, None when nobody made it."""
+        """Return a group, None when there is none."""
         return self._groups.get(group)
 
     def existing(self, group: str) -> GroupConfig:

@@ -57,7 +57,7 @@ class TopicTable:
         self._topics = {n: _topic_from_row(n, row) for n, row in rows if passes(check_topic, n)}
 
     def find(self, topic: str) -> TopicConfig | None:
-        """Return a topic, None when nobody created it."""
+        """Return a topic, None when there is none."""
         return self._topics.get(topic)
 
     def existing(self, topic: str) -> TopicConfig:
