@@ -53,29 +53,25 @@ def test_any_block_reads_as_it_does_in_java(block: bytes) -> None:
     assert decode_properties(block) == naive_properties(block)
 
 
-@pytest.mark.parametrize(
-    ("block", "properties"),
-    [
-        (b"", {}),
-        (b"a\x01b", {"a": "b"}),
-        (b"a\x01b\x02c\x01d", {"a": "b", "c": "d"}),
-        (b"a\x01\x02c\x01d\x02", {"c": "d"}),
-        (b"\x01b\x02c\x01d\x02", {"c": "d"}),
-        (b"ab\x02c\x01d\x02", {"c": "d"}),
-        (b"a\x01b\x02a\x01c\x02", {"a": "c"}),
-        (b"a\x01b\x02a\x01\x02", {"a": "b"}),
-        (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
-        (b"\x02\x02a\x01b\x02\x02", {"a": "b"}),
-        (b"a\x01\xff\xfe\x02", {"a": "\ufffd\ufffd"}),
-        (b"a\x01\xe4\xbb\x02", {"a": "\ufffd"}),
-    ],
-    ids=[
-        "empty", "no last separator", "no last separator of two", "empty value", "empty name",
-        "no name separator", "duplicate", "empty duplicate", "0x01 in a value", "empty pairs",
-        "not UTF-8", "torn character",
-    ],
-)  # fmt: skip
-def test_an_odd_block(block: bytes, properties: dict[str, str]) -> None:
+ODD_BLOCKS: dict[str, tuple[bytes, dict[str, str]]] = {
+    "empty": (b"", {}),
+    "no last separator": (b"a\x01b", {"a": "b"}),
+    "no last separator of two": (b"a\x01b\x02c\x01d", {"a": "b", "c": "d"}),
+    "empty value": (b"a\x01\x02c\x01d\x02", {"c": "d"}),
+    "empty name": (b"\x01b\x02c\x01d\x02", {"c": "d"}),
+    "no name separator": (b"ab\x02c\x01d\x02", {"c": "d"}),
+    "duplicate": (b"a\x01b\x02a\x01c\x02", {"a": "c"}),
+    "empty duplicate": (b"a\x01b\x02a\x01\x02", {"a": "b"}),
+    "0x01 in a value": (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
+    "empty pairs": (b"\x02\x02a\x01b\x02\x02", {"a": "b"}),
+    "not UTF-8": (b"a\x01\xff\xfe\x02", {"a": "\ufffd\ufffd"}),
+    "torn character": (b"a\x01\xe4\xbb\x02", {"a": "\ufffd"}),
+}
+
+
+@pytest.mark.parametrize("name", ODD_BLOCKS)
+def test_an_odd_block(name: str) -> None:
+    block, properties = ODD_BLOCKS[name]
     assert decode_properties(block) == properties
     assert decode_properties(memoryview(bytearray(block))) == properties
     assert naive_properties(block) == properties

@@ -49,11 +49,8 @@ def test_a_table_as_rocketmq_writes_it() -> None:
     assert decode_table(SAMPLE) == SAMPLE_TABLE
 
 
-def test_keys_may_be_numbers_in_memory() -> None:
+def test_keys_may_be_numbers_in_memory_and_text_is_written_as_it_is() -> None:
     assert encode_table({"a": {0: 1, -1: 2}}) == b'{\n\t"a":{\n\t\t0:1,\n\t\t-1:2\n\t}\n}'
-
-
-def test_text_is_written_as_it_is() -> None:
     assert encode_table({"主题": '😀\n"'}) == '{\n\t"主题":"😀\\n\\""\n}'.encode()
 
 

@@ -82,11 +82,6 @@ def test_a_file_is_no_store(directory: StoreDirectory, path: Path) -> None:
         directory.acquire()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_real_stores_are_stores(golden: GoldenStores, name: str) -> None:
-    StoreDirectory(QuickDisk(), golden.store(name)).check()
-
-
 # -- who has it ------------------------------------------------------------------------------------
 
 
@@ -150,8 +145,11 @@ def test_both_marks_are_durable_at_once(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_killed_broker_left_its_mark(golden: GoldenStores, name: str) -> None:
+def test_real_stores_are_stores_and_a_killed_broker_left_its_mark(
+    golden: GoldenStores, name: str
+) -> None:
     directory = StoreDirectory(QuickDisk(), golden.store(name))
+    directory.check()
     assert directory.was_aborted() is golden.manifest(name)["abortFile"]
 
 

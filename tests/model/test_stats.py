@@ -11,9 +11,7 @@ from broker.model.stats import COUNT_BUCKETS, SECONDS_BUCKETS, Counter, Gauge, H
 def test_a_counter_starts_at_zero_and_is_moved_by_hand() -> None:
     counter = Counter("puts", "Messages put.")
     counter.value += 3
-    assert counter.value == 3
-    assert counter.values == {}
-    assert counter.label_names == ()
+    assert (counter.value, counter.values, counter.label_names) == (3, {}, ())
 
 
 def test_a_counter_keeps_one_number_per_combination_of_labels() -> None:
@@ -24,18 +22,14 @@ def test_a_counter_keeps_one_number_per_combination_of_labels() -> None:
     assert counter.values == {("a", "ok"): 5, ("b", "ok"): 0}
 
 
-def test_a_gauge_is_read_when_somebody_looks() -> None:
+def test_a_gauge_is_read_when_somebody_looks_and_may_have_several_numbers() -> None:
     queue: list[str] = []
     gauge = Gauge("waiting", "Waiting requests.", lambda: float(len(queue)))
     before = gauge.read()
     queue.append("one")
     assert (before, gauge.read()) == (0.0, 1.0)
-
-
-def test_a_gauge_may_tell_several_numbers() -> None:
-    gauge = Gauge("lag", "Lag.", lambda: {("q0",): 2.0}, ("queue",))
-    assert gauge.read() == {("q0",): 2.0}
-    assert gauge.label_names == ("queue",)
+    several = Gauge("lag", "Lag.", lambda: {("q0",): 2.0}, ("queue",))
+    assert (several.read(), several.label_names) == ({("q0",): 2.0}, ("queue",))
 
 
 @pytest.mark.parametrize(
@@ -47,22 +41,15 @@ def test_an_amount_falls_into_the_first_bucket_that_reaches_it(amount: float, bu
     assert histogram.counts == [int(number == bucket) for number in range(3)]
 
 
-def test_a_histogram_sums_what_it_counted() -> None:
+def test_a_histogram_sums_what_it_counted_and_shares_nothing() -> None:
     histogram = Histogram("seconds", "Time.", labels={"method": "send"})
+    other = Histogram("b", "B.")
     for amount in (0.25, 0.5, 64.0):
         histogram.observe(amount)
-    assert histogram.sum == 64.75
-    assert sum(histogram.counts) == 3
-    assert histogram.counts[-1] == 1
-    assert histogram.labels == {"method": "send"}
-
-
-def test_two_histograms_share_nothing() -> None:
-    first, second = Histogram("a", "A."), Histogram("b", "B.")
-    first.observe(1.0)
-    first.labels["x"] = "y"
-    assert sum(second.counts) == 0
-    assert second.labels == {}
+    assert (histogram.sum, sum(histogram.counts), histogram.counts[-1]) == (64.75, 3, 1)
+    histogram.labels["x"] = "y"
+    assert histogram.labels == {"method": "send", "x": "y"}
+    assert (sum(other.counts), other.labels, Histogram("c", "C.").labels) == (0, {}, {})
 
 
 @pytest.mark.parametrize("buckets", [SECONDS_BUCKETS, COUNT_BUCKETS])

@@ -1,13 +1,25 @@
-"""The staging directory: what stays of an earlier run, and small files that are whole or absent."""
+"""What a rebuild keeps beside the views: ranges that are finished, its state, and the manifest."""
 
+import hashlib
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from broker.format.columns.queues import QueueTable
 from broker.model.results import ScanEnd
-from broker.rebuild.plan import Range
+from broker.rebuild import resume as module
+from broker.rebuild.index_builder import IndexBuilder
+from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.manifest import mark_file, view_files, write_manifest
+from broker.rebuild.plan import Range, map_here
 from broker.rebuild.range_pass import RangeResult
+from broker.rebuild.resume import Resume
+from broker.rebuild.sequential import rebuild
 from broker.rebuild.staging import (
+    MANIFEST_FILE,
     Staging,
     boot_id,
     plan_document,
@@ -15,9 +27,10 @@ from broker.rebuild.staging import (
     result_document,
     result_of,
 )
+from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.walk.log_walk import Hole
 from broker.walk.reader import Stop
-from tests.fakes.log_bytes import SMALL, LogBytes
+from tests.fakes.log_bytes import EVERYTHING, SMALL, LogBytes
 
 
 def ranges_of(tmp_path: Path) -> list[Range]:
@@ -75,3 +88,87 @@ def test_a_file_that_was_written_to_is_another_range(tmp_path: Path) -> None:
     path.write_bytes(content)
     os.utime(path, ns=(1, 1))
     assert range_mark(part) != before
+
+
+def test_files_and_their_sources(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(25):
+        log.add(queue_offset=number + 3, keys="k")
+    out = tmp_path / "out"
+    rebuilt = rebuild(log.close().found(), SMALL, out, upto=EVERYTHING)
+    write_manifest(Staging(out), rebuilt, map_here)
+    manifest = json.loads((out / "rebuild" / MANIFEST_FILE).read_text())
+    assert [mark["path"] for mark in manifest["files"]] == view_files(out)
+    for mark in manifest["files"]:
+        content = (out / mark["path"]).read_bytes()
+        assert (mark["size"], mark["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    sources = [mark["source"] for mark in manifest["files"]]
+    assert sources[:3] == [
+        [log.places[0], log.places[6]], [log.places[7], log.places[16]],
+        [log.places[17], log.places[24]],
+    ]  # fmt: skip
+    assert sources[3:] == [
+        [log.places[begin], log.places[min(begin + 8, 24)]] for begin in range(0, 25, 9)
+    ]
+    assert manifest["queues"] == [["T", 0, 3, 28]]
+
+
+def test_a_file_without_units_has_no_source(tmp_path: Path) -> None:
+    (tmp_path / "consumequeue").mkdir()
+    (tmp_path / "consumequeue/x").write_bytes(bytes(200))
+    assert mark_file((str(tmp_path), "consumequeue/x")).source == []
+
+
+def log_of(tmp_path: Path) -> LogBytes:
+    log = LogBytes(tmp_path / "s", 1024)
+    for number in range(30):
+        log.add("AB"[number % 2], queue_offset=number // 2, keys="k")
+    return log.close()
+
+
+def restored(log: LogBytes, tmp_path: Path, settings: ViewSettings = SMALL) -> tuple[int, int]:
+    """How many files need not be read again, and how many queues are known from them."""
+    queues = QueueTable()
+    units = UnitWriter(QueueFiles(tmp_path / "q", 200), queues.keys)
+    index = IndexBuilder(tmp_path / "out/index", SMALL.geometry, "UTC")
+    resume = Resume(tmp_path / "state", log.found(), settings, EVERYTHING)
+    results = resume.restore(queues, units, index)
+    return len(results), len(units.runs)
+
+
+def saved(log: LogBytes, tmp_path: Path) -> None:
+    rebuild(log.found(), SMALL, tmp_path / "out", upto=EVERYTHING, state=tmp_path / "state")
+
+
+@pytest.fixture(autouse=True)
+def after_every_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SAVED_EVERY_BYTES", 1)
+
+
+def test_the_same_arguments_go_on(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    assert restored(log, tmp_path) == (0, 0)
+    saved(log, tmp_path)
+    assert restored(log, tmp_path) == (len(log.files), 2)
+    assert len(list((tmp_path / "state").glob("slots-*"))) == 1
+
+
+def test_other_settings_a_changed_file_or_another_start_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(tmp_path)
+    saved(log, tmp_path)
+    assert restored(log, tmp_path, replace(SMALL, style="5.3")) == (0, 0)
+    monkeypatch.setattr(module, "boot_id", lambda: "another")
+    assert restored(log, tmp_path) == (0, 0)
+    monkeypatch.undo()
+    path = Path(log.found()[1].path)
+    path.write_bytes(path.read_bytes())
+    assert restored(log, tmp_path) == (0, 0)
+
+
+def test_seldom_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SAVED_EVERY_BYTES", 1 << 30)
+    log = log_of(tmp_path)
+    saved(log, tmp_path)
+    assert not (tmp_path / "state").exists()
