@@ -38,7 +38,7 @@ OBJECT_LINES_MAX = 400  # a base class is no place to put lines of an object out
 IMPORTS_MAX = 8  # of the product's own modules by one: who knows more has too much to do
 HOT_FUNCTIONS_MAX = 10  # a tuned function costs its readers, so few may be
 
-REAL_ASSERTS_MIN = 90  # only ever more: who adds some writes the new number here
+REAL_ASSERTS_MIN = 120  # only ever more: who adds some writes the new number here
 
 FUNCTION_PREFIXES = ("get_", "do_", "handle_", "process_")
 MODULE_NAMES = {"utils", "common", "helpers", "base", "manager", "impl", "core"}
@@ -247,11 +247,11 @@ def untested(project: Project) -> Iterator[Finding]:
 
 
 RATCHETS: dict[Callable[[Project], Iterator[Finding]], int] = {
-    long_objects: 2,
-    large_importers: 68,
-    unasserted: 60,
-    protocols: 8,
-    untested: 1,
+    long_objects: 1,
+    large_importers: 65,
+    unasserted: 37,
+    protocols: 7,
+    untested: 0,
 }
 """How many places may break each: numbers that only ever get smaller, by who makes them so."""
 
