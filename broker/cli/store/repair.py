@@ -87,7 +87,7 @@ def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
 
 
 def _show(document: Document, report: Path | None, out: Output) -> None:
-    from broker.tools.repair.summary import summary
+    from broker.tools.repair.actions import summary
 
     lines = summary(document)
     full: dict[str, Any] = {**document, "summary": lines}

@@ -1,11 +1,14 @@
 """What a repair is about to do, as values: shown as the plan, performed, and told in the report."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 from broker.format.stand_in import Style
 from broker.model.finding import Finding
+
+Document = dict[str, Any]
 
 
 class LogAct(Enum):
@@ -57,7 +60,7 @@ class LogAction:
     content: bytes = b""
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The action as the report has it."""
         return {
             "file": self.file,
@@ -79,7 +82,7 @@ class FileAction:
     act: FileAct
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The action as the report has it."""
         return {"file": self.file, "reason": self.reason, "done": self.act.value}
 
@@ -126,7 +129,7 @@ class RepairPlan:
         return sum(loss.messages for action in self.log for loss in action.losses)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The plan as it is shown."""
         return {
             "log": [action.document for action in self.log],
@@ -141,3 +144,60 @@ class RepairPlan:
             "not_repairable": [finding._asdict() for finding in self.blocked],
             "notes": self.notes,
         }
+
+
+# -- in sentences ----------------------------------------------------------------------------------
+def summary(document: Document) -> list[str]:
+    """Return what a plan's or a report's document says, for people."""
+    return [
+        *_log_lines(document["log"]),
+        *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),
+        *_number_lines(document),
+        *_view_lines(document),
+        *_left_lines(document),
+        *(f"note: {note}" for note in document["notes"]),
+    ]
+
+
+def _log_lines(rows: list[Document]) -> Iterator[str]:
+    for row in rows:
+        where = f"{row['file']} at {row['begin']}, {row['bytes']} bytes"
+        yield f"{where}: {row['reason']}: {row['replaced_by']}"
+        for loss in row["messages_lost"]:
+            queue = f"{loss['topic']}:{loss['queue_id']}"
+            yield f"  lost: {loss['messages']} messages of {queue} from {loss['first']} on"
+
+
+def _number_lines(document: Document) -> Iterator[str]:
+    missing = document["acknowledged_bytes_missing"]
+    if missing:
+        begin, end = missing
+        yield f"the log ends at {begin}, but was durable up to {end}: what lay between is gone"
+    numbers = document.get("numbers")
+    if numbers or document.get("checkpoint_rewritten"):
+        yield "checkpoint: brought down to what the log holds"
+
+
+def _view_lines(document: Document) -> Iterator[str]:
+    found = ", ".join(f"{count} × {kind}" for kind, count in document["view_findings"].items())
+    if found:
+        yield f"queues and index: {found}"
+    views = document.get("views")
+    if views:
+        yield (
+            f"queues and index: built anew, {views['records']} records in {views['queues']} queues"
+            f" and {views['index_files']} index files"
+        )
+        if views["old_ones_kept_in"]:
+            yield f"the old ones are kept in {views['old_ones_kept_in']}"
+    elif document.get("views_rebuilt"):
+        yield "queues and index: built anew"
+
+
+def _left_lines(document: Document) -> Iterator[str]:
+    for name, text in (("not_repairable", "cannot be mended"), ("left_as_it_is", "left as it is")):
+        for finding in document.get(name, ()):
+            yield (
+                f"{finding['file']} at byte {finding['offset']}: {finding['kind']}, expected "
+                f"{finding['expected']}, found {finding['found']}: {text}"
+            )

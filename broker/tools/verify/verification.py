@@ -238,7 +238,7 @@ class _Walk:
         end = max((result.end for result in results if result.record_count), default=0)
         end = self._behind_blank(files, end)
         for file in files:
-            if file.end > end and not _is_zero_from(self._disk, file, max(end, file.base)):
+            if file.end > end and not _is_zero_from(file, max(end, file.base)):
                 path = self._collector.shown(file.path)
                 self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
 
@@ -246,11 +246,8 @@ class _Walk:
         """Return where the log ends: a file closed by a BLANK may have nothing behind it yet."""
         for file in files:
             if file.base < end <= file.end - BLANK_SIZE:
-                descriptor = self._disk.open_read_only(Path(file.path))
-                try:
-                    closing = self._disk.read_at(descriptor, end - file.base, BLANK_SIZE)
-                finally:
-                    self._disk.close(descriptor)
+                with file.opened() as source:
+                    closing = source.read(end - file.base, BLANK_SIZE)
                 if closing == encode_blank(file.end - end):
                     return file.end
         return end
@@ -288,13 +285,8 @@ class _Walk:
         )  # fmt: skip
 
 
-def _is_zero_from(disk: Disk, file: LogFile, physical_offset: int) -> bool:
-    descriptor = disk.open_read_only(Path(file.path))
-    try:
-        for position in range(physical_offset - file.base, file.size, TAIL_PIECE):
-            piece = disk.read_at(descriptor, position, TAIL_PIECE)
-            if not is_zero(piece, 0, len(piece)):
-                return False
-    finally:
-        disk.close(descriptor)
-    return True
+def _is_zero_from(file: LogFile, physical_offset: int) -> bool:
+    begin = physical_offset - file.base
+    with file.opened() as source:
+        pieces = (source.read(at, TAIL_PIECE) for at in range(begin, file.size, TAIL_PIECE))
+        return all(is_zero(piece, 0, len(piece)) for piece in pieces)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
 from broker.model.offsets import OFFSET_MAX
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes
+from tests.fakes.store_language import store_at
 from tests.fakes.tool_sizes import known_shape
 from tests.golden_stores import GoldenStores
 
@@ -92,3 +94,16 @@ def test_a_sample_compares_some_crcs(tmp_path: Path) -> None:
         return verify(Disk(), log.store, sizes, options).counts.get("record", 0)
 
     assert found(0) == 0 < found(0.5) < found(1)
+
+
+@pytest.mark.parametrize("switched", [(False, True), (True, False), (True, False, True)])
+async def test_what_was_written_without_a_property_crc_is_sound(
+    tmp_path: Path, switched: tuple[bool, ...]
+) -> None:
+    for number, is_on in enumerate(switched):
+        async with store_at(tmp_path / "s", property_crc=is_on) as store:
+            await store.send("orders", *(f"{number}-{message}" for message in range(3)), key="k")
+            now_ms = store.clock.wall_ms()
+    sizes = sizes_of(Disk(), tmp_path / "s", [], with_index=True)
+    found = verify(Disk(), tmp_path / "s", sizes, VerifyOptions(now_ms=now_ms))
+    assert (found.counts, found.records) == ({}, 3 * len(switched))

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
+from broker.model.finding import Finding
+from broker.tools.verify.collector import Collector
 from broker.tools.verify.verification import verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.tool_sizes import golden_tool_sizes
@@ -162,3 +164,22 @@ def test_findings_are_counted_beyond_what_is_kept(golden: GoldenStores, tmp_path
     found = store.verify(findings_max=5)
     assert (len(found.findings), found.is_cut) == (5, True)
     assert found.counts["missing_key"] == 3064
+
+
+def test_counts_go_on_when_no_more_are_kept() -> None:
+    collector = Collector(Path("/s"), 2)
+    for number in range(4):
+        collector.add("unit", Path(f"/s/a/{number}"), number, expected="x", found="y", count=2)
+    assert collector.findings == [
+        Finding("unit", "a/0", 0, "x", "y"), Finding("unit", "a/1", 1, "x", "y"),
+    ]  # fmt: skip
+    assert (collector.counts["unit"], collector.is_cut) == (8, True)
+
+
+def test_notes_come_once_and_other_paths_stay() -> None:
+    collector = Collector(Path("/s"))
+    collector.remark("a")
+    collector.remark("a")
+    assert collector.notes == ["a"]
+    assert collector.shown("/elsewhere/x") == "/elsewhere/x"
+    assert not collector.is_cut
