@@ -50,7 +50,8 @@ class Watermark:
             future = heappop(heap)[2]
             if not future.done():
                 future.set_result(True)
-        assert value < min((waiter[0] for waiter in heap[:1]), default=value + 1)
+        lowest = heap[0][0] if heap else value + 1
+        assert lowest > value
 
     def release(self) -> None:
         """Send every waiter away with False."""
