@@ -120,6 +120,24 @@ class Records:
         return entries
 
 
+THREE_QUEUES = [("T", 0), ("T", 1), ("U", 0)]
+
+
+def of_three_queues(count: int) -> list[Written]:
+    """Records of 100 bytes of three queues in turn, with 1, 2, 3, 4, 1, 2, … keys."""
+    return [
+        entry(
+            100 * number,
+            topic=THREE_QUEUES[number % 3][0],
+            queue_id=THREE_QUEUES[number % 3][1],
+            queue_offset=number // 3,
+            keys=" ".join(f"k{number}-{key}" for key in range(number % 4 + 1)),
+            time_ms=store_time(100 * number),
+        )
+        for number in range(count)
+    ]
+
+
 def store_time(physical_offset: int) -> int:
     """The store time of one of `Records`, by its place."""
     return TIME_MS + physical_offset * 10

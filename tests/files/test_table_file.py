@@ -107,7 +107,7 @@ def test_half_a_draft_is_never_read(table: Table) -> None:
     table.path.with_name("topics.json.draft").write_bytes(b"tw")
     assert table.reopen() == "one."
     table.write("two.")
-    assert "topics.json.draft" not in table.versions
+    assert table.versions.keys() == {"topics.json", "topics.json.bak"}
 
 
 @pytest.mark.parametrize(("step", "skip"), [("write_file", 0), ("rename", 0), ("rename", 1)])

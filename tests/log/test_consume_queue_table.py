@@ -29,7 +29,7 @@ from broker.model.offsets import QueueKey
 from broker.model.system_topics import QUARANTINE_TOPIC
 from tests.fakes.golden_log import files_below, golden_entries
 from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import Records, batches, columns_of, entry, store_time
+from tests.fakes.records import Records, batches, columns_of, entry, of_three_queues, store_time
 from tests.golden_stores import GoldenStores
 
 SIZE = 5 * UNIT_SIZE
@@ -75,23 +75,9 @@ def queues(tmp_path: Path) -> Iterator[Queues]:
     made.table.close()
 
 
-def two_topics(count: int) -> list[Written]:
-    """Records of three queues in turn."""
-    keys = [("T", 0), ("T", 1), ("U", 0)]
-    return [
-        entry(
-            100 * number,
-            topic=keys[number % 3][0],
-            queue_id=keys[number % 3][1],
-            queue_offset=number // 3,
-        )
-        for number in range(count)
-    ]
-
-
 def places_of(count: int) -> dict[QueueKey, list[int]]:
     places: dict[QueueKey, list[int]] = {}
-    for found in two_topics(count):
+    for found in of_three_queues(count):
         places.setdefault(found.destination.queue, []).append(found.begin)
     return places
 
@@ -100,7 +86,7 @@ def places_of(count: int) -> dict[QueueKey, list[int]]:
 
 
 def test_each_record_goes_to_its_queue(queues: Queues) -> None:
-    queues.apply(*two_topics(20))
+    queues.apply(*of_three_queues(20))
     assert queues.places == places_of(20)
     assert sorted(files_below(queues.directory)) == [
         f"{topic}/{queue_id}/{base:020d}"
@@ -153,7 +139,7 @@ def test_a_topic_that_would_lead_elsewhere_has_no_queue(queues: Queues, tmp_path
 
 
 def test_what_is_no_topic_or_no_queue_is_passed_over(queues: Queues) -> None:
-    queues.apply(*two_topics(3))
+    queues.apply(*of_three_queues(3))
     assert queues.reopen(read_only=True) == places_of(3)
     for name in ("lost+found", "no.topic", "T/x", "T/-1", "T/1.5", "empty", "U/7"):
         (queues.directory / name).mkdir()
@@ -165,7 +151,7 @@ def test_what_is_no_topic_or_no_queue_is_passed_over(queues: Queues) -> None:
 
 
 def test_a_file_of_another_length_is_refused(queues: Queues) -> None:
-    queues.apply(*two_topics(20))
+    queues.apply(*of_three_queues(20))
     path = queues.directory / "T" / "1" / f"{0:020d}"
     path.write_bytes(path.read_bytes() + b"\0" * UNIT_SIZE)
     with pytest.raises(WrongFileSize, match="mappedFileSizeConsumeQueue"):
@@ -173,7 +159,7 @@ def test_a_file_of_another_length_is_refused(queues: Queues) -> None:
 
 
 def test_a_queue_that_misses_a_file_in_the_middle_is_named_and_built_again(queues: Queues) -> None:
-    entries = two_topics(60)
+    entries = of_three_queues(60)
     queues.apply(*entries)
     before = files_below(queues.directory)
     (queues.directory / "T" / "1" / f"{SIZE:020d}").unlink()
@@ -187,7 +173,7 @@ def test_a_queue_that_misses_a_file_in_the_middle_is_named_and_built_again(queue
 
 
 def test_a_removed_queue_leaves_no_file_and_the_others_alone(queues: Queues) -> None:
-    queues.apply(*two_topics(20))
+    queues.apply(*of_three_queues(20))
     queues.table.remove({("T", 0), ("unknown", 3)})
     assert set(queues.places) == {("T", 1), ("U", 0)}
     assert not any(name.startswith("T/0/") for name in files_below(queues.directory))
@@ -208,14 +194,14 @@ def test_a_removal_that_a_crash_interrupted_is_finished(
 
 @pytest.mark.parametrize("place", [0, 1, 100, 101, 950, 1000, 1999, 5000])
 def test_where_a_cut_would_leave_the_mark_is_known_before(queues: Queues, place: int) -> None:
-    queues.apply(*two_topics(20))
+    queues.apply(*of_three_queues(20))
     told = queues.table.durable_below(place)
     queues.table.truncate(place, store_time)
     assert queues.table.durable_offset == told
 
 
 def test_every_queue_learns_what_the_log_still_holds(queues: Queues) -> None:
-    queues.apply(*two_topics(20))
+    queues.apply(*of_three_queues(20))
     queues.table.correct_min(900)
     minima = {key: queue.min_offset for key, queue in queues.table.queues.items()}
     assert minima == {("T", 0): 3, ("T", 1): 3, ("U", 0): 3}
@@ -224,7 +210,7 @@ def test_every_queue_learns_what_the_log_still_holds(queues: Queues) -> None:
 
 
 def test_the_number_of_files_is_told(queues: Queues) -> None:
-    queues.apply(*two_topics(20))
+    queues.apply(*of_three_queues(20))
     (gauge,) = queues.table.stats
     assert gauge.read() == 6
 
@@ -295,10 +281,10 @@ def apply_units(queues: Queues, entries: list[Written]) -> None:
 
 
 def test_units_by_column_go_to_their_queues(queues: Queues) -> None:
-    apply_units(queues, two_topics(20))
+    apply_units(queues, of_three_queues(20))
     assert queues.places == places_of(20)
     assert queues.table.dirty == {*KEYS}
-    apply_units(queues, two_topics(31))
+    apply_units(queues, of_three_queues(31))
     assert queues.reopen() == places_of(31)
 
 
@@ -373,7 +359,7 @@ def test_what_is_believed_is_told_to_every_queue(queues: Queues) -> None:
 
 
 def test_where_no_extension_is_nobody_looks_for_one(queues: Queues, tmp_path: Path) -> None:
-    queues.apply(*two_topics(6))
+    queues.apply(*of_three_queues(6))
     table = queues.anew(Extension(tmp_path / "consumequeue_ext", 1_000, False))
     table.load()
     assert queues.places == places_of(6)

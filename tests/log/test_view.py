@@ -10,28 +10,11 @@ from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
-from broker.model.batch import Written
 from broker.model.errors import DiskFull
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import batches, entry, store_time
-
-KEYS = [("T", 0), ("T", 1), ("U", 0)]
-
-
-def records(count: int) -> list[Written]:
-    """Records of 100 bytes of three queues in turn, with 1, 2, 3, 4, 1, 2, … keys."""
-    return [
-        entry(
-            100 * number,
-            topic=KEYS[number % 3][0],
-            queue_id=KEYS[number % 3][1],
-            queue_offset=number // 3,
-            keys=" ".join(f"k{number}-{key}" for key in range(number % 4 + 1)),
-            time_ms=store_time(100 * number),
-        )
-        for number in range(count)
-    ]
+from tests.fakes.records import of_three_queues as records
 
 
 def queues(disk: QuickDisk, directory: Path) -> ConsumeQueueTable:
