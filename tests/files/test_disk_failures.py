@@ -50,18 +50,23 @@ CALLS: dict[str, Call] = {
     "free_bytes": lambda disk, path, file: disk.free_bytes(path),
 }
 LOOKING = {"names", "exists", "free_bytes"}
+REFUSALS = {errno.ENOSPC: DiskFull, errno.EDQUOT: DiskFull, errno.EIO: AllocationFailed}
+MAKING = {
+    "make_sparse_file": "open ftruncate",
+    "make_allocated_file": "open posix_fallocate replace",
+    "allocate": "posix_fallocate",
+    "make_directory": "mkdir",
+    "rename": "replace",
+    "write_file": "open",
+}
+"""What makes files and names, and which calls of the operating system may refuse it."""
+
 REFUSED = [
-    *((name, call, number, kind)
-      for name, calls in {
-          "make_sparse_file": ["open", "ftruncate"],
-          "make_allocated_file": ["open", "posix_fallocate", "replace"],
-          "allocate": ["posix_fallocate"], "make_directory": ["mkdir"], "rename": ["replace"],
-          "write_file": ["open"],
-      }.items()
-      for call in calls
-      for number, kind in {
-          errno.ENOSPC: DiskFull, errno.EDQUOT: DiskFull, errno.EIO: AllocationFailed
-      }.items()),
+    (name, call, number, kind)
+    for name, calls in MAKING.items()
+    for call in calls.split()
+    for number, kind in REFUSALS.items()
+] + [
     ("write_file", "write", errno.ENOSPC, DiskFull),
     ("write_file", "write", errno.EDQUOT, DiskFull),
     ("write_file", "write", errno.EIO, WriteFailed),
@@ -76,7 +81,7 @@ REFUSED = [
     ("sync", "fdatasync", errno.EIO, FsyncFailed),
     ("write_file", "fdatasync", errno.ENOSPC, FsyncFailed),
     ("sync_directory", "fsync", errno.EIO, FsyncFailed),
-]  # fmt: skip
+]
 """What is refused, by which call of the operating system, how, and what is told."""
 
 
