@@ -14,7 +14,7 @@ from random import Random
 from unittest.mock import patch
 
 from broker.log import consume_queue_table, queue_end
-from broker.store.starting import log_survey, quick_dispatch, recovery
+from broker.store.starting import log_survey, quick_dispatch
 from broker.store.views import flush as view_flush
 from tests.fakes.crash_recovery import Started, Tally, recover
 from tests.fakes.crash_workload import Cut, Life
@@ -31,7 +31,6 @@ SMALL_CHUNK = 300
 SMALL_LIMITS = (
     (consume_queue_table, "FILES_APART_MAX", 0),
     (view_flush, "FILES_APART_MAX", 0),
-    (recovery, "QUICK_MIN", 0),
     (quick_dispatch, "COLLECTED_MAX", 3),
     (queue_end.written_end, "__defaults__", (20,)),
 )

@@ -277,6 +277,7 @@ def apply_units(queues: Queues, entries: list[Written]) -> None:
         np.array([KEYS.index(found.destination.queue) for found in entries], dtype=np.int64),
         np.array([found.queue_offset for found in entries], dtype=np.int64),
         np.frombuffer(units, dtype=UNIT_TYPE),
+        np.array([found.store_time_ms for found in entries], dtype=np.int64),
     )
 
 
@@ -363,7 +364,6 @@ def test_where_no_extension_is_nobody_looks_for_one(queues: Queues, tmp_path: Pa
     table = queues.anew(Extension(tmp_path / "consumequeue_ext", 1_000, False))
     table.load()
     assert queues.places == places_of(6)
-    assert not table.writes_extension
     assert [queue.extension for queue in table.queues.values()] == [None] * 3
 
 

@@ -1,13 +1,12 @@
-"""Giving the views what they lack of the log, by column: for a start with much to dispatch.
+"""Giving the views what they lack of the log, by column, at a start.
 
     chunks ─► units ──(collected)──► every queue once
         └───► index entries ───────► index
 
 The views end as they would if each record had been dispatched alone.
-What holes or an extension need is done so elsewhere (store/starting/recovery.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,28 +42,28 @@ class Lacking:
 
 
 class QuickDispatch:
-    """One run over a stretch of the log without damage."""
+    """One run over stretches of the log without damage."""
 
     __slots__ = (
-        "_begin", "_collected", "_end", "_gap_queues", "_levels", "_looked_at", "_numbers",
-        "_reader", "_sources", "_views",
+        "_collected", "_disk", "_gap_queues", "_levels", "_log", "_looked_at", "_numbers",
+        "_reader", "_stretches", "_views",
     )  # fmt: skip
 
     def __init__(
-        self, log: CommitLog, disk: Disk, views: Lacking, levels: DelayLevels, begin: int, end: int,
-        *, chunk_size: int = CHUNK_SIZE,
+        self, log: CommitLog, disk: Disk, views: Lacking, levels: DelayLevels,
+        stretches: Iterable[tuple[int, int]], *, chunk_size: int = CHUNK_SIZE,
     ) -> None:  # fmt: skip
+        self._log = log
+        self._disk = disk
         self._reader = LogReader(chunk_size=chunk_size)
-        self._sources = log_sources(log, disk, begin)
-        self._begin = begin
-        self._end = end
+        self._stretches = stretches
         self._views = views
         self._levels = levels
         self._numbers = QueueTable()
         self._gap_queues: list[int] = []
         """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
         self._looked_at = 0
-        self._collected: list[tuple[Numbers, Numbers, Units]] = []
+        self._collected: list[tuple[Numbers, Numbers, Units, Numbers]] = []
 
     def steps(self) -> Iterator[int]:
         """Dispatch, yielding the physical offset up to which records were looked at.
@@ -82,11 +81,13 @@ class QuickDispatch:
         self._put_units()
 
     def _chunks(self) -> Iterator[Chunk]:
-        for source in self._sources:
-            if source.base < self._end:
-                yield from self._reader.chunks(source, max(self._begin, source.base), self._end)
-            if self._reader.stop.kind is not ScanEnd.FILE_FULL:
-                return
+        for begin, end in self._stretches:
+            for source in log_sources(self._log, self._disk, begin):
+                if source.base >= end:
+                    break
+                yield from self._reader.chunks(source, max(begin, source.base), end)
+                if self._reader.stop.kind is not ScanEnd.FILE_FULL:
+                    break
 
     def _take(self, chunk: Chunk) -> int:
         """Index the records of a chunk and keep their units; returns how many these are."""
@@ -98,8 +99,8 @@ class QuickDispatch:
         self._put_entries(decoded)
         heads = decoded.heads
         chosen = decoded.is_queued & (heads.physical_offset >= self._views.queues_from)
-        columns = decoded.queue, heads.queue_offset, units_of(decoded)
-        self._collected.append((columns[0][chosen], columns[1][chosen], columns[2][chosen]))
+        units, times = units_of(decoded)[chosen], heads.store_timestamp_ms[chosen]
+        self._collected.append((decoded.queue[chosen], heads.queue_offset[chosen], units, times))
         return int(chosen.sum())
 
     def _note_gaps(self, decoded: Decoded) -> None:
@@ -125,8 +126,8 @@ class QuickDispatch:
     def _put_units(self) -> None:
         if self._collected:
             columns = zip(*self._collected, strict=True)
-            queue, queue_offset, units = (np.concatenate(parts) for parts in columns)
+            queue, *rows = (np.concatenate(parts) for parts in columns)
             self._collected = []
             assert len(queue) == len(units)
             if len(queue):
-                self._views.queues.apply_units(self._numbers.keys, queue, queue_offset, units)
+                self._views.queues.apply_units(self._numbers.keys, queue, *rows)

@@ -7,7 +7,7 @@ Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recove
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,12 +17,9 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
-from broker.model.batch import Destination, Written
 from broker.model.delay_levels import DelayLevels
 from broker.model.errors import StoreDamaged
-from broker.model.message import TRANSACTION_ROLLBACK
 from broker.model.results import ScanEnd
-from broker.model.system_topics import QUARANTINE_TOPIC
 from broker.store.starting.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.store.starting.progress import Starting
@@ -30,10 +27,6 @@ from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
 from broker.store.starting.stand_ins import fill_holes
 from broker.walk.log_walk import Hole
 
-QUICK_MIN: Final = 1024 * 1024
-"""Bytes of log from which on dispatch by column is quicker."""
-BATCH: Final = 2_048
-"""Records dispatched between two looks at the clock."""
 WALK_BACK: Final = 16 * 1024 * 1024
 """A walk begins with the file it has to begin in, where that costs no more than so many bytes:
 what lies before is looked at for damage again."""
@@ -240,53 +233,14 @@ class Recovery:
         if lowest > self.last_record:
             return
         begin = max(self._begin_of_walk(lowest), self._log.min_offset)
-        if not self.holes and not self._queues.writes_extension and end - lowest >= QUICK_MIN:
-            lacking = Lacking(self._queues, starts[0], self._index, starts[1])
-            quick = QuickDispatch(self._log, self._disk, lacking, self._levels, begin, end)
-            for place in quick.steps():
-                yield (place - begin) / (end - begin)
-            return
-        for batch in self._batches(begin, lowest, end):
-            for view, start in zip(views, starts, strict=True):
-                wanted = [written for written in batch if written.begin >= start]
-                if wanted:
-                    view.apply(wanted)
-            yield (batch[-1].begin - begin) / (end - begin)
-
-    def _batches(self, begin: int, lowest: int, end: int) -> Iterator[list[Written]]:
-        """Yield sound records from `lowest` on; a hole is one as well."""
         holes = [hole for hole in self.holes if hole.end > begin]
-        batch: list[Written] = []
-        for lower, upper in stretches(holes, begin, end):
-            batch += _gaps(holes, lower)
-            for physical_offset, file, position, _ in self._log.scan(lower, upper):
-                if physical_offset < lowest:
-                    continue
-                batch.append(written_at(file.view, position, self._levels))
-                if len(batch) >= BATCH:
-                    yield batch
-                    batch = []
-        if batch:
-            yield batch
-
-
-def _gaps(holes: Sequence[Hole], end: int) -> list[Written]:
-    """Return what views are told of holes that end at an offset: what a stand-in would tell."""
-    return [
-        Written(
-            Destination(QUARANTINE_TOPIC, 0, system_flag=TRANSACTION_ROLLBACK),
-            0,
-            physical_offsets=[hole.begin],
-            sizes=[hole.end - hole.begin],
-            tags_codes=[0],
-            store_time_ms=0,
-            unique_keys=[""],
-            keys=[""],
-            tags=[""],
+        self._queues.note_gaps((hole.begin, hole.end) for hole in holes)
+        lacking = Lacking(self._queues, starts[0], self._index, starts[1])
+        quick = QuickDispatch(
+            self._log, self._disk, lacking, self._levels, stretches(holes, begin, end)
         )
-        for hole in holes
-        if hole.end == end
-    ]
+        for place in quick.steps():
+            yield (place - begin) / (end - begin)
 
 
 def _report_damage(path: str, begin: int, end: int, reason: str) -> None:

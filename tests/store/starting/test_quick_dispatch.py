@@ -53,7 +53,7 @@ class Built:
         """Dispatch a stretch; returns what was told of progress."""
         lacking = Lacking(self.queues, queues_from, self.index, index_from)
         quick = QuickDispatch(
-            self.log, self.disk, lacking, DelayLevels(), begin, end, chunk_size=chunk_size
+            self.log, self.disk, lacking, DelayLevels(), [(begin, end)], chunk_size=chunk_size
         )
         return [*quick.steps()]
 

@@ -19,7 +19,6 @@ from broker.model.read_range import ReadRange
 from broker.model.results import PullResult, ScanEnd
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
-from broker.store.starting import recovery as recovery_module
 from broker.store.starting.decisions import LogDecision, Observation, decide
 from broker.store.starting.progress import Starting
 from broker.store.starting.start import Start, start_at_once
@@ -545,10 +544,7 @@ async def test_a_second_recovery_changes_nothing(tmp_path: Path) -> None:
     }
 
 
-async def test_recovery_itself_may_be_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recovery_module, "BATCH", 10)
+async def test_recovery_itself_may_be_killed(tmp_path: Path) -> None:
     images = await write_with_images(tmp_path, killed, step_ms=0)
     image, sent = images[-1]
     parts = Structures(small_settings(image), QuickDisk())
