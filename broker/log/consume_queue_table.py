@@ -249,12 +249,14 @@ class ConsumeQueueTable:
         edges = [*begins.tolist(), len(queue)]
         for number, (begin, end) in enumerate(pairwise(edges), 1):
             key = keys[queue[begin]]
+            lowest = self.removed.get(key, 0)
             if key not in self.queues and not _may_have_queue(key):
+                continue
+            if lowest and queue_offset[begin:end].max() < lowest:  # All are of a removed topic.
                 continue
             target = self.queues.get(key) or self._open_new(*key)
             self.dirty.add(key)
             first = int(queue_offset[begin])
-            lowest = self.removed.get(key, 0)
             is_row = number not in odd and first >= lowest and not self._extension.is_written
             if is_row and not target.max_offset:  # The first message makes the queue.
                 part = slice(begin, begin + 1)
