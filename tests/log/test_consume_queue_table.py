@@ -283,7 +283,7 @@ def apply_units(queues: Queues, entries: list[Written]) -> None:
 
 def test_units_of_nothing_but_a_removed_topic_make_no_queue(queues: Queues) -> None:
     queues.table.removed = {("T", 0): 1_000}
-    apply_units(queues, two_topics(20))
+    apply_units(queues, of_three_queues(20))
     assert queues.places == {key: found for key, found in places_of(20).items() if key != ("T", 0)}
     assert ("T", 0) not in queues.table.queues
 

@@ -128,6 +128,6 @@ class QuickDispatch:
             columns = zip(*self._collected, strict=True)
             queue, *rows = (np.concatenate(parts) for parts in columns)
             self._collected = []
-            assert len(queue) == len(units)
+            assert all(len(row) == len(queue) for row in rows)
             if len(queue):
                 self._views.queues.apply_units(self._numbers.keys, queue, *rows)
