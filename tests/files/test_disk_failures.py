@@ -81,6 +81,7 @@ REFUSED = [
     ("sync", "fdatasync", errno.EIO, FsyncFailed),
     ("write_file", "fdatasync", errno.ENOSPC, FsyncFailed),
     ("sync_directory", "fsync", errno.EIO, FsyncFailed),
+    ("make_sparse_file", "fsync", errno.EIO, FsyncFailed),
 ]
 """What is refused, by which call of the operating system, how, and what is told."""
 
