@@ -97,7 +97,8 @@ class Pull:
         """
         wanted = request.wanted
         accept = None if wanted.is_everything else wanted.matches_code
-        found = self._store.reading.pull(request.range, accept, joined=joined)
+        is_joined = joined and accept is None  # A filter looks at each record by itself.
+        found = self._store.reading.pull(request.range, accept, joined=is_joined)
         if isinstance(found, PullResult):
             return self._chosen(request, found)
         return self._arrived(request, found)

@@ -82,7 +82,7 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
     Source   UtilAll.getDiskPartitionSpaceUsedPercent
     """
     total = used_bytes + usable_bytes
-    return -(-used_bytes * 100 // total) if total else 0
+    return max(0, min(-(-used_bytes * 100 // total), 100)) if total > 0 else 0
 
 
 def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
@@ -113,8 +113,8 @@ class Retention:
     """
 
     __slots__ = (
-        "_disk_space", "_expiry", "_floors", "_hour_of", "_hours", "_is_on", "_now", "_refuse",
-        "_rounds", "_settings", "_used_percent", "expired_files", "stats",
+        "_disk_space", "_expiry", "_floors", "_hour_of", "_hours", "_is_on", "_needs_trim", "_now",
+        "_refuse", "_rounds", "_settings", "_used_percent", "expired_files", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +138,7 @@ class Retention:
         self._hour_of = hour_of
         self._now = Now(0, 0)
         self._rounds: Iterator[Next] | None = None
+        self._needs_trim = False
         self._used_percent = 0
         self.expired_files = Counter(
             "pocketmq_expired_files_total", "Commit-log files that were let go.", ("reason",)
@@ -184,8 +185,9 @@ class Retention:
                 count += 1
                 if count < settings.file_batch_max:
                     yield Next(self._now.monotonic_ms + settings.pause_ms)
-            if count:
+            if self._needs_trim:
                 yield from until_done(self._expiry.trim_views())
+                self._needs_trim = False
             is_refusing = self._used_percent > settings.disk_refuse_percent
             pause_ms = min(settings.interval_ms, REFUSED_INTERVAL_MS if is_refusing else OFFSET_MAX)
             yield Next(self._now.monotonic_ms + pause_ms)
@@ -193,7 +195,6 @@ class Retention:
     def _look_at_disk(self) -> None:
         path, used, usable = self._disk_space()
         self._used_percent = percent_used(used, usable)
-        assert 0 <= self._used_percent <= 100
         limit = self._settings.disk_refuse_percent
         is_above = self._used_percent > limit
         self._refuse(
@@ -228,4 +229,5 @@ class Retention:
                 logger.error("retention.failed", extra={"reason": str(error)})
                 return ""
             self.expired_files.add((reason,))
+            self._needs_trim = True
         return reason

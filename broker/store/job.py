@@ -8,7 +8,7 @@ A step with several such pieces in a row is a generator: `yield from until_done(
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
 from broker.model.step import Next
@@ -40,6 +40,20 @@ class Job(Generic[Result]):
 
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.shield(self._task).__await__()
+
+
+def or_failed(
+    finish: Callable[["asyncio.Future[Result]"], object], fail: Callable[[Exception], object]
+) -> Callable[["asyncio.Future[Result]"], None]:
+    """Return a callback of a job's end whose own errors are reported: asyncio only logs them."""
+
+    def finish_or_fail(job: "asyncio.Future[Result]") -> None:
+        try:
+            finish(job)
+        except Exception as error:  # noqa: BLE001 - whatever it is ends what waits for the job
+            fail(error)
+
+    return finish_or_fail
 
 
 def until_done(job: Job[Result]) -> Generator[Next, None, Result]:

@@ -234,7 +234,7 @@ class MessageStore:
         self._state = state
         self.state_since_ms = self.clock.wall_ms()
 
-    def _step_failed(self, step: Step, error: Exception, now: Now) -> Next | None:
+    def _step_failed(self, step: Step, error: BaseException, now: Now) -> Next | None:
         if isinstance(error, StoreFailed):
             self._fail(error)
         else:

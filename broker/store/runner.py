@@ -19,11 +19,11 @@ RETRY_PAUSE_MS: Final = 10_000
 
 logger = logging.getLogger(__name__)
 
-Failed = Callable[[Step, Exception, Now], Next | None]
+Failed = Callable[[Step, BaseException, Now], Next | None]
 """Decides what follows on a step that raised: None, it is not called again."""
 
 
-def retried(step: Step, error: Exception, now: Now) -> Next:
+def retried(step: Step, error: BaseException, now: Now) -> Next:
     """Log the failure of a service, and call it again after RETRY_PAUSE_MS: others go on."""
     logger.error("service.failed", exc_info=error, extra={"service": step.__qualname__})
     return Next(now.monotonic_ms + RETRY_PAUSE_MS)
@@ -57,11 +57,12 @@ class _Called:
 class Runner:
     """Calls steps until it is closed; `failed` hears of those that raise."""
 
-    __slots__ = ("_clock", "_failed", "_tasks")
+    __slots__ = ("_clock", "_failed", "_is_stopped", "_tasks")
 
     def __init__(self, clock: Clock, failed: Failed = retried) -> None:
         self._clock = clock
         self._failed = failed
+        self._is_stopped = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def run(self, *steps: Step) -> None:
@@ -70,6 +71,7 @@ class Runner:
 
     def stop(self) -> None:
         """Call no step any more."""
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
 
@@ -83,7 +85,8 @@ class Runner:
             while called:
                 now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
                 for one in [one for one in called if one.is_due(now.monotonic_ms)]:
-                    self._call(one, now, called)
+                    if not self._is_stopped:  # A step before it may have failed the store.
+                        self._call(one, now, called)
                 await self._pause(called)
         finally:
             for one in called:
@@ -91,16 +94,15 @@ class Runner:
                     one.forget()
 
     def _call(self, one: _Called, now: Now, called: list[_Called]) -> None:
-        following: Next | None
         try:
             one.forget()
-            following = one.step(now)
-        except Exception as error:
+            one.ask(one.step(now))
+        except (Exception, asyncio.CancelledError) as error:
             following = self._failed(one.step, error, now)
-        if following is None:
-            called.remove(one)
-        else:
-            one.ask(following)
+            if following is None:
+                called.remove(one)
+            else:
+                one.ask(following)
 
     async def _pause(self, called: list[_Called]) -> None:
         """Return when a step may be due, after others had their turn."""

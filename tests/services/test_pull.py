@@ -1,6 +1,7 @@
 """Pulling and parking."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +14,13 @@ from broker.services.pull import (
     OTHER_GROUP,
     SERIES_MAX,
     WAITERS_KEPT_MAX,
+    Pull,
     PullRequest,
 )
 from broker.store.reading.choosing import SCAN_COUNT_MIN
 from broker.store.reading.patience import value_of
 from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import turns
+from tests.fakes.store_language import store_at, turns
 
 LONG_MS = 60_000
 
@@ -234,3 +236,17 @@ async def test_the_gauge_shows_who_is_parked(desk: Desk) -> None:
     desk.pull.drain()
     await task
     assert gauge.read() == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("tags", [("BB", "Aa"), ("Aa", "BB")])
+async def test_tags_of_one_hash_are_told_apart_in_joined_records(
+    tmp_path: Path, tags: tuple[str, str]
+) -> None:
+    assert tags_code("Aa") == tags_code("BB")
+    async with store_at(tmp_path / "s") as store:
+        for tag in tags:
+            await store.send("orders", tag, tag=tag)
+        await store.settled()
+        wanted = PullRequest(ReadRange("orders", 0, 0, 9, 1 << 20), parse("Aa", tags_code), 0)
+        found = await value_of(Pull(store.store).pull(wanted, joined=True))
+    assert [decode_record(record).body for record in found.records] == [b"Aa"]

@@ -1,5 +1,6 @@
 """Retention: the table of reasons, and steps that take one file at a time."""
 
+import asyncio
 from dataclasses import replace
 from typing import cast
 
@@ -61,7 +62,8 @@ def test_without_hours_every_hour_will_do_and_without_an_age_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "usable", "percent"), [(0, 0, 0), (75, 25, 75), (750_001, 249_999, 76), (1, 999, 1)]
+    ("used", "usable", "percent"),
+    [(0, 0, 0), (75, 25, 75), (750_001, 249_999, 76), (1, 999, 1), (-1, 9, 0), (9, -1, 100)],
 )
 def test_the_used_share_is_rounded_up(used: int, usable: int, percent: int) -> None:
     assert percent_used(used, usable) == percent
@@ -100,6 +102,7 @@ class House:
         self.used = 50
         self.refusals: list[BrokerError | None] = []
         self.error: OSError | None = None
+        self.blind: OSError | None = None
         self.floor = 99
         is_on = bool(settings.pop("is_on", True))
         fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | settings
@@ -108,10 +111,15 @@ class House:
             RetentionSettings(mode="on", **fields),  # type: ignore[arg-type]
             is_on=is_on,
             floors=[lambda: 99, lambda: self.floor],
-            disk_space=lambda: ("/store", self.used, 100 - self.used),
+            disk_space=self._disk_space,
             refuse=self.refusals.append,
             hour_of=lambda now_ms: 12,
         )
+
+    def _disk_space(self) -> tuple[str, int, int]:
+        if self.blind is not None:
+            raise self.blind
+        return "/store", self.used, 100 - self.used
 
     @property
     def log_size_bytes(self) -> int:
@@ -214,3 +222,20 @@ async def test_switched_off_it_still_watches_the_disk() -> None:
     assert await house.round(99 * HOUR_MS) == [1_000]
     assert len(house.bases) == 8
     assert house.refusals[-1] is not None
+
+
+async def test_a_round_that_an_error_ends_is_followed_by_its_trim() -> None:
+    house = House(8)
+    assert (await house.round(99 * HOUR_MS))[:1] == [100]
+    trims, house.bases = house.trims, list(range(8))
+    while len(house.bases) == 8:
+        house.retention.step(at(0, 99 * HOUR_MS))
+        await asyncio.sleep(0)
+    house.blind = OSError("no disk")
+    with pytest.raises(OSError, match="no disk"):
+        while True:
+            house.retention.step(at(0, 99 * HOUR_MS))
+            await asyncio.sleep(0)
+    house.blind, house.floor = None, 0
+    await house.round(99 * HOUR_MS)
+    assert house.trims == trims + 1

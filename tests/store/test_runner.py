@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from broker.model.step import Next, Now, Step
-from broker.store.job import Job, until_done
+from broker.store.job import Job, or_failed, until_done
 from broker.store.runner import RETRY_PAUSE_MS, Runner, retried
 from broker.store.watermark import Watermark
 from tests.fakes.clock import FakeClock, at
@@ -102,9 +102,9 @@ async def test_a_service_that_fails_is_called_again_later(
 
 
 async def test_who_made_the_runner_may_end_a_step_that_fails(clock: FakeClock) -> None:
-    heard: list[Exception] = []
+    heard: list[BaseException] = []
 
-    def failed(step: Step, error: Exception, now: Now) -> Next | None:
+    def failed(step: Step, error: BaseException, now: Now) -> Next | None:
         heard.append(error)
         return None
 
@@ -174,3 +174,50 @@ async def test_the_error_of_a_job_is_its_result() -> None:
     await job.reached()
     with pytest.raises(PermissionError):
         job.result()
+
+
+# -- what must not pass unheard --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("no")])
+async def test_a_step_that_cannot_be_called_again_is_reported(
+    clock: FakeClock, error: BaseException
+) -> None:
+    class Broken(Watermark):
+        def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
+            raise error
+
+    heard: list[BaseException] = []
+
+    def failed(step: Step, error: BaseException, now: Now) -> Next | None:
+        heard.append(error)
+        return None
+
+    runner, other = Runner(clock, failed), Called(lambda now: Next(now.monotonic_ms))
+    runner.run(Called(lambda _: Next(mark=Broken(), value=1)).step, other.step)
+    await turns()
+    assert heard == [error]
+    assert len(other.times) > 2
+    await runner.close()
+
+
+async def test_after_a_step_that_stops_the_runner_no_other_is_called(clock: FakeClock) -> None:
+    runner, other = Runner(clock), Called(lambda now: Next(now.monotonic_ms))
+
+    def stop(now: Now) -> Next:
+        runner.stop()
+        return Next(now.monotonic_ms)
+
+    runner.run(stop, other.step)
+    await turns()
+    assert other.times == []
+    await runner.close()
+
+
+async def test_what_fails_when_a_job_ends_is_reported() -> None:
+    job: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    heard: list[Exception] = []
+    job.add_done_callback(or_failed(lambda job: 1 // job.result(), heard.append))
+    job.set_result(0)
+    await turns(1)
+    assert [type(error) for error in heard] == [ZeroDivisionError]

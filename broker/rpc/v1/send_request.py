@@ -27,14 +27,12 @@ from broker.model.topic_names import (
 )
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
-from broker.rpc.v1.send_walk import FIELDS_MAX, PlainRequest, walk_plain
+from broker.rpc.v1.send_walk import FIELDS_MAX, KEY_COUNT_MAX, PlainRequest, walk_plain
 from broker.services.send import ABSENT_QUEUE, MESSAGES_MAX, Drafts
 
 UNWALKED_MAX: Final = 512
 """Bytes at the end of a message that are not looked into: of 1,024 they cannot hold what would
 hurt, and of nearly all messages they are what follows the body."""
-KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
-"""Keys with a separator each that a property block can hold at most."""
 NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

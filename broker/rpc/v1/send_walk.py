@@ -11,10 +11,13 @@ Anything else, and bytes that are no request at all, are left to the generated c
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.services.send import MESSAGES_MAX
 
 FIELDS_MAX: Final = 32_768
 """Fields of all messages of a request: 15 ms of walking, and 32 for each of 1,024 messages."""
+KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
+"""Keys with a separator each that a property block can hold at most."""
 _MESSAGE: Final = 0x0A
 _WAIT: Final = 0x10
 _TOPIC: Final = 0x0A
@@ -46,7 +49,8 @@ def walk_plain(raw: bytes) -> PlainRequest | None:
         while position < end:
             if raw[position] == _WAIT:
                 wait, position = raw[position + 1], position + 2
-                if wait > 0x7F:
+                field_count += 1
+                if wait > 0x7F or field_count > FIELDS_MAX:
                     return None
                 continue
             if raw[position] != _MESSAGE or len(columns.bodies) == MESSAGES_MAX:
@@ -95,7 +99,7 @@ def _walk_message(raw: bytes, position: int, end: int, columns: PlainRequest) ->
             tag = raw[begin:position].decode()
         else:
             raise ValueError
-    if position != end:
+    if position != end or len(keys) > KEY_COUNT_MAX:
         raise ValueError
     columns.topics.append(topic)
     columns.bodies.append(body)

@@ -91,9 +91,10 @@ async def delete_topic(store: MessageStore, name: str) -> list[str]:
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
     """Remove topics: nothing may be sent to one before its queues go."""
     for topic in topics:
-        await store.tables.topics.remove(topic)
-        await store.remove_topic(topic)
-        await store.tables.offsets.remove_topic(topic)
+        async with store.tables.topics.leaving(topic):
+            await store.tables.topics.remove(topic)
+            await store.remove_topic(topic)
+            await store.tables.offsets.remove_topic(topic)
 
 
 def list_topics(

@@ -49,6 +49,9 @@ def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
     try:
         check_copy(record, physical_offset, size, must_have_crc=must_have_crc)
     except BadRecord as error:
+        file = log.files.file_at(physical_offset)
+        if file is not None:
+            file.doubt()
         path, position = log.place_of(physical_offset)
         raise Corruption(
             path=path, file_position=position, physical_offset=physical_offset, why=str(error)

@@ -110,6 +110,8 @@ class Pulling:
 
         Errors   ColdRead: not all of it is there, or the first record is damaged
         """
+        if joined:
+            assert accept is None, "a filter looks at each record by itself"
         log, begin = self._log, wanted.queue_offset
         status = status_at(queue, begin)
         if status.status is not PullStatus.FOUND or queue is None:
@@ -211,6 +213,7 @@ class Pulling:
             if file is None:
                 nowhere = Damage(number, place, NO_FILE)
                 break
+            file.doubt()  # What is read now may come from the disk, and stay in memory.
             runs.append((file, run.rows))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)

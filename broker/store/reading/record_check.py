@@ -117,7 +117,13 @@ def is_led_to(
     end = position + size
     if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
         return False
-    return _OWN_HEAD(view, position) == (size, asked[1], queue_offset, place)
+    if _OWN_HEAD(view, position) != (size, asked[1], queue_offset, place):
+        return False
+    _, magic, _, _, _, _, system_flag, body_size = _QUICK_HEAD(view, position)
+    if magic != MAGIC_V1 or system_flag & HOSTS_V6_MASK:  # Rarer forms.
+        return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
+    begin, topic_part = position + _HEAD_SIZE + body_size, asked[2]
+    return body_size >= 0 and view[begin : begin + len(topic_part)] == topic_part
 
 
 def sound_count(view: Buffer, origin: int, run: Rows, asked: Asked, *, is_known: bool) -> int:

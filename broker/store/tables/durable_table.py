@@ -19,6 +19,7 @@ from broker.format.names import CONFIG_DIRECTORY
 from broker.format.table_json import decode_rows, encode_table
 from broker.model.clock import Clock
 from broker.model.errors import RequestError
+from broker.store.job import or_failed
 from broker.store.watermark import Watermark
 
 Encode = Callable[[], bytes]
@@ -66,7 +67,9 @@ class DurableTable:
         change, encode = self._change, self._snapshot()
         loop = asyncio.get_running_loop()
         self._job = loop.run_in_executor(self._pool, lambda: self._file.write(encode()))
-        self._job.add_done_callback(lambda job: self._finish(job, change))
+        self._job.add_done_callback(
+            or_failed(lambda job: self._finish(job, change), self._saved.fail)
+        )
 
     def _finish(self, job: "asyncio.Future[None]", change: int) -> None:
         self._job = None

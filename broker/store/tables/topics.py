@@ -4,7 +4,10 @@ What the file holds beyond the fields used here is kept and written back.
 Source: TopicConfigManager.
 """
 
+import asyncio
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,11 +44,12 @@ _TOPICS: Final = "topicConfigTable"
 class TopicTable:
     """All topics of a store."""
 
-    __slots__ = ("_table", "_topics")
+    __slots__ = ("_leaving", "_table", "_topics")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._table = RowTable(disk, directory, TOPICS_FILE, _TOPICS, clock, pool)
         self._topics: dict[str, TopicConfig] = {}
+        self._leaving: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
         """Read the table; names that cannot be topics are kept in the file and not known.
@@ -75,6 +79,24 @@ class TopicTable:
         """Return all topic names, sorted."""
         return sorted(self._topics)
 
+    @asynccontextmanager
+    async def leaving(self, topic: str) -> AsyncIterator[None]:
+        """Let `create` of a topic wait until the block ends, which removes topic and queues.
+
+        Messages of a topic made again before its old queues have gone would go with them.
+        """
+        await self._gone(topic)
+        gone = self._leaving[topic] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._leaving[topic]
+            gone.set_result(None)
+
+    async def _gone(self, topic: str) -> None:
+        while (gone := self._leaving.get(topic)) is not None:
+            await asyncio.wait([gone])
+
     async def create(
         self,
         topic: str,
@@ -90,6 +112,7 @@ class TopicTable:
         check_topic(topic)
         _check_queue_count("queue count", queue_count)
         wanted = attributes or {}
+        await self._gone(topic)
         existing = self._topics.get(topic)
         if existing is not None:
             is_same = _with_type(existing.attributes) == _with_type(wanted)

@@ -32,6 +32,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.clock import Clock
 from broker.model.errors import DiskFull, StoreFailed
 from broker.model.step import Next, Now
+from broker.store.job import or_failed
 
 RETRY_INTERVAL_MS: Final = 1_000
 _RESERVE_DRAFT: Final = "reserve.draft"
@@ -167,7 +168,11 @@ class Allocation:
 
         job = loop.run_in_executor(self._pool, make)
         self._job = job
-        job.add_done_callback(lambda job: self._finish(job, full))
+        job.add_done_callback(
+            or_failed(
+                lambda job: self._finish(job, full), lambda error: self._fail(StoreFailed.by(error))
+            )
+        )
 
     def _finish(self, job: "asyncio.Future[MappedFile | None]", full: list[MappedFile]) -> None:
         self._job = None

@@ -13,6 +13,7 @@ from broker.files.mapped_file import MappedFile
 from broker.log.commit_log import CommitLog
 from broker.model.errors import StoreFailed
 from broker.model.step import Next, Now
+from broker.store.job import or_failed
 from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE, StoreSettings
 
@@ -60,7 +61,9 @@ class Commit:
         assert ranges, "records lie in no file and in no buffer"
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
         held = [file for file, _, _ in ranges]
-        self._job.add_done_callback(lambda job: self._finish(job, target, time_ms, held))
+        self._job.add_done_callback(
+            or_failed(lambda job: self._finish(job, target, time_ms, held), self._end)
+        )
 
     def _finish(
         self, job: "asyncio.Future[None]", target: int, time_ms: int, held: list[MappedFile]
@@ -68,12 +71,15 @@ class Commit:
         self._job = None
         error = job.exception()
         if error is not None:
-            failure = StoreFailed(why=f"staged records could not be written: {error}")
-            self._marks.fail(failure)
-            self._fail(failure)
+            self._end(StoreFailed(why=f"staged records could not be written: {error}"))
             return
         self._log.unstage(target, held)
         self._marks.commit(target, time_ms)
+
+    def _end(self, error: BaseException) -> None:
+        failure = StoreFailed.by(error)
+        self._marks.fail(failure)
+        self._fail(failure)
 
     async def drain(self) -> None:
         """Return when everything appended so far is committed, or committing has failed."""

@@ -24,6 +24,7 @@ from broker.model.clock import Clock
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
 from broker.model.step import Next, Now
+from broker.store.job import or_failed
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
 
@@ -100,7 +101,7 @@ class Durability:
             let_go(files)
             self._finish(job, target, time_ms, group, begun)
 
-        self._job.add_done_callback(finish)
+        self._job.add_done_callback(or_failed(finish, self._end))
 
     def _finish(
         self, job: "asyncio.Future[None]", target: int, time_ms: int, group: int, begun: float
@@ -150,6 +151,8 @@ class Durability:
         marks = self._marks
         while marks.committed.value > marks.flushed.value and marks.failure is None:
             self.request()
+            if self._job is None:  # It could not begin, and the store has failed.
+                return
             with contextlib.suppress(StoreFailed):  # The store was told already.
                 await marks.flushed.reached(marks.committed.value)
         if self._job is not None:

@@ -22,8 +22,8 @@ from broker.model.errors import (
 )
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
-from broker.rpc.v1.send_request import KEY_COUNT_MAX, drafts_of, parse_send_request
-from broker.rpc.v1.send_walk import FIELDS_MAX, walk_plain
+from broker.rpc.v1.send_request import drafts_of, parse_send_request
+from broker.rpc.v1.send_walk import FIELDS_MAX, KEY_COUNT_MAX, walk_plain
 from broker.services.send import ABSENT_QUEUE, MESSAGES_MAX
 
 TRIES = 5
@@ -230,3 +230,16 @@ def test_damaged_bytes_are_read_alike_or_left_alone(
 )
 def test_what_is_not_plain_is_left_to_the_generated_classes(raw: bytes) -> None:
     assert walk_plain(raw) is None
+
+
+def test_a_request_of_waits_alone_ends_at_the_limit_of_fields() -> None:
+    raw = b"\x10\0" * (1024 * 1024)
+    assert walk_plain(raw[: 2 * FIELDS_MAX]) is not None
+    assert walk_plain(raw) is None
+    with pytest.raises(MalformedRequest, match=f"more than {FIELDS_MAX} fields"):
+        parse_send_request(raw)
+
+
+def test_a_message_of_more_keys_than_can_be_stored_is_not_plain() -> None:
+    assert walk_plain(request(1, keys=["k"] * KEY_COUNT_MAX)) is not None
+    assert walk_plain(request(1, keys=["k"] * (KEY_COUNT_MAX + 1))) is None

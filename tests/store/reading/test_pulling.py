@@ -12,12 +12,15 @@ from broker.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UN
 from broker.format.java_hash import tags_code
 from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
+from broker.log import commit_log, queue_units
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import MessageDamaged
 from broker.model.message import StoredMessage
 from broker.model.read_range import ReadRange
 from broker.model.results import Bound, PullResult, PullStatus
 from broker.store.reading import choosing, lookups
+from broker.store.reading.patience import value_of
 from broker.store.reading.pulling import Pulling
 from broker.store.reading.record_check import (
     QUEUES_MAX,
@@ -564,3 +567,38 @@ def test_searches_by_time_are_answered_as_a_real_broker_does(
     assert len(manifest["searchOffsetByTime"]) > 50
     assert unlike <= grown_queues(golden, name)
     assert len(unlike) <= (name == "semantics")
+
+
+async def test_a_unit_that_leads_to_another_topic_leads_nowhere(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for topic in ("alpha", "bravo"):
+            await store.send(topic, topic)
+        await store.settled()
+        queues = store.store.views.queues.queues
+        unit = queues["bravo", 0].units.at(0)
+        assert unit is not None
+        queues["alpha", 0].files.files[0].open().write(0, UNIT.pack(*unit))
+        found = await value_of(store.store.reading.pull(ReadRange("alpha", 0, 0, 9, 1 << 20)))
+    assert [decode_record(record).body for record in found.records] == [b"alpha"]
+
+
+async def test_damage_that_was_reported_once_is_not_served_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await store.stocked()
+        for number in range(5):
+            await store.send("orders", f"message {number}")
+        await store.settled()
+        for module in (commit_log, queue_units):
+            monkeypatch.setattr(module, "HOT_SIZE", 0)
+        reading, wanted = store.store.reading, ReadRange("orders", 0, 0, 5, 1 << 20)
+        assert (await value_of(reading.pull(wanted))).record_count == 5
+        path = store.store.log.files.files[0].path
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b"message 0", b"massage 0"))
+        assert isinstance(store.disk, QuickDisk)
+        store.disk.drop_resident()
+        for _ in range(3):
+            with pytest.raises(MessageDamaged):
+                await value_of(reading.pull(wanted))

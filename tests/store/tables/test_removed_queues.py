@@ -1,11 +1,13 @@
 """A topic that comes back goes on behind its old offsets, whatever happens in between."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
+from broker.services.administration.topics import remove_topics
 from broker.store.views.expiry import Expiry
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
@@ -112,3 +114,19 @@ async def test_what_a_crash_left_behind_their_ends_goes_with_them(tmp_path: Path
         last.path.with_name(f"{last.base + last.size:020d}").write_bytes(bytes(last.size))
         await store.store.remove_topic("orders")
     assert [*(tmp_path / "s" / "consumequeue").iterdir()] == []
+
+
+async def test_a_topic_made_again_while_it_leaves_waits_and_loses_nothing(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await two_kept_one_removed(store)
+        topics = store.store.tables.topics
+        await topics.create("orders", queue_count=1)
+        await store.send("orders", "e")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(remove_topics(store.store, ["orders"]))
+            await asyncio.sleep(0)
+            await topics.create("orders", queue_count=1)
+            await store.send("orders", "f")
+        await store.settled()
+        assert store.store.reading.queue_range("orders", 0) == (4, 5)
+        assert await store.pulled("orders") == ["f"]

@@ -12,6 +12,7 @@ from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE
+from broker.store.writing import durability
 from broker.store.writing.durability import SWEEP_INTERVAL_MS, Durability
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
@@ -273,3 +274,26 @@ async def test_draining_ends_when_the_disk_fails(flushing: Make) -> None:
     await flush.durability.drain()
     assert flush.failures == [flush.disk.sync_error]
     assert flush.marks.flushed.value == 0
+
+
+async def test_a_drain_whose_flush_cannot_begin_ends(
+    flushing: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(files: object) -> None:
+        raise StoreFailed(why="too many files")
+
+    flush = flushing()
+    flush.append()
+    monkeypatch.setattr(durability, "hold_all", refusing)
+    await asyncio.wait_for(flush.durability.drain(), 1)
+    assert [str(failure) for failure in flush.failures] == [str(StoreFailed(why="too many files"))]
+
+
+async def test_an_error_behind_a_flush_fails_the_store(
+    flushing: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = flushing()
+    monkeypatch.setattr(durability, "perf_counter", iter([0.0]).__next__)
+    with pytest.raises(StoreFailed):
+        await flush.durability.reached(flush.append())
+    assert len(flush.failures) == 1
