@@ -21,6 +21,8 @@ from broker.walk.source import LogSource
 
 ORDERLY_END: Final = "no record up to the file's end"
 """The reason of a hole that is zeros: what lies behind the last record of a log."""
+TOO_OLD: Final = "a record older than those before it"
+"""The reason of a hole that begins with a sound record, at the beginning of a file."""
 UNKNOWN_TIME: Final = -1
 """Of the last record, where a walk begins in the middle: behind a hole there nothing is searched,
 as a broker may have cut it off."""
@@ -83,7 +85,7 @@ class LogWalk:
         assert begin >= max(source.base, self.end)
         while True:
             if self.damaged_from is not None and self._is_too_old(source, begin):
-                self.stop = Stop(ScanEnd.BAD, begin, "a record older than those before it")
+                self.stop = Stop(ScanEnd.BAD, begin, TOO_OLD)
             else:
                 yield from self._chunks(source, begin, upto)
             if self.stop.is_orderly:
@@ -123,8 +125,15 @@ class LogWalk:
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
     """Return the damage inside a log, and what stands behind its last sound record.
 
+    A file of sound records that damage comes before is no orderly end, even when it is too old: no
+    CRC covers store times, and one wrong time would hide it. Behind zeros it was cut off.
+
     holes   all that a walk yielded
     end     where the last sound record ends
     """
-    behind = [hole for hole in holes if hole.begin >= end and hole.reason != ORDERLY_END]
-    return [hole for hole in holes if hole.begin < end], behind[0] if behind else None
+    inside = sum(hole.begin < end for hole in holes)
+    if inside < len(holes) and holes[inside].reason not in (ORDERLY_END, TOO_OLD):
+        hidden = [number for number, hole in enumerate(holes) if hole.reason == TOO_OLD]
+        inside = max([inside, *(number + 1 for number in hidden)])
+    behind = [hole for hole in holes[inside:] if hole.reason != ORDERLY_END]
+    return list(holes[:inside]), behind[0] if behind else None

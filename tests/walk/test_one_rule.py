@@ -7,14 +7,18 @@ from random import Random
 import pytest
 
 from broker.backfill.log_walk import Damage, survey, walk
+from broker.cli.failures import EXIT_DAMAGED
 from broker.format.names import COMMIT_LOG_DIRECTORY
 from broker.log.commit_log import CommitLog
+from broker.model.errors import Corruption
 from broker.rebuild.log_files import LogFile, records_end, walk_over
 from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import map_here, whole_files
 from broker.rebuild.sequential import rebuild
 from broker.store.starting.log_survey import Known, stretches, survey_log
 from broker.tools.difference import MessageComparison, Side
+from broker.tools.repair.planning import plan_repair
+from broker.tools.repair.repair import missing_part
 from broker.tools.selection import LogSearch
 from broker.tools.statistics import measure
 from broker.tools.verify.verification import VerifyOptions, verify
@@ -43,7 +47,7 @@ IMAGES: dict[str, dict[int, tuple[int, bytes]]] = {
 
 
 def an_image(to: Path, damage: dict[int, tuple[int, bytes]], *, old_from: int = COUNT) -> LogBytes:
-    """Records of 109 bytes in three files, each a ms later than the one before it."""
+    """Records of 109 bytes in four files, each a ms later than the one before it."""
     log = LogBytes(to, FILE_SIZE)
     for number in range(COUNT):
         time_ms = TIME_MS + number - (100_000 if number >= old_from else 0)
@@ -99,7 +103,8 @@ def all_see(tmp_path: Path, log: LogBytes) -> list[int]:
     """The records everything that reads a log agrees on."""
     files = log.found()
     wanted, holes = walked(files)
-    assert started(log) == (wanted, holes)
+    built_end = log.end_of(log.places.index(wanted[-1]))
+    assert started(log) == (wanted, [hole for hole in holes if hole.begin < built_end])
     built = rebuild(files, CRC, tmp_path / "one", upto=EVERYTHING, accept_holes=True)
     assert (built.record_count, built.holes) == (len(wanted), holes)
     assert unit_count(tmp_path / "one") == len(wanted)
@@ -154,6 +159,34 @@ def test_behind_damage_a_file_of_older_records_is_no_part_of_the_log(tmp_path: P
     log = an_image(tmp_path / "s", {17: NOISE, 16: NOISE}, old_from=18)
     assert log.places[18] == FILE_SIZE
     assert all_see(tmp_path, log) == log.places[:16]
+
+
+def test_a_wrong_time_before_damage_does_not_hide_the_rest_of_the_log(tmp_path: Path) -> None:
+    """No CRC covers a store time: what it makes too old is damage, never an orderly end."""
+    log = an_image(tmp_path / "s", {6: WRONG_SIZE})
+    file = tmp_path / "s/commitlog" / f"{0:020}"
+    content = bytearray(file.read_bytes())
+    at = log.places[5] + 56
+    content[at : at + 8] = (TIME_MS + 10 * 86_400_000).to_bytes(8)
+    file.write_bytes(content)
+    assert all_see(tmp_path, log) == log.places[:6]
+    begins = [log.places[6], *(file.base for file in log.found()[1:])]
+    assert [hole.begin for hole in walked(log.found())[1]] == begins
+    files = log.found()
+    with pytest.raises(Corruption, match=f"physical offset {begins[0]}"):
+        rebuild(files, CRC, tmp_path / "refused", upto=EVERYTHING)
+    job = Job(files, CRC, tmp_path / "refused too", files[-1].end, workers=2)
+    with pytest.raises(Corruption, match=f"physical offset {begins[0]}"):
+        rebuild_parallel(job, map_here)
+    seen = verify(QuickDisk(), log.store, SIZES, VerifyOptions(log_only=True)).findings
+    damage = [(one.file, one.offset, one.repairable) for one in seen if one.kind == "record"]
+    names = [f"commitlog/{begin // FILE_SIZE * FILE_SIZE:020}" for begin in begins]
+    wanted = [(names[0], begins[0], True), *((name, 0, False) for name in names[1:])]
+    assert damage == wanted
+    plan = plan_repair(QuickDisk(), log.store, SIZES, now_ms=TIME_MS)
+    assert (len(plan.blocked), plan.log) == (3, [])
+    assert isinstance(missing_part(QuickDisk(), log.store, SIZES, plan), Corruption)
+    assert run("store", "dump", str(log.store), "-o", "jsonl").code == EXIT_DAMAGED
 
 
 def test_without_damage_a_clock_may_be_set_back(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def _plan(
         plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), advance=advance)
     _show(plan.document, report, out)
     if plan.blocked:
-        text = "nothing can be done: files of the log are missing or short"
+        text = "nothing can be done: files of the log are missing, short or behind damage"
         raise Failure(text, EXIT_DAMAGED, "bring them back from a copy")
     if not plan.is_empty:
         text = "nothing was done; messages known to be lost"

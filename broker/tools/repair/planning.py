@@ -167,7 +167,7 @@ class _Sorted:
         kind, base = finding.kind, offset_from_file_name(Path(finding.file).name)
         if kind == "file_size" and self._is_unused(finding):
             self.files.append(FileAction(finding.file, "an empty file", FileAct.REMOVE))
-        elif kind in _BLOCKING:
+        elif kind in _BLOCKING or (kind in _DAMAGE and not finding.repairable):
             self.blocked.append(finding)
         elif kind == "stray_file":
             self.files.append(FileAction(finding.file, "no file of the log", FileAct.REMOVE))

@@ -20,7 +20,7 @@ from broker.log.quarantine import (
 )
 from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
-from broker.model.errors import DiskFull, StoreGap, WrongFileSize
+from broker.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
 from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.estimate import estimate
 from broker.rebuild.log_files import find_log_files
@@ -58,7 +58,7 @@ def repair_store(
 
     Its `state` is NOTHING_TO_DO when nothing was changed; `is_sound` says whether nothing is left.
 
-    Errors   StoreLocked; StoreGap, when files of the log are missing or short: nothing was changed;
+    Errors   StoreLocked; those of `missing_part`: nothing was changed;
              DiskFull, AllocationFailed, FsyncFailed: call again to go on
     """
     store = StoreDirectory(disk, directory)
@@ -244,10 +244,19 @@ class _Repair:
 
 def missing_part(
     disk: Disk, directory: Path, sizes: KnownShape, plan: RepairPlan
-) -> StoreGap | WrongFileSize:
-    """Return the error for what no repair can bring back: a file of the log that is not whole."""
+) -> Corruption | StoreGap | WrongFileSize:
+    """Return the error for what keeps a repair from beginning.
+
+    That is a file of the log that is not whole, or one of sound records that may be too old by a
+    wrong store time alone: a repair would overwrite them.
+    """
     finding = plan.blocked[0]
     path = directory / finding.file
+    if finding.kind == "record":
+        return Corruption(
+            path=str(path), file_position=finding.offset,
+            physical_offset=int(path.name) + finding.offset, why=finding.found,
+        )  # fmt: skip
     if disk.exists(path):
         return WrongFileSize(
             path=str(path), expected_bytes=sizes.commit_log_file_size_bytes,

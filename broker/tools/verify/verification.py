@@ -35,7 +35,7 @@ from broker.tools.verify.index_files import (
 from broker.tools.verify.records import RecordCheck
 from broker.tools.verify.tables import TableCheck
 from broker.tools.verify.units import ComparedFiles
-from broker.walk.log_walk import ORDERLY_END, Hole
+from broker.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
 
 TAIL_PIECE: Final = 16 * 1024 * 1024
 
@@ -222,21 +222,24 @@ class _Walk:
         if tail is not None:
             self._report_hole("torn_tail", files, tail)
         elif results and self._options.upto == OFFSET_MAX:
-            self._look_behind(files, results)
+            self._look_behind(files, results, holes)
         return holes, tail
 
     def _report_hole(self, kind: str, files: Sequence[LogFile], hole: Hole) -> None:
         base = next(file.base for file in files if file.path == hole.path)
         what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
+        hides_records = kind == "record" and hole.reason == TOO_OLD and not hole.is_followed
         self._collector.add(
             kind, hole.path, hole.begin - base, expected="a sound record",
-            found=f"{what}, {hole.end - hole.begin} bytes",
+            found=f"{what}, {hole.end - hole.begin} bytes", repairable=not hides_records,
         )  # fmt: skip
 
-    def _look_behind(self, files: Sequence[LogFile], results: Sequence[RangeResult]) -> None:
+    def _look_behind(
+        self, files: Sequence[LogFile], results: Sequence[RangeResult], holes: Sequence[Hole]
+    ) -> None:
         """Look for bytes behind the last record: a real broker leaves what it cut off."""
         end = max((result.end for result in results if result.record_count), default=0)
-        end = self._behind_blank(files, end)
+        end = self._behind_blank(files, max([end, *(hole.end for hole in holes)]))
         for file in files:
             if file.end > end and not _is_zero_from(file, max(end, file.base)):
                 path = self._collector.shown(file.path)
