@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -40,12 +40,22 @@ from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.offsets import OFFSET_MAX
 from broker.rebuild.log_files import LogFile, find_log_files, records_end
 from broker.rebuild.range_pass import Advance, no_advance
+from broker.tools.backup_document import (
+    BACKUP_FILE,
+    BEFORE_FILE,
+    DRAFT_FILE,
+    Backup,
+    CopiedFile,
+    read_backup,
+    write_backup,
+)
 from broker.tools.copying import (
     RUNNING,
     STOPPED,
     WITH_VIEWS,
     Turn,
     copy_file,
+    is_of_a_store,
     shown_left_out,
     turn_of,
     walk,
@@ -55,88 +65,10 @@ from broker.tools.store_access import KnownShape, is_live
 from broker.tools.verify.tables import flushed_upto
 from broker.walk.reader import LogReader
 
-BACKUP_FILE: Final = "backup.json"
-BEFORE_FILE: Final = "backup.json.before"
 TABLE_TRIES: Final = 5
 """A running broker replaces its tables; between two renames there is none for a moment."""
-_DRAFT: Final = "backup.draft"
 _MADE: Final = (ABORT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}", f"{OWN_DIRECTORY}/{MANIFEST_FILE}")
 """What is written anew in a copy that is to open as after a crash."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedFile:
-    """One file of a copy.
-
-    path          in the store
-    size, sha256  of the copy; changed_ns, which file and copy share, is when the file was changed
-    is_complete   it will not change while the store is not written to
-    damage        of a file of the log: where its records are not sound, "" if they are
-    """
-
-    path: str
-    size: int
-    sha256: str
-    changed_ns: int
-    is_complete: bool = False
-    damage: str = ""
-
-    def is_at(self, path: Path) -> bool:
-        """Return whether a file is still this one, as far as its size and time tell."""
-        try:
-            stat = path.stat()
-        except FileNotFoundError:
-            return False
-        return (self.size, self.changed_ns) == (stat.st_size, stat.st_mtime_ns)
-
-
-@dataclass(slots=True)
-class Backup:
-    """What `backup.json` says.
-
-    begin, upto   physical offsets of the log that it holds
-    flushed       up to where the log of a running store counted as durable
-    is_whole      of a store that was stopped in order, with its views
-    left_out      files and directories of the store that were not copied
-    bytes_copied, files_known   by the last run; files that were known were not copied again
-    """
-
-    store: str
-    time_ms: int = 0
-    begin: int = 0
-    upto: int = 0
-    flushed: int | None = None
-    is_live: bool = False
-    is_whole: bool = False
-    left_out: list[str] = field(default_factory=list)
-    bytes_copied: int = 0
-    files_known: int = 0
-    files: list[CopiedFile] = field(default_factory=list)
-
-    @property
-    def checked_upto(self) -> int:
-        """Up to where the log must be sound records."""
-        return self.upto if self.flushed is None else self.flushed
-
-    @property
-    def damaged(self) -> list[CopiedFile]:
-        """The files of the log that were damaged in the store already."""
-        return [file for file in self.files if file.damage]
-
-
-def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | None:
-    """Return what is said of a copy, None where nothing is, or nothing that can be read."""
-    try:
-        fields = json.loads(disk.read_file(copy / name))
-        return Backup(**fields | {"files": [CopiedFile(**file) for file in fields["files"]]})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
-    disk.write_file(copy / _DRAFT, json.dumps(asdict(made), indent=1).encode())
-    disk.rename(copy / _DRAFT, copy / name)
-    disk.sync_directory(copy)
 
 
 def backup(
@@ -146,9 +78,10 @@ def backup(
     """Copy a store, or bring its copy up to date.
 
     with_views   copy queues and index too; only of a store that is stopped
-    Errors       NotAStore: other things lie there; StoreLocked: views are asked for of a running
-                 store, it was started meanwhile, or the copy is in use; WrongFileSize, StoreGap,
-                 DiskFull, FsyncFailed. A copy that was begun then lacks backup.json
+    Errors       NotAStore: other things lie there; Corruption: its backup.json was changed;
+                 StoreLocked: views are asked for of a running store, it was started meanwhile, or
+                 the copy is in use; WrongFileSize, StoreGap, DiskFull, FsyncFailed. A copy
+                 that was begun then lacks backup.json
     Cost         about 300 MB/s of what is new
     """
     store, place = directory.resolve(), copy.resolve()
@@ -183,19 +116,24 @@ def is_running(disk: Disk, directory: Path) -> bool:
 def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
     """Keep others out of a copy, which is not finished from now on; yields what was copied before.
 
-    Errors   NotAStore, StoreLocked
+    Errors   NotAStore, StoreLocked, Corruption; then nothing is changed
     """
-    names = set(disk.names(copy)) - {LOCK_FILE, "lost+found"}
-    if names and not names & {BACKUP_FILE, BEFORE_FILE}:
-        raise NotAStore(path=str(copy), why=f"other things lie there ({min(names)} …)")
-    before = read_backup(disk, copy) or read_backup(disk, copy, BEFORE_FILE) or Backup(store)
+    said = [read_backup(disk, copy, name) for name in (BACKUP_FILE, BEFORE_FILE)]
+    before = said[0] or said[1]
+    if before is None:
+        names = set(disk.names(copy)) - {LOCK_FILE, DRAFT_FILE, "lost+found"}
+        if COMMIT_LOG_DIRECTORY in names and not disk.names(copy / COMMIT_LOG_DIRECTORY):
+            names.remove(COMMIT_LOG_DIRECTORY)  # All that a first backup made before it was killed.
+        if names:
+            raise NotAStore(path=str(copy), why=f"other things lie there ({min(names)} …)")
+        before = Backup(store)
     if before.store != store:
         raise NotAStore(path=str(copy), why=f"it is a copy of {before.store}")
     disk.make_directory(copy / COMMIT_LOG_DIRECTORY)
     lock = DirectoryLock(copy / LOCK_FILE)
     lock.acquire()
     try:
-        _write_backup(disk, copy, before, BEFORE_FILE)
+        write_backup(disk, copy, before, BEFORE_FILE)
         disk.unlink(copy / BACKUP_FILE)
         disk.sync_directory(copy)
         yield before
@@ -206,7 +144,16 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
 class _Copying:
     """One run in progress."""
 
-    __slots__ = ("_advance", "_column", "_copy", "_directory", "_disk", "_known", "_made")
+    __slots__ = (
+        "_advance",
+        "_column",
+        "_copy",
+        "_directory",
+        "_disk",
+        "_earlier",
+        "_known",
+        "_made",
+    )
 
     def __init__(
         self, disk: Disk, directory: Path, copy: Path, made: Backup, before: Backup, column: int,
@@ -216,6 +163,7 @@ class _Copying:
         self._directory = directory
         self._copy = copy
         self._made = made
+        self._earlier = {file.path for file in before.files}
         self._known = {file.path: file for file in before.files if file.is_complete}
         self._column = column
         self._advance = advance
@@ -259,7 +207,7 @@ class _Copying:
                     copied.append(self._log_file(file, limit))
                 except FileNotFoundError:  # Retention took it, and with it all older ones.
                     copied.clear()
-        made.begin = int(Path(copied[0].path).name) if copied else 0
+        made.begin = int(Path(copied[0].path).name) if copied else made.upto
         made.files += copied
 
     def _log_file(self, file: LogFile, limit: int) -> CopiedFile:
@@ -282,7 +230,7 @@ class _Copying:
                 self._advance(known.size)
                 return known
         stat = source.stat()
-        upto, draft = stat.st_size if upto is None else upto, self._copy / _DRAFT
+        upto, draft = stat.st_size if upto is None else upto, self._copy / DRAFT_FILE
         digest = copy_file(source, draft, upto=upto, size=stat.st_size, advance=self._advance)
         os.utime(draft, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
         self._disk.make_directory((self._copy / relative).parent)
@@ -299,16 +247,23 @@ class _Copying:
             made.files += [_recorded(copy, name) for name in _MADE if (copy / name).exists()]
         names = {file.path for file in made.files}
         assert len(names) == len(made.files)
-        for relative in walk(copy):
-            if relative not in names and relative not in (LOCK_FILE, BEFORE_FILE):
-                self._disk.unlink(copy / relative)
-        for place, _, _ in os.walk(copy, topdown=False):
-            if not any(Path(place).iterdir()) and Path(place).name != COMMIT_LOG_DIRECTORY:
-                Path(place).rmdir()
+        names |= {LOCK_FILE, BEFORE_FILE}
+        for relative in list(walk(copy, follows_links=False)):
+            if relative not in names and (relative in self._earlier or is_of_a_store(relative)):
+                self._remove(relative)
         sync_tree(self._disk, copy)
-        _write_backup(self._disk, copy, made, BACKUP_FILE)
+        write_backup(self._disk, copy, made, BACKUP_FILE)
         self._disk.unlink(copy / BEFORE_FILE)
         self._disk.sync_directory(copy)
+
+    def _remove(self, relative: str) -> None:
+        """Take a file away, and the directories that are empty without it."""
+        path = self._copy / relative
+        self._disk.unlink(path)
+        for place in path.parents:
+            if place in (self._copy, self._copy / COMMIT_LOG_DIRECTORY) or any(place.iterdir()):
+                break
+            place.rmdir()
 
 
 def _recorded(copy: Path, relative: str) -> CopiedFile:

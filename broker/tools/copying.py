@@ -43,14 +43,19 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("config/topicQueueMapping.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("config/*.json config/*.json.bak", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("config/*", (Turn.OUT, Turn.EARLY, Turn.EARLY)),
+    ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),
 )
+_OF_A_STORE: Final = (
+    "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/*"
+).split()
+"""What an earlier run, or a broker that had the copy open, may have left in it."""
 
 
-def walk(directory: Path) -> Iterator[str]:
+def walk(directory: Path, *, follows_links: bool = True) -> Iterator[str]:
     """Yield the path of every file of a store; directories may be links to another disk."""
-    for place, names, files in os.walk(directory, followlinks=True):
+    for place, names, files in os.walk(directory, followlinks=follows_links):
         names.sort()
         for path in (Path(place, name) for name in sorted(files)):
             if path.is_file():
@@ -64,6 +69,11 @@ def turn_of(relative: str, column: int) -> Turn:
         for patterns, turns in _TURNS
         if any(fnmatchcase(relative, pattern) for pattern in patterns.split())
     )
+
+
+def is_of_a_store(relative: str) -> bool:
+    """Return whether a file of this path is a store's, so that it may go from a copy."""
+    return any(fnmatchcase(relative, pattern) for pattern in _OF_A_STORE)
 
 
 def shown_left_out(relative: str) -> str:

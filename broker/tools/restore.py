@@ -17,7 +17,7 @@ from broker.format.names import COMMIT_LOG_DIRECTORY, LOCK_FILE
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, NotAStore, StoreLocked
 from broker.rebuild.range_pass import Advance, no_advance
-from broker.tools.backup import BACKUP_FILE, Backup, CopiedFile, read_backup
+from broker.tools.backup_document import BACKUP_FILE, Backup, CopiedFile, read_backup
 from broker.tools.copying import copy_file
 from broker.tools.install import sync_tree
 from broker.tools.store_access import is_live
@@ -30,7 +30,8 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
 
     Errors   NotAStore: the directory is not empty, or no backup was finished there; StoreLocked:
              the backup is in use, or another restore is at it; Corruption: a file is missing or is
-             not what was copied; DiskFull, FsyncFailed. No store appears
+             not what was copied, as when a broker had the copy open; DiskFull,
+             FsyncFailed. No store appears
     Cost     about 300 MB/s
     """
     found = read_backup(disk, copy)
@@ -38,6 +39,8 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
         raise NotAStore(path=str(copy), why=f"it has no {BACKUP_FILE}: no backup was finished")
     if is_live(copy):
         raise StoreLocked(path=str(copy))
+    if found.log_gap:
+        raise _changed(copy / BACKUP_FILE, found.log_gap)
     directory = directory.resolve()
     _check_place(directory)
     draft = directory.with_name(directory.name + RESTORING_SUFFIX)
@@ -90,5 +93,9 @@ def _copy(copy: Path, file: CopiedFile, draft: Path, advance: Advance) -> None:
         digest = copy_file(source, target, upto=size, size=size, advance=advance)
         why = "" if digest == file.sha256 else f"its sha256 is {digest}, not that of {BACKUP_FILE}"
     if why:
-        raise Corruption(path=str(source), file_position=0, physical_offset=0, why=why)
+        raise _changed(source, why)
     os.utime(target, ns=(file.changed_ns, file.changed_ns))
+
+
+def _changed(path: Path, why: str) -> Corruption:
+    return Corruption(path=str(path), file_position=0, physical_offset=0, why=why)

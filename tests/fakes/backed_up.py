@@ -8,7 +8,8 @@ restored(tmp_path / "b", tmp_path / "again")          the copy, as a store
 from pathlib import Path
 
 from broker.files.disk import Disk
-from broker.tools.backup import Backup, backup
+from broker.tools.backup import backup
+from broker.tools.backup_document import Backup
 from broker.tools.restore import restore
 from broker.tools.store_access import KnownShape
 from tests.fakes.quick_disk import QuickDisk

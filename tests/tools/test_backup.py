@@ -9,10 +9,11 @@ import pytest
 
 from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
-from broker.model.errors import NotAStore, StoreLocked
+from broker.model.errors import Corruption, NotAStore, StoreLocked
 from broker.rebuild.log_files import find_log_files
 from broker.tools import backup as module
-from broker.tools.backup import Backup, CopiedFile, first_damage, is_running, read_backup
+from broker.tools.backup import first_damage, is_running
+from broker.tools.backup_document import Backup, CopiedFile, read_backup
 from broker.tools.copying import (
     RUNNING,
     STOPPED,
@@ -66,6 +67,7 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "config/subscriptionGroup.json": (LATE, LATE, LATE),
     "config/timercheck": (OUT, EARLY, EARLY),
     "pocketmq/store.json": (LATE, LATE, LATE),
+    "pocketmq/removed.json": (LATE, LATE, LATE),
     "pocketmq/watermark": (NEVER, LATE, LATE),
     "pocketmq/queue_ends.json": (NEVER, NEVER, LATE),
     "pocketmq/queue_ends.json.bak": (NEVER, NEVER, LATE),
@@ -473,12 +475,85 @@ async def test_a_copy_that_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read_backup(QuickDisk(), tmp_path / "b") is not None
 
 
-async def test_without_what_was_said_of_the_copy_everything_is_copied_again(tmp_path: Path) -> None:
+FOREIGN = ("{", "[]", "7", '{"files": []}', '{"format": "another", "store": "x"}', "[" * 100_000)
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+@pytest.mark.parametrize("name", ["backup.json", "backup.json.before"])
+async def test_what_says_of_other_things_that_they_are_a_copy_proves_nothing(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    store = await stocked(tmp_path / "s", 0, 2)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / name).write_text(content)
+    (tmp_path / "b/letters").touch()
+    with pytest.raises(NotAStore, match="is not one of ours"):
+        backed_up(store, tmp_path / "b")
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == [name, "letters"]
+    assert (tmp_path / "b" / name).read_text() == content
+
+
+async def test_other_files_among_a_copy_stay(tmp_path: Path) -> None:
+    store = await stocked(tmp_path / "s", 0, 80)
+    (store / "timerwheel").touch()
+    copy = tmp_path / "b"
+    backed_up(store, copy, with_views=True)
+    (copy / "lost+found").mkdir()
+    (copy / "thesis.draft").touch()
+    (copy / "letters/old").mkdir(parents=True)
+    (copy / "letters/a").touch()
+    (store / "timerwheel").unlink()
+    backed_up(store, copy)
+    assert (copy / "thesis.draft").exists()
+    assert (copy / "letters/a").exists()
+    assert (copy / "letters/old").is_dir()
+    assert (copy / "lost+found").is_dir()
+    assert not (copy / "timerwheel").exists()
+    assert not (copy / "consumequeue").exists()
+
+
+async def test_nothing_is_taken_away_behind_a_link(tmp_path: Path) -> None:
+    store = await stocked(tmp_path / "s", 0, 80)
+    copy, far = tmp_path / "b", tmp_path / "far"
+    backed_up(store, copy, with_views=True)
+    (copy / "consumequeue").rename(far)
+    (copy / "consumequeue").symlink_to(far)
+    (copy / "config").mkdir(exist_ok=True)
+    (copy / "config/old").symlink_to(far)
+    before = list(walk(far))
+    backed_up(store, copy)
+    assert list(walk(far)) == before != []
+
+
+async def test_topics_that_were_removed_stay_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "is_live", lambda directory: True)
+    store = await stocked(tmp_path / "s", 0, 2)
+    (store / "pocketmq/removed.json").write_text('{"T": {"0": 2}}')
+    backed_up(store, tmp_path / "b")
+    again = restored(tmp_path / "b", tmp_path / "again")
+    assert (again / "pocketmq/removed.json").read_text() == '{"T": {"0": 2}}'
+
+
+async def test_a_first_backup_that_was_killed_at_once_is_gone_on_with(tmp_path: Path) -> None:
+    store = await stocked(tmp_path / "s", 0, 2)
+    (tmp_path / "b/commitlog").mkdir(parents=True)
+    for name in ("lock", "backup.draft"):
+        (tmp_path / "b" / name).touch()
+    backed_up(store, tmp_path / "b")
+    restored(tmp_path / "b", tmp_path / "again")
+
+
+async def test_a_backup_json_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 60)
     backed_up(store, tmp_path / "b")
-    (tmp_path / "b/backup.json").write_text("{")
-    assert backed_up(store, tmp_path / "b").files_known == 0
-    restored(tmp_path / "b", tmp_path / "again")
+    path = tmp_path / "b/backup.json"
+    content = path.read_text().replace('"is_complete": true', '"is_complete": false', 1)
+    path.write_text(content)
+    with pytest.raises(Corruption, match="its sha256 is another"):
+        backed_up(store, tmp_path / "b")
+    assert path.read_text() == content
 
 
 async def test_the_sums_are_those_any_tool_computes(tmp_path: Path) -> None:

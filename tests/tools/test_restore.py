@@ -1,7 +1,9 @@
 """Restoring proves every byte; what cannot be proved leaves nothing behind."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from broker.files.disk import Disk
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import Corruption, NotAStore, StoreLocked
-from broker.tools.backup import read_backup
+from broker.tools.backup_document import read_backup
 from broker.tools.restore import restore
 from tests.fakes.backed_up import backed_up, restored, stocked
 from tests.fakes.quick_disk import PowerCut, QuickDisk
@@ -92,11 +94,64 @@ def test_any_damaged_file_is_named_and_nothing_stays(copy: Path, tmp_path: Path)
     assert not list(tmp_path.glob("again*"))
 
 
+def said(copy: Path) -> dict[str, Any]:
+    """What a copy says of itself, without its sum."""
+    document: dict[str, Any] = json.loads((copy / "backup.json").read_bytes())
+    del document["sha256"]
+    return document
+
+
+def say(copy: Path, document: dict[str, Any]) -> None:
+    """Let a copy say something else, with the sum of it."""
+    rest = {name: value for name, value in document.items() if name != "format"}
+    digest = sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    (copy / "backup.json").write_text(json.dumps(document | {"sha256": digest}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"files": []}, {"files": 7}, {"files": [7]}, {"files": [{"path": "x"}]}, {"begin": "0"},
+        {"begin": -4096}, {"begin": 2**70}, {"upto": None}, {"upto": 2**40}, {"left_out": [1]},
+        {"is_live": "no"}, {"store": 1}, {"flushed": 1.5}, {"more": 1},
+        {"files": [{"path": "x\0", "size": 0, "sha256": "", "changed_ns": 0}]},
+    ],
+)  # fmt: skip
+def test_a_backup_json_that_cannot_be_right(
+    copy: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    say(copy, said(copy) | change)
+    with pytest.raises(Corruption) as caught:
+        restore(QuickDisk(), copy, tmp_path / "again")
+    assert caught.value.path == str(copy / "backup.json")
+    assert not list(tmp_path.glob("again*"))
+
+
+async def test_a_log_that_is_not_whole(tmp_path: Path) -> None:
+    await stocked(tmp_path / "s", 0, 80)
+    backed_up(tmp_path / "s", tmp_path / "b")
+    document = said(tmp_path / "b")
+    logs = [file for file in document["files"] if file["path"].startswith("commitlog/")]
+    assert len(logs) > 2
+    for gone in (logs[0], logs[1]):
+        rest = [file for file in document["files"] if file is not gone]
+        say(tmp_path / "b", document | {"files": rest})
+        with pytest.raises(Corruption, match="no file of the log begins at "):
+            restore(QuickDisk(), tmp_path / "b", tmp_path / "again")
+
+
+def test_a_backup_json_that_was_changed(copy: Path, tmp_path: Path) -> None:
+    content = (copy / "backup.json").read_text()
+    (copy / "backup.json").write_text(content.replace('"is_whole": true', '"is_whole": false'))
+    with pytest.raises(Corruption, match="its sha256 is another"):
+        restore(QuickDisk(), copy, tmp_path / "again")
+
+
 @pytest.mark.parametrize("path", ["../letters", "/tmp/letters", "config/../../x"])
 def test_a_path_that_leads_out_of_the_copy(copy: Path, tmp_path: Path, path: str) -> None:
-    document = json.loads((copy / "backup.json").read_bytes())
+    document = said(copy)
     document["files"][0]["path"] = path
-    (copy / "backup.json").write_text(json.dumps(document))
+    say(copy, document)
     with pytest.raises(Corruption, match="outside"):
         restore(QuickDisk(), copy, tmp_path / "again")
     assert not list(tmp_path.glob("again*"))

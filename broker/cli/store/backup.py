@@ -18,7 +18,7 @@ from broker.cli.store.access import accessible, sizes_of
 from broker.model.errors import Corruption
 
 if TYPE_CHECKING:
-    from broker.tools.backup import Backup
+    from broker.tools.backup_document import Backup
 
 
 @click.command(
@@ -88,7 +88,10 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
         with _shown_errors(), progress("Restoring", total) as advance:
             found = restore_store(Disk(), copy, directory, advance=advance)
     except Corruption as error:
-        step = "bring the copy back from what holds its generations"
+        step = (
+            f"pocketmq store backup STORE {copy} (once more, also after a broker had it open), "
+            "or bring the copy back from what holds its generations"
+        )
         raise Failure(f"{error}; nothing was restored", EXIT_DAMAGED, step) from error
     out.show({**_document(found), "restored_to": str(directory)})
     if found.left_out:

@@ -77,7 +77,22 @@ def test_a_damaged_copy_is_exit_10(store: Path, tmp_path: Path) -> None:
     assert done.code == 10
     assert str(path) in done.err
     assert "nothing was restored" in done.err
+    assert "pocketmq store backup STORE" in done.err
+    assert "what holds its generations" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_changed_backup_json_is_exit_10(store: Path, tmp_path: Path) -> None:
+    backup(store, tmp_path / "b")
+    path = tmp_path / "b/backup.json"
+    path.write_text(path.read_text().replace('"begin": 0', '"begin": "0"'))
+    for done in (restore(tmp_path / "b", tmp_path / "again"), backup(store, tmp_path / "b")):
+        assert done.code == 10
+        assert str(path) in done.err
+    path.write_text("{}")
+    for done in (restore(tmp_path / "b", tmp_path / "again"), backup(store, tmp_path / "b")):
+        assert done.code == 4
+        assert "its backup.json is not one of ours" in done.err
 
 
 def test_a_damaged_store_is_copied_and_exit_10(golden: GoldenStores, tmp_path: Path) -> None:
