@@ -11,7 +11,6 @@ Source: ConsumeQueue.putMessagePositionInfo.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from broker.rebuild.unit_files import QueueFiles
 
 Gaps = Sequence[tuple[int, int]]
 """Where records are gone from the log, as [begin, end), rising."""
-_SPAN_UNITS: Final = 4096
 
 
 class IrregularQueue:

@@ -46,8 +46,7 @@ class Marks:
     """
 
     __slots__ = (
-        "_visible", "appended", "committed", "dispatched", "failure", "flushed",
-        "last_dispatched",
+        "_visible", "appended", "committed", "dispatched", "failure", "flushed", "last_dispatched",
         "replicated",
     )  # fmt: skip
 

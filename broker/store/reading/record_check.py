@@ -36,9 +36,7 @@ _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
 """Of a record with IPv4 hosts: size, magic, body CRC, queue id, queue offset, own offset, system
-flag, body length."""
-_OWN_HEAD: Final = Struct(">i8xi4xqq").unpack_from
-"""What a record says of itself in any form: size, queue id, queue offset, own offset."""
+flag, body length. All but the last stand there in any form."""
 QUEUES_MAX: Final = 1_024
 RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
@@ -117,9 +115,11 @@ def is_led_to(
     end = position + size
     if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
         return False
-    if _OWN_HEAD(view, position) != (size, asked[1], queue_offset, place):
+    found, magic, _, queue_id, number, own_place, system_flag, body_size = _QUICK_HEAD(
+        view, position
+    )
+    if (found, queue_id, number, own_place) != (size, asked[1], queue_offset, place):
         return False
-    _, magic, _, _, _, _, system_flag, body_size = _QUICK_HEAD(view, position)
     if magic != MAGIC_V1 or system_flag & HOSTS_V6_MASK:  # Rarer forms.
         return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
     begin, topic_part = position + _HEAD_SIZE + body_size, asked[2]
