@@ -37,9 +37,9 @@ from broker.metrics.health import Health
 from broker.metrics.logs import start_logs
 from broker.metrics.loop_lag import LoopLag
 from broker.metrics.numbers import Numbers
-from broker.model.clock import SystemClock
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
+from broker.model.step import SystemClock
 from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
 from broker.rpc.grpcio.server import GrpcioServer

@@ -19,7 +19,7 @@ from broker.config.addresses import held_port, split_address
 from broker.config.load import load
 from broker.files.disk import Disk
 from broker.model.errors import FsyncFailed, IllegalConfig
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from broker.store.starting.progress import Starting
 
 SIZES: Final = ("mappedFileSizeCommitLog=65536", "maxHashSlotNum=100", "maxIndexNum=400")

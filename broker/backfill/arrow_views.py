@@ -30,7 +30,7 @@ from broker.format.names import (
     offset_from_file_name,
     queue_id_from_name,
 )
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 
 ROWS_AT_ONCE: Final = 500_000
 """Rows of one batch: 20 MB of units or entries."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker.backfill.job import manifest
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from broker.rebuild.log_files import LogFile, find_log_files
 from broker.rebuild.staging import Staging
 from broker.walk.reader import LogReader

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from broker.cli.options import endpoint_option, form_option
-from broker.model.system_topics import is_group_topic, is_system_topic
+from broker.model.topic import is_group_topic, is_system_topic
 
 if TYPE_CHECKING:
     from broker.client.admin import AdminClient

@@ -20,7 +20,7 @@ from broker.cli.options import DURATION, ReadBy, examples
 from broker.cli.output import Output, at, columns, talk
 from broker.client.values import ClientError, PullPage, PullQuery
 from broker.model.administration import QueueState
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 
 PAGE_COUNT: Final = 256
 FROM_WORDS: Final = ("min", "max")

@@ -11,8 +11,8 @@ from typing import Any, Final
 from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.message_fields import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
+from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
-from broker.model.results import PutStatus
 
 Document = dict[str, Any]
 

@@ -21,8 +21,8 @@ from broker.cli.output import Output
 from broker.client.values import PullPage, PullQuery
 from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
-from broker.model.results import Bound, PullStatus
-from broker.model.system_topics import is_system_topic
+from broker.model.reading import Bound, PullStatus
+from broker.model.topic import is_system_topic
 
 if TYPE_CHECKING:
     from broker.client.broker import BrokerClient

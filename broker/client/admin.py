@@ -27,7 +27,7 @@ from broker.model.administration import (
 )
 from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
-from broker.model.results import QueryResult
+from broker.model.reading import QueryResult
 from broker.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000

@@ -13,8 +13,9 @@ from broker.client.channel import TIMEOUT_MS, Channel, Stub, value_of
 from broker.client.messages import find_by_id, find_by_key, pull
 from broker.client.values import KeyQuery, Outgoing, PullPage, PullQuery, Receipt, Wait
 from broker.model.administration import QueueState
+from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
-from broker.model.results import Bound, PutStatus, QueryResult
+from broker.model.reading import Bound, QueryResult
 from broker.rpc.pb import broker_pb2
 
 

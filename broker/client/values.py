@@ -12,9 +12,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from broker.model.administration import QueueState
+from broker.model.batch import PutStatus
 from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
-from broker.model.results import PullStatus, PutStatus
+from broker.model.reading import PullStatus
 
 
 class ClientError(Exception):

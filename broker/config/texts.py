@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from broker.format.names import zone_from_name
-from broker.model.delay_levels import DelayLevels
 from broker.model.errors import IllegalConfig
+from broker.model.store_shape import DelayLevels
 
 PORT_MAX: Final = 65_535
 HOUR_MAX: Final = 23

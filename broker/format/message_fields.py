@@ -7,8 +7,14 @@ from typing import Any
 
 from broker.format.hosts import text_from_host
 from broker.format.message_id import offset_message_id
-from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
-from broker.model.offsets import INT32_MAX, OFFSET_MAX
+from broker.model.message import (
+    DELAY,
+    DELIVER_AT,
+    INT32_MAX,
+    OFFSET_MAX,
+    SHARDING_KEY,
+    StoredMessage,
+)
 
 
 def message_fields(message: StoredMessage) -> dict[str, Any]:

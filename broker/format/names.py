@@ -19,7 +19,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from broker.model.errors import IllegalConfig
-from broker.model.topic_names import check_topic
+from broker.model.names import check_topic
 
 COMMIT_LOG_DIRECTORY: Final = "commitlog"
 CONSUME_QUEUE_DIRECTORY: Final = "consumequeue"

@@ -23,10 +23,10 @@ from broker.format.record import (
     split_record,
 )
 from broker.model.batch import Batch, Destination, Written
-from broker.model.delay_levels import DelayLevels
+from broker.model.finding import ScanEnd
 from broker.model.message import DELAY, KEYS, TAGS, UNIQUE_KEY
-from broker.model.results import ScanEnd
-from broker.model.system_topics import SCHEDULE_TOPIC
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import SCHEDULE_TOPIC
 
 PAGE_SIZE: Final = 4096
 _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")

@@ -17,7 +17,7 @@ from broker.format.hosts import IPV4_HOST_SIZE
 from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
 from broker.model.batch import Batch, Destination, batch_of
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.topic import QUARANTINE_TOPIC
 
 SIZE_MAX: Final = 4 * 1024 * 1024
 """Longer damage is stood for by several records: RocketMQ's largest message by default."""

@@ -26,7 +26,7 @@ from broker.files.transient_pool import TransientPool
 from broker.format.names import offset_file_name
 from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record, encode_blank
 from broker.format.record_scan import RecordScan
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
 HOT_SIZE: Final = 64 * 1024 * 1024

@@ -27,11 +27,10 @@ from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import Units
 from broker.model.batch import Written
 from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
-from broker.model.message import has_queue_offset
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey, has_queue_offset
+from broker.model.names import check_topic
 from broker.model.stats import Gauge
-from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.model.topic_names import check_topic
+from broker.model.topic import QUARANTINE_TOPIC
 
 FILES_APART_MAX: Final = 64
 """Dirty files beyond which the whole file system is synced by one call."""

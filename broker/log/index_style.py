@@ -44,7 +44,7 @@ from broker.format.names import (
 from broker.format.record import SIZE_AND_MAGIC, BadRecord, check_record
 from broker.format.record_scan import RecordScan, written_at
 from broker.model.batch import Written
-from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 
 FILES_MAX: Final = 8
 """Index files that are looked into; where these show no tag, hardly any record has one."""

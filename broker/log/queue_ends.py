@@ -19,7 +19,7 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import BACKUP_SUFFIX
 from broker.model.errors import DiskFull, ReadFailed, TableUnreadable
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 
 QUEUE_ENDS_FILE: Final = "queue_ends.json"
 

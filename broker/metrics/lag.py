@@ -19,9 +19,9 @@ from time import perf_counter
 from typing import Final
 
 from broker.model.errors import DiskSlow, StorageError
-from broker.model.offsets import first_unread
+from broker.model.message import first_unread
 from broker.model.stats import Gauge, LabelValues
-from broker.model.system_topics import RETRY_PREFIX, is_system_group, is_system_topic
+from broker.model.topic import RETRY_PREFIX, is_system_group, is_system_topic
 from broker.store.reading.patience import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000

@@ -8,10 +8,10 @@ column of one.
 """
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import NamedTuple
 
-from broker.model.message import FLAG_TRANSACTION_MASK, has_queue_offset
-from broker.model.offsets import QueueKey
+from broker.model.message import FLAG_TRANSACTION_MASK, QueueKey, has_queue_offset
 
 
 class Destination(NamedTuple):
@@ -204,3 +204,25 @@ class Written:
             keys=self.keys[count:],
             tags=self.tags[count:],
         )
+
+
+class PutStatus(Enum):
+    """How a put ended; every member means that the record lies in the log (PutMessageStatus)."""
+
+    OK = 1
+    FLUSH_DISK_TIMEOUT = 2
+    FLUSH_REPLICA_TIMEOUT = 3
+    REPLICA_NOT_AVAILABLE = 4
+
+
+class PutResult(NamedTuple):
+    """Where the rows of one put lie.
+
+    physical_offsets[i] and queue_offset + i belong to row i; end is the byte behind the last one.
+    """
+
+    status: PutStatus
+    physical_offsets: list[int]
+    queue_offset: int
+    store_timestamp_ms: int
+    end: int

@@ -1,9 +1,20 @@
-"""What a check of a store found: one place that is not as it must be.
+"""Damage in words: why a walk over the log stopped, and what a check of a store found.
 
 `verify`, `repair` and the backfill speak of damage in these words alone.
 """
 
+from enum import Enum
 from typing import NamedTuple
+
+
+class ScanEnd(Enum):
+    """Why a walk over a file of the log stopped."""
+
+    FILE_FULL = "file full"
+    UPTO = "reached the end asked for"
+    END_OF_DATA = "end of data"
+    TORN = "torn"
+    BAD = "bad"
 
 
 class Finding(NamedTuple):

@@ -1,7 +1,19 @@
-"""A message as stored, and the names and bits of its format; see batch.py for many by column."""
+"""A message as stored, its address, and the names and bits of its format.
+
+A physical offset counts bytes from the start of the whole commit log; a queue offset counts
+messages of one queue; a file position counts bytes inside one file. Many messages are columns
+(`batch.py`).
+"""
 
 from dataclasses import dataclass
 from typing import Final
+
+QueueKey = tuple[str, int]
+"""(topic, queue id)."""
+
+INT32_MAX: Final = 2**31 - 1
+OFFSET_MAX: Final = 2**63 - 1
+"""Largest value an i64 field on disk or on the wire can hold."""
 
 # Property names (MessageConst).
 KEYS: Final = "KEYS"
@@ -44,6 +56,15 @@ FLAG_STORE_HOST_V6: Final = 0x20
 def has_queue_offset(system_flag: int) -> bool:
     """Return whether such a record takes a queue offset and a consume unit."""
     return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
+
+def first_unread(committed: int, lower: int, upper: int) -> int:
+    """Return the first message of a queue of [lower, upper) that a group has not consumed.
+
+    Messages that expired unread do not wait any more. Without one that waits it is `upper`:
+    how far a group is behind is `upper` less this.
+    """
+    return min(max(committed, lower), upper)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -1,15 +1,40 @@
-"""A step: a bounded piece of work that says when it wants to be called again.
+"""Time, and steps: bounded pieces of work that say when they want to be called again.
 
     def step(self, now: Now) -> Next
 
 Flushing, dispatching, allocating, retention: each is a step that owns no loop, no clock and no
 thread of its own to wait in. It is synchronous: what takes long goes to a thread as a job, and a
 later call of the step looks for its result. One runner (store/runner.py) calls all of them; tests
-call a step with numbers.
+call a step with numbers. What waits or stamps takes a `Clock`; tests pass a fake one.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
+
+
+class Clock(Protocol):
+    """What the store asks of time."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970: stored in records, shown to people, free to jump."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back: deadlines and measurements."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    __slots__ = ()
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Return milliseconds since an arbitrary moment."""
+        return time.monotonic_ns() // 1_000_000
 
 
 class Now(NamedTuple):

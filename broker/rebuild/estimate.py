@@ -9,7 +9,7 @@ from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import ENTRY_TYPE, decode
 from broker.format.consume_unit import UNIT_SIZE
 from broker.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
-from broker.model.delay_levels import DelayLevels
+from broker.model.store_shape import DelayLevels
 from broker.rebuild.index_builder import entries_per_file
 from broker.rebuild.index_pieces import PIECES_MAX
 from broker.rebuild.log_files import ViewSettings

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import PRE_BLANK, UNIT_SIZE
 from broker.format.record import RECORD_SIZE_MIN
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.rebuild.unit_files import QueueFiles
 
 Gaps = Sequence[tuple[int, int]]

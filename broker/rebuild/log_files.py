@@ -9,9 +9,9 @@ from pathlib import Path
 
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_from_file_name
-from broker.model.delay_levels import DEFAULT_DELAY_LEVELS
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
+from broker.model.store_shape import DEFAULT_DELAY_LEVELS
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader
 from broker.walk.source import LogSource

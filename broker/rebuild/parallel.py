@@ -23,8 +23,8 @@ from typing import Final
 from broker.format.columns.queues import QueueTable
 from broker.format.names import CONSUME_QUEUE_DIRECTORY
 from broker.model.errors import BrokerError, Corruption
-from broker.model.offsets import QueueKey
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.message import QueueKey
 from broker.rebuild.index_pieces import build_index
 from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.manifest import write_manifest

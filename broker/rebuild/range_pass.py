@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, spooled, units_of
-from broker.model.delay_levels import DelayLevels
-from broker.model.offsets import QueueKey
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.message import QueueKey
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import LogFile, ViewSettings
 from broker.rebuild.unit_files import UnitWriter
 from broker.walk.log_walk import Hole, LogWalk

@@ -16,9 +16,9 @@ import numpy as np
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, queue_directory
-from broker.model.delay_levels import DelayLevels
 from broker.model.errors import Corruption
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
+from broker.model.store_shape import DelayLevels
 from broker.rebuild.index_builder import IndexBuilder
 from broker.rebuild.irregular import Gaps, IrregularQueue
 from broker.rebuild.log_files import LogFile, ViewSettings

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from broker.rebuild.log_files import ViewSettings
 from broker.rebuild.plan import Range
 from broker.rebuild.range_pass import RangeResult

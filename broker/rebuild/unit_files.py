@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import PRE_BLANK, UNIT_SIZE, first_file_position
 from broker.format.names import offset_file_name, queue_directory
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 
 UNITS_HELD: Final = 200_000
 """Units collected before they are written; more with many queues."""

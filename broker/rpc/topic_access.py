@@ -7,8 +7,7 @@ group. Admin serves operators: every topic that exists and is readable.
 from collections.abc import Callable
 
 from broker.model.errors import SystemTopic, TopicNotReadable
-from broker.model.system_topics import is_group_topic, is_readable_by, is_system_topic
-from broker.model.topic import TopicConfig
+from broker.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
 from broker.store.tables.topics import TopicTable
 
 TopicCheck = Callable[[str, str], None]

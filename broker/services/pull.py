@@ -21,10 +21,9 @@ from broker.filter.tag import TagFilter
 from broker.format.properties import decode_properties
 from broker.format.record import split_record
 from broker.model.message import TAGS
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.model.stats import Counter, Gauge
-from broker.model.system_topics import is_system_topic
+from broker.model.topic import is_system_topic
 from broker.store.message_store import MessageStore
 
 SERIES_MAX: Final = 1_000

@@ -12,11 +12,14 @@ from typing import Final
 from broker.format.message_id import parse_offset_message_id
 from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.model.errors import IllegalKey, MessageNotFound
-from broker.model.message import StoredMessage
-from broker.model.offsets import OFFSET_MAX
-from broker.model.read_range import KeyRange
-from broker.model.results import Bound, QueryResult
-from broker.model.topic_names import check_key, check_message_id, check_number, check_tag
+from broker.model.message import OFFSET_MAX, StoredMessage
+from broker.model.names import (
+    check_key,
+    check_message_id,
+    check_number,
+    check_tag,
+)
+from broker.model.reading import Bound, KeyRange, QueryResult
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from broker.model.errors import BrokerError, DiskAboveLimit, StoreFailed
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.model.stats import Counter, Gauge
 from broker.model.step import Next, Now
 from broker.store.job import until_done

@@ -16,8 +16,7 @@ from broker.format.java_hash import java_hash
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.format.record import PROPERTY_CRC_SIZE
-from broker.model.batch import Batch, Destination
-from broker.model.clock import Clock
+from broker.model.batch import Batch, Destination, PutResult
 from broker.model.errors import (
     BodyEmpty,
     BodyTooLarge,
@@ -35,16 +34,7 @@ from broker.model.errors import (
     TopicNotWritable,
 )
 from broker.model.message import KEY_SEPARATOR, KEYS, TAGS
-from broker.model.results import PutResult
-from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
-from broker.model.system_topics import DEFAULT_TOPIC, is_group_topic, is_system_topic
-from broker.model.topic import (
-    PERMISSION_INHERIT,
-    PERMISSION_READ,
-    PERMISSION_WRITE,
-    TopicConfig,
-)
-from broker.model.topic_names import (
+from broker.model.names import (
     PROPERTY_COUNT_MAX,
     check_key,
     check_message_group,
@@ -52,6 +42,17 @@ from broker.model.topic_names import (
     check_property,
     check_tag,
     check_topic,
+)
+from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
+from broker.model.step import Clock
+from broker.model.topic import (
+    DEFAULT_TOPIC,
+    PERMISSION_INHERIT,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
+    TopicConfig,
+    is_group_topic,
+    is_system_topic,
 )
 from broker.store.message_store import MessageStore
 

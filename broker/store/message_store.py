@@ -23,14 +23,13 @@ from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.model.clock import Clock
 from broker.model.errors import (
     DiskFull,
     StoreDamaged,
     StoreFailed,
 )
 from broker.model.stats import Stat
-from broker.model.step import Next, Now, Step
+from broker.model.step import Clock, Next, Now, Step
 from broker.store.marks import Marks
 from broker.store.reading.reading import Reading
 from broker.store.runner import Runner

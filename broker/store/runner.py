@@ -12,8 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from broker.model.clock import Clock
-from broker.model.step import Next, Now, Step
+from broker.model.step import Clock, Next, Now, Step
 
 RETRY_PAUSE_MS: Final = 10_000
 

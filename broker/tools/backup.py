@@ -37,7 +37,7 @@ from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import LogFile, find_log_files, records_end
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.backup_document import (

@@ -22,8 +22,7 @@ from broker.format.record import (
     SYSTEM_FLAG_POSITION,
     decode_record,
 )
-from broker.model.message import KEYS, PROPERTY_CRC, TAGS
-from broker.model.offsets import OFFSET_MAX, QueueKey
+from broker.model.message import KEYS, OFFSET_MAX, PROPERTY_CRC, TAGS, QueueKey
 from broker.rebuild.log_files import LogFile, bytes_at
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.selection import LogSearch, Selection

@@ -37,7 +37,7 @@ from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
-from broker.model.offsets import OFFSET_MAX, QueueKey
+from broker.model.message import OFFSET_MAX, QueueKey
 from broker.tools.store_access import KnownShape
 
 STAGING_DIRECTORY: Final = "rebuild"

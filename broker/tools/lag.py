@@ -13,8 +13,14 @@ from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, CONSUMER_OFFSETS_FILE
 from broker.format.table_json import decode_table, offset_rows
 from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_COMMIT, TRANSACTION_NONE
-from broker.model.offsets import OFFSET_MAX, QueueKey, first_unread
+from broker.model.message import (
+    FLAG_TRANSACTION_MASK,
+    OFFSET_MAX,
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    QueueKey,
+    first_unread,
+)
 from broker.tools.selection import LogSearch
 from broker.tools.store_access import KnownShape
 

@@ -21,7 +21,7 @@ from broker.format.names import (
 )
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, NotAStore
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import Estimate, estimate
 from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
 from broker.rebuild.manifest import view_files

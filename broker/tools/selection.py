@@ -21,9 +21,8 @@ from broker.format.columns.properties import Spans, find_properties, split_keys
 from broker.format.columns.queues import QueueTable
 from broker.format.properties import decode_properties
 from broker.format.record import decode_record
-from broker.model.message import TAGS, StoredMessage
-from broker.model.offsets import OFFSET_MAX
-from broker.model.system_topics import is_system_topic
+from broker.model.message import OFFSET_MAX, TAGS, StoredMessage
+from broker.model.topic import is_system_topic
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.walk.log_walk import Hole, LogWalk, holes_and_tail

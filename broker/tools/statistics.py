@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Heads, Numbers, Words, words_of
 from broker.format.columns.properties import Spans, find_properties, split_keys
 from broker.format.record import RECORD_HEAD
-from broker.model.message import FLAG_BORN_HOST_V6, FLAG_COMPRESSED
-from broker.model.offsets import QueueKey
+from broker.model.message import FLAG_BORN_HOST_V6, FLAG_COMPRESSED, QueueKey
 from broker.rebuild.log_files import LogFile, bytes_at
 from broker.tools.selection import LogSearch, Picked
 

@@ -12,9 +12,8 @@ from broker.files.disk import Disk
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import LOCK_FILE
 from broker.log.store_directory import StoreDirectory
-from broker.model.delay_levels import DEFAULT_DELAY_LEVELS
 from broker.model.errors import NotAStore, StoreLocked
-from broker.model.store_shape import StoreShape
+from broker.model.store_shape import DEFAULT_DELAY_LEVELS, StoreShape
 from broker.rebuild.log_files import ViewSettings
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker.model.offsets import OFFSET_MAX
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.message import OFFSET_MAX
 from broker.walk.reader import NO_FILE, Chunk, LogReader, Stop
 from broker.walk.search import next_sound_record, store_time_at
 from broker.walk.source import LogSource

@@ -13,7 +13,7 @@ from broker.format.columns.checks import unsound_by_crc
 from broker.format.columns.heads import BEHIND, FRONT, Heads, read_heads, sound_count, starts
 from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record
 from broker.format.record_scan import RecordScan
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from broker.walk.source import LogSource
 
 CHUNK_SIZE: Final = 8 * 1024 * 1024

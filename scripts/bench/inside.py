@@ -17,10 +17,9 @@ from broker.format.index_layout import STYLE_5_5
 from broker.format.java_hash_batch import java_hashes
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.record import encode_records, record_sizes
-from broker.model.batch import Batch, Destination, Written
-from broker.model.clock import SystemClock
-from broker.model.read_range import ReadRange
-from broker.model.results import PutResult, PutStatus
+from broker.model.batch import Batch, Destination, PutResult, PutStatus, Written
+from broker.model.reading import ReadRange
+from broker.model.step import SystemClock
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_reply import encode_sent
 from broker.rpc.v1.send_request import drafts_of

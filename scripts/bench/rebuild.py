@@ -27,7 +27,7 @@ from bench.process import anonymous_mib
 from bench.store import write_log
 from bench.table import Extent, Figure
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import ViewSettings, find_log_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,7 +106,7 @@ def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, A
 def run_reput(store: Path) -> dict[str, float]:
     """Let the broker's own dispatch build the views of a store that has none."""
     from broker.files.disk import Disk
-    from broker.model.clock import SystemClock
+    from broker.model.step import SystemClock
     from broker.store.settings import StoreSettings
     from broker.store.starting.start import start_at_once
     from broker.store.starting.structures import Structures

@@ -33,8 +33,8 @@ from broker.format.checkpoint_layout import decode_checkpoint
 from broker.format.hosts import host_from_text
 from broker.format.properties import encode_properties
 from broker.model.batch import Batch, Destination
-from broker.model.clock import SystemClock
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
+from broker.model.step import SystemClock
 from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
 

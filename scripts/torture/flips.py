@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from broker.model.errors import MessageDamaged
-from broker.model.read_range import ReadRange
+from broker.model.reading import ReadRange
 from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
 from tests.fakes.clock import FakeClock

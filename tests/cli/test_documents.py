@@ -17,9 +17,9 @@ from broker.cli.documents import (
 from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.record import decode_record
 from broker.model.administration import MovedOffset, QueueLag, QueueState, TopicCounts, TopicLag
+from broker.model.batch import PutStatus
 from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
-from broker.model.results import PutStatus
 from broker.rpc.v1.convert import proto_message
 from tests.cli.local_broker import STORED_MS, stored
 from tests.golden_stores import GoldenStores

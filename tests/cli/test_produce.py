@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.cli.produce import BATCH_BYTES, batches, line_groups
+from broker.model.batch import PutStatus
 from broker.model.errors import BodyTooLarge
-from broker.model.results import PutStatus
 from broker.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown

@@ -10,7 +10,7 @@ from broker.cli.tail import Wanted, print_tail
 from broker.client.values import ClientError, PullPage, PullQuery, TopicState
 from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
-from broker.model.results import Bound, PullStatus
+from broker.model.reading import Bound, PullStatus
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, stored
 

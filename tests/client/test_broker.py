@@ -9,7 +9,8 @@ from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery, Sha
 from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
 from broker.model.administration import QueueState
-from broker.model.results import Bound, PullStatus, PutStatus
+from broker.model.batch import PutStatus
+from broker.model.reading import Bound, PullStatus
 from tests.fakes.store_language import STORE_HOST
 from tests.rpc.desk import Desk, opened_desk
 

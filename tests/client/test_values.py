@@ -1,7 +1,8 @@
 """The client's values have the proto's names and numbers."""
 
 from broker.client.values import Outgoing, Shape, Wait
-from broker.model.results import Bound, PullStatus, PutStatus
+from broker.model.batch import PutStatus
+from broker.model.reading import Bound, PullStatus
 from broker.rpc.pb import broker_pb2 as pb
 
 

@@ -10,7 +10,7 @@ import pytest
 from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery
 from broker.model.message import StoredMessage
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from tests.e2e.daemon import Daemon
 from tests.golden_stores import GoldenStores
 

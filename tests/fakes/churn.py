@@ -18,8 +18,7 @@ from typing import Final
 from broker.filter.tag import EVERYTHING
 from broker.model.batch import Destination
 from broker.model.errors import TopicNotFound
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.services.pull import Pull, PullRequest
 from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of

@@ -15,8 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from broker.model.batch import Destination
-from broker.model.results import PutStatus
+from broker.model.batch import Destination, PutStatus
 from broker.store.message_store import MessageStore, open_store
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 from tests.fakes.clock import FakeClock

@@ -18,8 +18,7 @@ from typing import Any
 
 from broker.format.record import decode_record
 from broker.model.errors import BrokerError, Corruption, MessageDamaged, StoreDamaged
-from broker.model.read_range import KeyRange, ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import KeyRange, PullResult, PullStatus, ReadRange
 from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
 from broker.store.settings import StoreSettings

@@ -8,7 +8,7 @@ from broker.format.names import COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.model.batch import Written
-from broker.model.delay_levels import DelayLevels
+from broker.model.store_shape import DelayLevels
 from tests.golden_stores import GoldenStores
 
 

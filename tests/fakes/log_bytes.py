@@ -26,9 +26,9 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.model.batch import Destination, Written, batch_of
-from broker.model.delay_levels import DelayLevels
 from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk

@@ -13,8 +13,7 @@ from typing import Final
 
 from broker.format.record import decode_record
 from broker.model.batch import Destination
-from broker.model.read_range import KeyRange, ReadRange
-from broker.model.results import Bound
+from broker.model.reading import Bound, KeyRange, ReadRange
 from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk

@@ -25,8 +25,7 @@ from broker.format.message_id import UniqueKeyMaker
 from broker.format.record import decode_record
 from broker.model.errors import TopicNotFound, TransientPoolEmpty
 from broker.model.message import StoredMessage
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult
+from broker.model.reading import PullResult, ReadRange
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
 from broker.store.message_store import open_store

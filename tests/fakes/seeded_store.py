@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from broker.format.record import decode_record
 from broker.model.message import StoredMessage
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus
 from broker.store.message_store import MessageStore
 from broker.store.views import dispatcher, expiry, views
 from broker.store.views import flush as view_flush

@@ -23,11 +23,10 @@ from google.protobuf.message import Message
 
 from broker.format.message_id import UniqueKeyMaker
 from broker.format.properties import encode_properties
-from broker.model.batch import Destination
+from broker.model.batch import Destination, PutResult
 from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
-from broker.model.read_range import ReadRange
-from broker.model.results import PutResult
+from broker.model.reading import ReadRange
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin

@@ -21,10 +21,9 @@ from broker.format.hosts import host_from_text
 from broker.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.format.properties import encode_properties
 from broker.format.record import decode_record
-from broker.model.batch import Destination
+from broker.model.batch import Destination, PutResult
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
-from broker.model.read_range import KeyRange, ReadRange
-from broker.model.results import PullResult, PullStatus, PutResult
+from broker.model.reading import KeyRange, PullResult, PullStatus, ReadRange
 from broker.model.step import Now
 from broker.services.retention import Retention
 from broker.store.message_store import MessageStore, open_store

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from broker.log.commit_log import CommitLog
-from broker.model.batch import Destination, Run, Written
-from broker.model.delay_levels import DelayLevels
-from broker.model.results import PutResult
+from broker.model.batch import Destination, PutResult, Run, Written
+from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.writer import Writer

@@ -18,8 +18,9 @@ from typing import Final
 from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, Outgoing, PullQuery, Shape, Unreachable
 from broker.format.record import split_record
+from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
-from broker.model.results import PullStatus, PutStatus
+from broker.model.reading import PullStatus
 from tests.faults.history import Code, History, Illegible, Lane, Loss, Queue, body_of, code_of
 
 TOPICS: Final = ("orders", "events")

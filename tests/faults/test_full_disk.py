@@ -23,7 +23,7 @@ from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.files.disk import Disk
 from broker.model.errors import DiskFull
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from broker.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon, is_busy
 from tests.fakes.clock import FakeClock, at

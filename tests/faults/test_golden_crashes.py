@@ -13,8 +13,7 @@ import pytest
 from broker.files.disk import Disk
 from broker.format.record import decode_record
 from broker.format.record_scan import RecordScan
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult
+from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore, open_store
 from broker.store.reading.patience import value_of
 from broker.store.settings import StoreSettings

@@ -17,7 +17,7 @@ import pytest
 
 from broker.client.broker import BrokerClient
 from broker.client.values import KeyQuery, Outgoing, PullQuery, Shape, Wait
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from tests.e2e.daemon import LATE_FACTOR, LATE_S, Daemon, is_busy
 from tests.faults.lives import words
 

@@ -15,7 +15,7 @@ import pytest
 from broker.format.properties import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
 from broker.model.errors import RequestError
 from broker.model.message import RESERVED_PROPERTIES
-from broker.model.topic_names import PROPERTY_COUNT_MAX, check_property
+from broker.model.names import PROPERTY_COUNT_MAX, check_property
 from broker.rpc.pb import broker_pb2 as pb
 from tests.fakes.store_broker import StoreBroker, store_broker
 

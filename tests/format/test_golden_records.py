@@ -25,9 +25,9 @@ from broker.format.record import (
 )
 from broker.format.record_scan import RecordScan, written_at
 from broker.model.batch import Destination
-from broker.model.delay_levels import DelayLevels
+from broker.model.finding import ScanEnd
 from broker.model.message import PROPERTY_CRC, StoredMessage
-from broker.model.results import ScanEnd
+from broker.model.store_shape import DelayLevels
 from tests.fakes.records import columns_of
 from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from broker.format.properties import decode_properties, encode_properties
 from broker.model.errors import IllegalProperty
 from broker.model.message import RESERVED_PROPERTIES
-from broker.model.topic_names import check_property
+from broker.model.names import check_property
 
 WORD = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
 ODD_BLOCK = st.text("ab\x01\x02 é😀").map(str.encode)

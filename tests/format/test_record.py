@@ -32,7 +32,6 @@ from broker.format.record import (
 )
 from broker.format.record_scan import written_at
 from broker.model.batch import Destination
-from broker.model.delay_levels import DelayLevels
 from broker.model.message import (
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
@@ -42,6 +41,7 @@ from broker.model.message import (
     TRANSACTION_ROLLBACK,
     has_queue_offset,
 )
+from broker.model.store_shape import DelayLevels
 from tests.fakes.rows import Row, batch, encoded
 
 STORE_HOST = host_from_text("192.168.1.10:10911")

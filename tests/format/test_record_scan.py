@@ -20,15 +20,15 @@ from broker.format.record_scan import (
     written_at,
 )
 from broker.model.batch import Destination
-from broker.model.delay_levels import DelayLevels
+from broker.model.finding import ScanEnd
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from broker.model.results import ScanEnd
-from broker.model.system_topics import SCHEDULE_TOPIC
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import SCHEDULE_TOPIC
 from tests.fakes.records import HOST, TIME_MS, columns_of, record
 from tests.fakes.rows import Row, batch, encoded
 

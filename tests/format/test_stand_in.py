@@ -14,10 +14,10 @@ from broker.format.stand_in import (
     stand_in,
     stand_in_to_file_end,
 )
-from broker.model.delay_levels import DelayLevels
 from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.system_topics import QUARANTINE_TOPIC
-from broker.model.topic_names import check_topic
+from broker.model.names import check_topic
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import QUARANTINE_TOPIC
 
 PLAIN = Style(1_795_000_000_000, property_crc=False)
 MARKED = Style(1_795_000_000_000, property_crc=True)

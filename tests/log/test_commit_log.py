@@ -9,7 +9,7 @@ from broker.files.mapped_file import MappedFile
 from broker.format.record import MAGIC_BLANK, SIZE_AND_MAGIC, decode_record
 from broker.log.commit_log import DRAFT_NAME, CommitLog, LogScan
 from broker.model.errors import DiskFull, StoreGap
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from tests.fakes.golden_log import open_log
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.fakes.records import record

@@ -24,9 +24,9 @@ from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
+    QueueKey,
 )
-from broker.model.offsets import QueueKey
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.topic import QUARANTINE_TOPIC
 from tests.fakes.golden_log import files_below, golden_entries
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import Records, batches, columns_of, entry, of_three_queues, store_time

@@ -20,8 +20,8 @@ from broker.format.record_scan import written_at
 from broker.log import index_style
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import writer_style
-from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
+from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import record
 from tests.golden_stores import NAMES, GoldenStores

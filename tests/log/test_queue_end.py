@@ -26,7 +26,7 @@ from broker.log.queue_end import (
 )
 from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import Corruption, DiskFull, ReadFailed
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import entry
 

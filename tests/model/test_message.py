@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from broker.model import message
-from broker.model.delay_levels import DelayLevels
 from broker.model.message import StoredMessage
-from broker.model.system_topics import (
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import (
     dead_letter_topic,
     is_group_topic,
     is_readable_by,

@@ -22,7 +22,7 @@ from broker.model.message import (
     TRANSACTION_ROLLBACK,
     has_queue_offset,
 )
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.sequential import rebuild
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import (

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from broker.format.columns.queues import QueueTable
 from broker.model.errors import IllegalTopic
+from broker.model.finding import ScanEnd
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
-from broker.model.results import ScanEnd
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.walk.log_walk import UNKNOWN_TIME

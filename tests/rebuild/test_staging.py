@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.format.columns.queues import QueueTable
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from broker.rebuild import resume as module
 from broker.rebuild.index_builder import IndexBuilder
 from broker.rebuild.log_files import ViewSettings

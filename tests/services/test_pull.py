@@ -8,8 +8,7 @@ import pytest
 from broker.filter.tag import EVERYTHING, parse
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.services.pull import (
     OTHER_GROUP,
     SERIES_MAX,

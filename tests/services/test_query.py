@@ -14,8 +14,7 @@ from broker.model.errors import (
     MessageNotFound,
 )
 from broker.model.message import FLAG_COMPRESSED
-from broker.model.read_range import KeyRange
-from broker.model.results import Bound, QueryResult
+from broker.model.reading import Bound, KeyRange, QueryResult
 from broker.services.query import (
     PAGE_SIZE_MAX,
     Query,

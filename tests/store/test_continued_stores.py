@@ -9,8 +9,7 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT
 from broker.format.extension_unit import is_address
 from broker.format.java_hash import tags_code
-from broker.model.read_range import ReadRange
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus, ReadRange
 from broker.tools.verify.verification import verify
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_sizes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.format.record import decode_record
-from broker.model.batch import Destination
+from broker.model.batch import Destination, PutStatus
 from broker.model.errors import (
     AllocationFailed,
     DiskFull,
@@ -20,8 +20,7 @@ from broker.model.errors import (
     StoreLocked,
 )
 from broker.model.message import TRANSACTION_PREPARED
-from broker.model.read_range import ReadRange
-from broker.model.results import Bound, PullStatus, PutStatus
+from broker.model.reading import Bound, PullStatus, ReadRange
 from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from broker.store.starting.progress import Starting

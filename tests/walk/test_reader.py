@@ -7,7 +7,7 @@ import pytest
 
 from broker.format.record import BLANK_SIZE, encode_blank
 from broker.format.record_scan import RecordScan
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from broker.rebuild.log_files import LogFile
 from broker.walk.reader import LogReader, Stop
 from tests.fakes.log_bytes import EVERYTHING, IPV4, IPV6, LogBytes

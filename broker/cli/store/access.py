@@ -88,7 +88,7 @@ def sizes_of(
 
 def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:
     """Return from where on records must carry a property CRC, None where nobody says."""
-    from broker.model.offsets import OFFSET_MAX
+    from broker.model.message import OFFSET_MAX
 
     if manifest is not None and manifest.property_crc_from is not None:
         return manifest.property_crc_from

@@ -110,7 +110,7 @@ def _unlike_messages(
 def _side(directory: Path, assignments: Sequence[str]) -> "Side":
     """Return a store's log as far as it may be looked at: a live one up to what is flushed."""
     from broker.files.disk import Disk
-    from broker.model.offsets import OFFSET_MAX
+    from broker.model.message import OFFSET_MAX
     from broker.rebuild.log_files import find_log_files
     from broker.tools.difference import Side
     from broker.tools.store_access import is_live

@@ -71,7 +71,7 @@ def rebuild(
     """
     if in_place and target is not None:
         raise click.UsageError("--out and --in-place exclude each other")
-    from broker.model.offsets import OFFSET_MAX
+    from broker.model.message import OFFSET_MAX
     from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 
     disk = accessible(given.directory, read_only=given.read_only and target is not None)

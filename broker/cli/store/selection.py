@@ -36,7 +36,7 @@ class Chosen(Given):
 
     def selection(self, upto: int | None, *, with_system: bool) -> "Selection":
         """Return what was chosen as the search wants it."""
-        from broker.model.offsets import OFFSET_MAX
+        from broker.model.message import OFFSET_MAX
         from broker.tools.selection import TIME_MAX, TIME_MIN, Selection
 
         return Selection(

@@ -69,7 +69,7 @@ def verify(
     directions. The exit code is 10 when something was found. A store in use is checked, with
     --read-only, up to what is known to be flushed.
     """
-    from broker.model.offsets import OFFSET_MAX
+    from broker.model.message import OFFSET_MAX
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Heads, Numbers, Words, words_of
 from broker.format.index_layout import TAG_TYPE, index_key
 from broker.format.java_hash import WRAP, java_hash
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 
 BUCKET_BITS: Final = 20
 TOPIC_SIZE_MAX: Final = 256

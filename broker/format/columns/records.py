@@ -16,14 +16,14 @@ from broker.format.columns.texts import hash_texts
 from broker.format.consume_unit import UNIT_TYPE
 from broker.format.index_layout import STYLE_5_5
 from broker.format.record_scan import scheduled_code
-from broker.model.delay_levels import DelayLevels
 from broker.model.message import (
     FLAG_TRANSACTION_MASK,
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_ROLLBACK,
 )
-from broker.model.system_topics import SCHEDULE_TOPIC
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import SCHEDULE_TOPIC
 
 ENTRY_TYPE: Final = np.dtype([("hash", "<i4"), ("physical_offset", "<i8"), ("time_ms", "<i8")])
 """An entry on its way to an index file, 20 bytes; this processor's byte order, packed."""

@@ -9,9 +9,8 @@ from typing import Any, Final
 from broker.model.administration import MovedOffset, ResetTarget, TopicChange, TopicCounts, TopicLag
 from broker.model.errors import UnsupportedFeature
 from broker.model.group import GroupConfig, GroupSettings
-from broker.model.system_topics import is_system_group, is_system_topic
-from broker.model.topic import TopicConfig
-from broker.model.topic_names import check_number
+from broker.model.names import check_number
+from broker.model.topic import TopicConfig, is_system_group, is_system_topic
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.service import Handler, MalformedRequest, Service

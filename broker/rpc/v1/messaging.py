@@ -3,8 +3,8 @@
 Each method is the same sentence: check the request, ask a service, convert what it says.
 """
 
-from broker.model.results import Bound
-from broker.model.topic_names import check_group, check_number
+from broker.model.names import check_group, check_number
+from broker.model.reading import Bound
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Service

@@ -12,10 +12,9 @@ from broker.filter.tag import TagFilter
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.model.errors import UnsupportedFeature
-from broker.model.offsets import INT32_MAX
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
-from broker.model.topic_names import check_group, check_number
+from broker.model.message import INT32_MAX
+from broker.model.names import check_group, check_number
+from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable

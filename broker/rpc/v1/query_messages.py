@@ -4,7 +4,7 @@ Broker and Admin serve the same two methods; they differ in the topics that may 
 also look messages up by tag.
 """
 
-from broker.model.read_range import KeyRange
+from broker.model.reading import KeyRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable

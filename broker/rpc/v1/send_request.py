@@ -18,8 +18,8 @@ from broker.model.errors import (
     TooManyProperties,
     UnsupportedFeature,
 )
-from broker.model.offsets import INT32_MAX
-from broker.model.topic_names import (
+from broker.model.message import INT32_MAX
+from broker.model.names import (
     PROPERTY_COUNT_MAX,
     check_message_group,
     check_number,

@@ -5,7 +5,7 @@ from typing import Final
 
 from broker.model.administration import Page
 from broker.model.errors import IllegalPageToken, RequestError
-from broker.model.topic_names import check_number
+from broker.model.names import check_number
 
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 1_000

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from broker.model.administration import GroupOffset, MovedOffset, ResetTarget
 from broker.model.errors import IllegalGroup
-from broker.model.results import Bound
-from broker.model.topic_names import check_number
+from broker.model.names import check_number
+from broker.model.reading import Bound
 from broker.services.administration.groups import check_changeable
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of

@@ -6,17 +6,19 @@ from typing import Final
 
 from broker.model.administration import Page, QueueState, TopicChange, TopicCounts
 from broker.model.errors import IllegalAttribute, SystemTopic
-from broker.model.offsets import OFFSET_MAX
-from broker.model.system_topics import RETRY_PREFIX, is_group_topic, is_system_topic
+from broker.model.message import OFFSET_MAX
+from broker.model.names import check_number, check_topic
 from broker.model.topic import (
     DEFAULT_TYPE,
     PERMISSION_MAX,
     QUEUE_COUNT_MAX,
+    RETRY_PREFIX,
     TOPIC_TYPES,
     TYPE_ATTRIBUTE,
     TopicConfig,
+    is_group_topic,
+    is_system_topic,
 )
-from broker.model.topic_names import check_number, check_topic
 from broker.services.administration.pages import page_of
 from broker.store.message_store import MessageStore
 

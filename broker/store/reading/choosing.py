@@ -18,8 +18,7 @@ from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, UNIT_TYP
 from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus, ReadRange
 
 SCAN_COUNT_MIN: Final = 800
 """Units a filtered pull looks at before it answers, at least (maxFilterMessageSize 16000 bytes)."""

@@ -19,8 +19,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.hash_index import Candidate, HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
-from broker.model.read_range import KeyRange
-from broker.model.results import QueryResult
+from broker.model.reading import KeyRange, QueryResult
 from broker.model.stats import COUNT_BUCKETS, Counter, Histogram
 from broker.store.reading.lookups import find_record
 

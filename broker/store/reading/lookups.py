@@ -20,7 +20,7 @@ from broker.format.record import (
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption
-from broker.model.results import Bound
+from broker.model.reading import Bound
 from broker.store.reading.record_check import check_copy
 
 PROBES_MAX: Final = 256

@@ -28,8 +28,7 @@ from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption, MessageDamaged, ReadFailed
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.store.reading.choosing import (
     BYTES_MAX,
     Accept,

@@ -16,8 +16,7 @@ from broker.format.record import decode_record
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
 from broker.model.message import StoredMessage
-from broker.model.read_range import KeyRange, ReadRange
-from broker.model.results import Bound, PullResult, QueryResult
+from broker.model.reading import Bound, KeyRange, PullResult, QueryResult, ReadRange
 from broker.store.marks import Marks
 from broker.store.reading.choosing import Accept
 from broker.store.reading.key_search import KeySearch

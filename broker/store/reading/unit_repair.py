@@ -30,7 +30,7 @@ from broker.format.record import (
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.delay_levels import DelayLevels
+from broker.model.store_shape import DelayLevels
 from broker.store.reading.patience import Patience
 from broker.store.reading.record_check import Asked, asked_of, why_unsound
 

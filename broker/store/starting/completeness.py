@@ -13,9 +13,8 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import ClosedState
-from broker.model.delay_levels import DelayLevels
-from broker.model.message import has_queue_offset
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey, has_queue_offset
+from broker.model.store_shape import DelayLevels
 
 
 def missing_from_list(

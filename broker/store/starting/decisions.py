@@ -36,8 +36,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from broker.format.checkpoint_layout import CheckpointValues
-from broker.model.offsets import OFFSET_MAX
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.message import OFFSET_MAX
 
 
 class LogDecision(Enum):

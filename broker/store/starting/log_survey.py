@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.log.commit_log import CommitLog
-from broker.model.offsets import OFFSET_MAX
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.message import OFFSET_MAX
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader, Stop
 from broker.walk.source import LogSource

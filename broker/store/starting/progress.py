@@ -9,8 +9,8 @@ settle      tables are read, everything is made durable
 from time import perf_counter
 from typing import Final
 
-from broker.model.clock import Clock
 from broker.model.stats import Gauge, LabelValues, Stat
+from broker.model.step import Clock
 
 PHASES: Final = ("load", "scan", "dispatch", "settle")
 STARTING: Final = "starting"

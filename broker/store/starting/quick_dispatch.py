@@ -21,9 +21,9 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.queue_units import Units
-from broker.model.delay_levels import DelayLevels
-from broker.model.results import ScanEnd
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.finding import ScanEnd
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting.log_survey import CHUNK_SIZE, log_sources
 from broker.walk.reader import Chunk, LogReader
 

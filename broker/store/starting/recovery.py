@@ -17,9 +17,9 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
-from broker.model.delay_levels import DelayLevels
 from broker.model.errors import StoreDamaged
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.store_shape import DelayLevels
 from broker.store.starting.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.store.starting.progress import Starting

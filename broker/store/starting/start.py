@@ -12,9 +12,9 @@ from typing import Final
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.log.consume_queue_table import NO_ENDS
 from broker.log.index_style import writer_style
-from broker.model.clock import Clock
 from broker.model.errors import Corruption
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
+from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
 from broker.store.starting.decisions import Compared, ViewObservation, ViewPlan, decide_views
 from broker.store.starting.progress import Starting

@@ -31,9 +31,9 @@ from broker.log.hash_index import HashIndex
 from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
-from broker.model.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.model.errors import IllegalConfig
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
+from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.starting.geometry import fit_to_disk
 

@@ -17,8 +17,8 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY
 from broker.format.table_json import decode_rows, encode_table
-from broker.model.clock import Clock
 from broker.model.errors import RequestError
+from broker.model.step import Clock
 from broker.store.job import or_failed
 from broker.store.watermark import Watermark
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from broker.files.disk import Disk
 from broker.format.names import GROUPS_FILE
 from broker.format.table_json import GROUP_DEFAULTS, read_texts
-from broker.model.clock import Clock
 from broker.model.errors import GroupExists, GroupNotFound
 from broker.model.group import GroupConfig, GroupSettings
-from broker.model.topic_names import check_group
+from broker.model.names import check_group
+from broker.model.step import Clock
 from broker.store.tables.durable_table import RowTable, passes
 
 NUMBER_MAX: Final = 2**31 - 2

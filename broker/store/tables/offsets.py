@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.format.names import CONSUMER_OFFSETS_FILE, queue_id_from_name
-from broker.model.clock import Clock
-from broker.model.offsets import OFFSET_MAX
-from broker.model.step import Next, Now
+from broker.model.message import OFFSET_MAX
+from broker.model.step import Clock, Next, Now
 from broker.store.tables.durable_table import RowTable
 from broker.store.tables.groups import GroupTable
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import REMOVED_QUEUES_FILE, queue_id_from_name
-from broker.model.offsets import OFFSET_MAX, QueueKey
+from broker.model.message import OFFSET_MAX, QueueKey
 from broker.store.tables.durable_table import DurableTable, Encode
 
 

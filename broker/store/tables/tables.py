@@ -6,8 +6,8 @@ from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.format.names import OWN_DIRECTORY
-from broker.model.clock import Clock
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
+from broker.model.step import Clock
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.removed_queues import RemovedQueues

@@ -18,12 +18,13 @@ from broker.format.table_json import (
     read_texts,
     topic_row,
 )
-from broker.model.clock import Clock
 from broker.model.errors import (
     IllegalNumber,
     TopicExists,
     TopicNotFound,
 )
+from broker.model.names import check_topic
+from broker.model.step import Clock
 from broker.model.topic import (
     DEFAULT_TYPE,
     PERMISSION_MAX,
@@ -33,7 +34,6 @@ from broker.model.topic import (
     TYPE_ATTRIBUTE,
     TopicConfig,
 )
-from broker.model.topic_names import check_topic
 from broker.store.tables.durable_table import RowTable, passes
 
 QUEUE_COUNT_READ_MAX: Final = 65_536

@@ -7,7 +7,7 @@ Source: PullRequestHoldService, NotifyMessageArrivingListener.
 
 from typing import Final
 
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.store.watermark import Watermark
 
 FORGET_ABOVE: Final = 4_096

@@ -19,11 +19,11 @@ from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.view import View
 from broker.model.batch import Written
-from broker.model.delay_levels import DelayLevels
 from broker.model.errors import Corruption, DiskFull, ViewFailed
-from broker.model.offsets import QueueKey
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.message import QueueKey
 from broker.model.stats import Histogram
+from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 
 BATCH_MAX: Final = 1_024

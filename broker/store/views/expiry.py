@@ -35,7 +35,7 @@ from broker.format.record import (
 )
 from broker.log.index_file import IndexFile
 from broker.model.errors import StoreFailed
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.store.job import Job
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures

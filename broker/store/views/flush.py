@@ -23,7 +23,7 @@ from broker.log.consume_queue_table import FILES_APART_MAX
 from broker.log.queue_end import is_clean_behind
 from broker.log.queue_ends import QueueEnd
 from broker.model.errors import BrokerError, StoreFailed
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.model.stats import Histogram
 from broker.model.step import Next, Now
 from broker.store.job import Job

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Final
 
 from broker.model.errors import StoreFailed
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.model.stats import Stat
 from broker.model.step import Next, Now, Step
 from broker.store.marks import Marks

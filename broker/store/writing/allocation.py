@@ -29,9 +29,8 @@ from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile, let_go
 from broker.format.names import RESERVE_FILE
 from broker.log.commit_log import CommitLog
-from broker.model.clock import Clock
 from broker.model.errors import DiskFull, StoreFailed
-from broker.model.step import Next, Now
+from broker.model.step import Clock, Next, Now
 from broker.store.job import or_failed
 
 RETRY_INTERVAL_MS: Final = 1_000

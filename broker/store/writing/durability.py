@@ -20,10 +20,9 @@ from typing import Final
 from broker.files.mapped_file import MappedFile, hold_all, let_go
 from broker.log.commit_log import CommitLog
 from broker.log.flushed_mark import FlushedMark
-from broker.model.clock import Clock
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
-from broker.model.step import Next, Now
+from broker.model.step import Clock, Next, Now
 from broker.store.job import or_failed
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings

@@ -12,13 +12,11 @@ from time import perf_counter
 from broker.format.record import encode_records, record_sizes
 from broker.format.record_scan import tags_codes_of
 from broker.log.commit_log import CommitLog
-from broker.model.batch import Run, Written
-from broker.model.clock import Clock
-from broker.model.delay_levels import DelayLevels
-from broker.model.message import has_queue_offset
-from broker.model.offsets import QueueKey
-from broker.model.results import PutResult, PutStatus
+from broker.model.batch import PutResult, PutStatus, Run, Written
+from broker.model.message import QueueKey, has_queue_offset
 from broker.model.stats import Histogram
+from broker.model.step import Clock
+from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.put_lock import PutLock

@@ -6,8 +6,7 @@ room? ─► one block under the put-lock (writer.py) ─► wait for the flush 
 import logging
 from collections.abc import Callable, Sequence
 
-from broker.model.batch import Run
-from broker.model.clock import Clock
+from broker.model.batch import PutResult, PutStatus, Run
 from broker.model.errors import (
     BrokerError,
     DiskFull,
@@ -16,9 +15,8 @@ from broker.model.errors import (
     StoreFailed,
     TransientPoolEmpty,
 )
-from broker.model.results import PutResult, PutStatus
 from broker.model.stats import Stat
-from broker.model.step import Step
+from broker.model.step import Clock, Step
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC
 from broker.store.starting.structures import Structures

@@ -26,7 +26,7 @@ from broker.files.disk_errors import FullDisk
 from broker.format.checksum import crc32
 from broker.format.columns.heads import Numbers
 from broker.model.errors import BrokerError
-from broker.model.topic_names import check_topic
+from broker.model.names import check_topic
 from broker.tools.export.sinks import (
     ARROW,
     JSONL,

@@ -8,7 +8,7 @@ from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, round_file_size
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic, StorageError
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.tools.repair.actions import Loss
 from broker.tools.store_access import KnownShape
 

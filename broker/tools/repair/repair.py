@@ -21,7 +21,7 @@ from broker.log.quarantine import (
 from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import estimate
 from broker.rebuild.log_files import find_log_files
 from broker.rebuild.plan import whole_files

@@ -17,9 +17,8 @@ from broker.format.compression import plain_body
 from broker.format.names import offset_file_name
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.errors import IllegalTopic
-from broker.model.message import FLAG_COMPRESSED
-from broker.model.offsets import OFFSET_MAX
-from broker.model.topic_names import check_topic
+from broker.model.message import FLAG_COMPRESSED, OFFSET_MAX
+from broker.model.names import check_topic
 from broker.tools.verify.collector import Collector
 from broker.walk.reader import Chunk
 

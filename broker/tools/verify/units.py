@@ -27,7 +27,7 @@ from broker.format.names import (
     queue_id_from_name,
 )
 from broker.model.errors import IllegalTopic
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.rebuild.unit_files import QueueFiles
 from broker.tools.verify.collector import Collector
 from broker.tools.verify.extension import Extension

@@ -18,7 +18,7 @@ from broker.format.names import (
 )
 from broker.format.record import BLANK_SIZE, encode_blank
 from broker.model.finding import Finding
-from broker.model.offsets import OFFSET_MAX, QueueKey
+from broker.model.message import OFFSET_MAX, QueueKey
 from broker.rebuild.log_files import LogFile
 from broker.rebuild.range_pass import RangePass, RangeResult, no_advance, queue_runs
 from broker.rebuild.sequential import damage_of, redo_irregular

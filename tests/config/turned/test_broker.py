@@ -9,7 +9,7 @@ from broker import app
 from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, Outgoing
 from broker.config.addresses import held_port, split_address
-from broker.model.clock import SystemClock
+from broker.model.step import SystemClock
 from tests.config.turned.language import broker_with
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until

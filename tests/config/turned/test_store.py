@@ -10,11 +10,10 @@ from broker.format.consume_unit import UNIT
 from broker.format.index_layout import STYLE_5_3, TAG_TYPE
 from broker.format.properties import encode_properties
 from broker.format.record import PROPERTY_CRC_SIZE
-from broker.model.batch import Destination, batch_of
+from broker.model.batch import Destination, PutStatus, batch_of
 from broker.model.errors import StoreBusy
 from broker.model.message import DELAY
-from broker.model.results import PutStatus
-from broker.model.system_topics import SCHEDULE_TOPIC
+from broker.model.topic import SCHEDULE_TOPIC
 from tests.config.turned.language import OFTEN, store_with
 from tests.fakes.clock import START_MS
 from tests.fakes.store_language import STORE_HOST, until

@@ -7,7 +7,7 @@ import pytest
 
 from broker.format.consume_unit import UNIT
 from broker.format.extension_unit import is_address
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from tests.config.turned.language import OFTEN, TurnedStore, store_with
 from tests.fakes.store_language import until
 

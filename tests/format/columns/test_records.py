@@ -16,8 +16,8 @@ from broker.format.consume_unit import UNIT
 from broker.format.index_layout import STYLES, entry_keys, index_key, is_indexed, key_hash
 from broker.format.java_hash import java_hash
 from broker.format.record_scan import RecordScan, written_at
-from broker.model.delay_levels import DelayLevels
 from broker.model.message import has_queue_offset
+from broker.model.store_shape import DelayLevels
 from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
 from tests.fakes.odd_records import fields, records
 from tests.fakes.records import columns_of

@@ -19,7 +19,7 @@ from broker.model.errors import (
     UnsupportedFeature,
 )
 from broker.model.message import FLAG_COMPRESSED
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import check_client_reads, check_operator_reads
 from broker.rpc.v1.convert import proto_message

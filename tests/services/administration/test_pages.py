@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.model.errors import IllegalNumber, IllegalPageToken
-from broker.model.topic_names import check_group, check_topic
+from broker.model.names import check_group, check_topic
 from broker.services.administration.pages import PAGE_SIZE_MAX, page_of
 
 

@@ -14,8 +14,7 @@ from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.log import commit_log
 from broker.model.errors import MessageDamaged, ReadFailed
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, PullStatus
+from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.store.reading.choosing import COLUMNS_MIN, Row, Rows, choose, runs_of
 from broker.store.reading.pulling import GAP_MAX
 from tests.fakes.quick_disk import QuickDisk

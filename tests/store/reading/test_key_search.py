@@ -13,8 +13,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.hash_index import HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
-from broker.model.read_range import KeyRange
-from broker.model.results import QueryResult
+from broker.model.reading import KeyRange, QueryResult
 from broker.store.reading import key_search
 from broker.store.reading.key_search import KeySearch
 from broker.store.starting.structures import Structures

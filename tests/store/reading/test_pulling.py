@@ -17,8 +17,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import MessageDamaged
 from broker.model.message import StoredMessage
-from broker.model.read_range import ReadRange
-from broker.model.results import Bound, PullResult, PullStatus
+from broker.model.reading import Bound, PullResult, PullStatus, ReadRange
 from broker.store.reading import choosing, lookups
 from broker.store.reading.patience import value_of
 from broker.store.reading.pulling import Pulling

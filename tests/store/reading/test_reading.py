@@ -8,8 +8,7 @@ import pytest
 
 from broker.log import commit_log
 from broker.model.errors import OffsetOutOfRange
-from broker.model.read_range import KeyRange
-from broker.model.results import Bound
+from broker.model.reading import Bound, KeyRange
 from broker.store.reading.patience import Later
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_broker import store_broker

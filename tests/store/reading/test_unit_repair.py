@@ -11,8 +11,7 @@ from broker.format.consume_unit import UNIT
 from broker.format.record import decode_record
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import MessageDamaged
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult
+from broker.model.reading import PullResult, ReadRange
 from broker.store.reading import unit_repair
 from broker.store.reading.patience import value_of
 from tests.fakes.quick_disk import QuickDisk

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.format.checkpoint_layout import CheckpointValues
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.store.starting.decisions import Compared, ViewObservation, ViewPlan, decide_views
 
 DURABLE = 700

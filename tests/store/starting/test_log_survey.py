@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.log.commit_log import CommitLog
-from broker.model.results import ScanEnd
+from broker.model.finding import ScanEnd
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.log_bytes import LogBytes

@@ -18,10 +18,9 @@ from broker.format.names import (
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
-from broker.model.delay_levels import DelayLevels
-from broker.model.message import TRANSACTION_ROLLBACK
-from broker.model.offsets import QueueKey
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.message import TRANSACTION_ROLLBACK, QueueKey
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting import quick_dispatch
 from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
 from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files

@@ -15,8 +15,8 @@ from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
 from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import StoreDamaged
-from broker.model.read_range import ReadRange
-from broker.model.results import PullResult, ScanEnd
+from broker.model.finding import ScanEnd
+from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
 from broker.store.starting.decisions import LogDecision, Observation, decide

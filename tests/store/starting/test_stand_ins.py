@@ -7,7 +7,7 @@ import pytest
 
 from broker.format.record import BLANK_SIZE, decode_record
 from broker.model.errors import FsyncFailed
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting.stand_ins import fill_holes
 from broker.walk.log_walk import Hole
 from tests.fakes.log_bytes import LogBytes

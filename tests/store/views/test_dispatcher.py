@@ -15,15 +15,15 @@ from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
 from broker.model.batch import Written
-from broker.model.delay_levels import DelayLevels
 from broker.model.errors import AllocationFailed, Corruption, DiskFull
 from broker.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
+    QueueKey,
 )
-from broker.model.offsets import QueueKey
+from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.views import dispatcher as dispatcher_module
 from broker.store.views.dispatcher import (

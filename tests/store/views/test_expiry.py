@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from broker.store.views.expiry import UNKNOWN_TIME, LogFile
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files

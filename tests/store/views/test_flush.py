@@ -14,7 +14,7 @@ from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint,
 from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import FsyncFailed, StoreFailed
-from broker.model.offsets import QueueKey
+from broker.model.message import QueueKey
 from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE
 from broker.store.starting.start import start_at_once

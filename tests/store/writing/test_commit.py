@@ -12,7 +12,7 @@ from broker.format.record import BLANK_SIZE
 from broker.format.record_scan import RecordScan
 from broker.log.commit_log import CommitLog
 from broker.model.errors import IllegalConfig, StoreFailed, TransientPoolEmpty
-from broker.model.results import PullStatus
+from broker.model.reading import PullStatus
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
 from broker.store.writing.commit import Commit

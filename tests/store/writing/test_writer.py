@@ -18,8 +18,7 @@ from broker.format.record import (
 )
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
-from broker.model.batch import Destination, Written
-from broker.model.delay_levels import DelayLevels
+from broker.model.batch import Destination, PutStatus, Written
 from broker.model.errors import StoreBusy
 from broker.model.message import (
     DELAY,
@@ -31,8 +30,8 @@ from broker.model.message import (
     UNIQUE_KEY,
     StoredMessage,
 )
-from broker.model.results import PutStatus
-from broker.model.system_topics import SCHEDULE_TOPIC
+from broker.model.store_shape import DelayLevels
+from broker.model.topic import SCHEDULE_TOPIC
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents, open_log
 from tests.fakes.records import columns_of

@@ -14,8 +14,8 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK
 from broker.format.record import decode_record
 from broker.model.errors import DiskFull, StoreGap, StoreLocked, WrongFileSize
-from broker.model.read_range import ReadRange
-from broker.model.system_topics import QUARANTINE_TOPIC
+from broker.model.reading import ReadRange
+from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import find_log_files
 from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings

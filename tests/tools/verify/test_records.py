@@ -8,7 +8,7 @@ import pytest
 
 from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
-from broker.model.offsets import OFFSET_MAX
+from broker.model.message import OFFSET_MAX
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes

@@ -1,4 +1,4 @@
-"""Outcomes that are values: every caller looks at all of them.
+"""What is read of a store, and what came of it.
 
 "Not found" is a value here; "cannot" and "must not" are errors (`model/errors`).
 """
@@ -6,29 +6,33 @@
 from enum import Enum
 from typing import NamedTuple
 
-from broker.model.message import StoredMessage
+from broker.model.message import OFFSET_MAX, StoredMessage
 
 
-class PutStatus(Enum):
-    """How a put ended; every member means that the record lies in the log (PutMessageStatus)."""
+class ReadRange(NamedTuple):
+    """Messages of a queue from an offset on; the first one comes whatever its size."""
 
-    OK = 1
-    FLUSH_DISK_TIMEOUT = 2
-    FLUSH_REPLICA_TIMEOUT = 3
-    REPLICA_NOT_AVAILABLE = 4
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_messages: int
+    max_bytes: int
 
 
-class PutResult(NamedTuple):
-    """Where the rows of one put lie.
+class KeyRange(NamedTuple):
+    """Messages of a topic that carry a key, newest first, behind the page a cursor came with.
 
-    physical_offsets[i] and queue_offset + i belong to row i; end is the byte behind the last one.
+    index_type   "T" looks for a tag in place of a key
+    Units        times in ms since 1970, both ends included
     """
 
-    status: PutStatus
-    physical_offsets: list[int]
-    queue_offset: int
-    store_timestamp_ms: int
-    end: int
+    topic: str
+    key: str
+    count_max: int = 0
+    begin_ms: int = 0
+    end_ms: int = OFFSET_MAX
+    cursor: str = ""
+    index_type: str = ""
 
 
 class PullStatus(Enum):
@@ -76,13 +80,3 @@ class Bound(Enum):
 
     LOWER = 0
     UPPER = 1
-
-
-class ScanEnd(Enum):
-    """Why a walk over a file of the log stopped."""
-
-    FILE_FULL = "file full"
-    UPTO = "reached the end asked for"
-    END_OF_DATA = "end of data"
-    TORN = "torn"
-    BAD = "bad"

@@ -18,7 +18,7 @@ from broker.model.errors import (
     IllegalTopic,
 )
 from broker.model.message import RESERVED_PROPERTIES
-from broker.model.topic_names import (
+from broker.model.names import (
     check_group,
     check_key,
     check_message_group,

@@ -18,9 +18,8 @@ from broker.model.errors import (
     IllegalTag,
     IllegalTopic,
 )
-from broker.model.message import RESERVED_PROPERTIES
-from broker.model.offsets import OFFSET_MAX
-from broker.model.system_topics import RETRY_PREFIX
+from broker.model.message import OFFSET_MAX, RESERVED_PROPERTIES
+from broker.model.topic import RETRY_PREFIX
 
 TOPIC_LENGTH_MAX: Final = 127
 RETRY_TOPIC_LENGTH_MAX: Final = 255
