@@ -6,19 +6,23 @@ or touching a new file would each hold the interpreter, and with it the loop, fo
 """
 
 import asyncio
+import mmap
 import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from broker.client.broker import BrokerClient
 from broker.client.values import KeyQuery, Outgoing, PullQuery, Shape, Wait
+from broker.files.disk import Disk
 from broker.model.reading import PullStatus
 from tests.e2e.daemon import LATE_FACTOR, LATE_S, Daemon, is_busy
+from tests.fakes.store_language import store_at
 from tests.faults.lives import words
 
 MIB: Final = 1024 * 1024
@@ -122,6 +126,41 @@ def test_files_never_keep_the_loop_waiting(tmp_path: Path) -> None:
     assert worst < bound
     shares = [lag / took for took, lag in flushes if took > FLUSH_S_MIN]
     assert min(shares, default=0.0) < SHARE_MAX, f"the loop waits for flushes: {flushes}"
+
+
+POOL: Final = {"flush": "async", "transient_pool": True, "transient_pool_file_count": 3}
+
+
+@pytest.mark.parametrize("settings", [{}, {"flush": "async"}, POOL], ids=["sync", "async", "pool"])
+async def test_maps_are_made_durable_by_fdatasync_and_never_flushed(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same on a disk of any speed: which calls are made while files roll and a store closes."""
+    flushed: list[tuple[int, ...]] = []
+    synced: set[str] = set()
+
+    class WatchedMap(mmap.mmap):
+        def flush(self, *part: int) -> None:
+            flushed.append(part)
+
+    def fdatasync(descriptor: int, *, real: Callable[[int], None] = os.fdatasync) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.add(path.relative_to(directory).parts[0])
+        real(descriptor)
+
+    directory = tmp_path / "s"
+    monkeypatch.setattr(mmap, "mmap", WatchedMap)
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    async with store_at(directory, disk=Disk(), **settings) as store:
+        assert mmap.mmap is WatchedMap
+        for number in range(30):
+            await store.stocked()
+            await store.send("T", "x" * 500, key=f"k{number}")
+            store.store.writing.commit.request()
+        await store.store.flush()
+        assert len(store.store.log.files.files) > 3
+    assert flushed == []
+    assert synced >= {"commitlog", "consumequeue", "index"}
 
 
 def test_the_probe_of_every_test_sees_a_stall(tmp_path: Path) -> None:
