@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
 from broker.cli.options import FILE, examples, file_option, form_option, preset_option, set_option
-from broker.cli.output import Document, Output, columns, talk, talk_notes
+from broker.cli.output import Document, Exit, Failure, Output, columns, talk, talk_notes
 
 if TYPE_CHECKING:
     from broker.config.sections import Config
@@ -56,7 +55,7 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
         click.echo(text, nl=False)
         return
     if file.exists() and not yes:
-        raise Failure(f"{file} exists; nothing was written", EXIT_REFUSED, "replace it with --yes")
+        raise Failure(f"{file} exists; nothing was written", Exit.REFUSED, "replace it with --yes")
     _replace_file(file, text)
     talk(f"{file} is written; it sets {f'preset {preset}' if preset else 'nothing'} as it is")
 
@@ -71,7 +70,7 @@ def _replace_file(path: Path, text: str) -> None:
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise Failure(f"{path} cannot be written: {error.strerror}", EXIT_FAILED) from error
+        raise Failure(f"{path} cannot be written: {error.strerror}", Exit.FAILED) from error
 
 
 @config.command(
@@ -102,7 +101,7 @@ def check(file: Path, out: Output) -> None:
     talk_notes(loaded.config.warnings)
     out.show(document)
     if problems:
-        raise Failure("\n       ".join(problems), EXIT_FAILED, f"mend {file}, then check it again")
+        raise Failure("\n       ".join(problems), Exit.FAILED, f"mend {file}, then check it again")
 
 
 @config.command(
@@ -170,7 +169,7 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
     ]
     out.table(different, columns(KEY="key", A="a", B="b"))
     if different:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(Exit.FAILED)
 
 
 @config.command(

@@ -9,15 +9,8 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import message_document
-from broker.cli.failures import (
-    EXIT_DAMAGED,
-    EXIT_NOT_FOUND,
-    EXIT_REFUSED,
-    LOOK_AT_STORE,
-    Failure,
-)
 from broker.cli.options import DURATION, ReadBy, examples
-from broker.cli.output import Output, at, columns, talk
+from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, at, columns, talk
 from broker.client.values import ClientError, PullPage, PullQuery
 from broker.model.administration import QueueState
 from broker.model.reading import PullStatus
@@ -101,7 +94,7 @@ def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueS
     chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
     if not chosen and queue_id is not None:
         text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"
-        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {topic}")
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
     return chosen
 
 
@@ -135,7 +128,7 @@ class Damaged:
         """Return what ends a command that passed some over."""
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
-        return Failure(text, EXIT_DAMAGED, LOOK_AT_STORE)
+        return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
 
 
 def pages(
@@ -170,12 +163,12 @@ def _check(query: PullQuery, page: PullPage) -> None:
     """Tell of what lies outside the queue."""
     if page.status is PullStatus.NO_SUCH_QUEUE:
         text = f"topic {query.topic!r} has no queue {query.queue_id}"
-        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {query.topic}")
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")
     if page.status is PullStatus.OFFSET_OVERFLOW_BADLY:
         text = (
             f"offset {query.queue_offset} is behind the end of queue {query.queue_id}, "
             f"which reaches from {page.min_offset} to {page.max_offset}"
         )
-        raise Failure(text, EXIT_REFUSED, "begin with --from min or --from max")
+        raise Failure(text, Exit.REFUSED, "begin with --from min or --from max")
     if page.status in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED):
         talk(f"offset {query.queue_offset} is gone; going on at {page.next_begin_offset}")

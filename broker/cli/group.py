@@ -7,10 +7,9 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import group_document, lag_documents, moved_document
-from broker.cli.failures import only_planned
 from broker.cli.groups import Group
 from broker.cli.options import MOMENT, ReadBy, examples, repeat, takes, watch_option, yes_option
-from broker.cli.output import Output, columns, talk
+from broker.cli.output import Output, columns, only_planned, talk
 from broker.model.administration import MovedOffset, ResetTarget, TopicLag
 from broker.model.group import GroupSettings
 

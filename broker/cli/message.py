@@ -8,9 +8,8 @@ import click
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, pages
 from broker.cli.documents import message_document
-from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, LOOK_AT_STORE, Failure
 from broker.cli.options import MOMENT, ReadBy, examples
-from broker.cli.output import Output, columns, talk
+from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
 from broker.client.values import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
 
@@ -70,7 +69,7 @@ def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
         if page.messages[0].queue_offset == queue_offset:
             return page.messages[0]
     text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
-    raise Failure(text, EXIT_NOT_FOUND, f"pocketmq topic info {topic}")
+    raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
 
 
 def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
@@ -85,7 +84,7 @@ def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
         except ClientError as error:
             if error.reason != NOT_FOUND:
                 raise
-    raise Failure(f"no topic holds a message with id {message_id!r}", EXIT_NOT_FOUND)
+    raise Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
 
 
 @msg.command(
@@ -129,7 +128,7 @@ def by_key(
                 return
             if not page.next_cursor:
                 text = "the index or the log is damaged: messages with this key may be missing"
-                raise Failure(text, EXIT_DAMAGED, LOOK_AT_STORE)
+                raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
             left -= len(page.messages)
             token = page.next_cursor
     talk(f"there may be more than {count_max}; see them with --all")

@@ -8,8 +8,7 @@ import click
 from broker import __version__
 from broker.cli.groups import LazyGroup, Place
 from broker.cli.options import examples
-
-EXIT_INTERRUPTED: Final = 130
+from broker.cli.output import Exit
 
 PLACES: Final = {
     "dev": Place("broker.cli.serve", "Run a broker that leaves nothing behind."),
@@ -37,7 +36,7 @@ class Program(LazyGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            sys.exit(EXIT_INTERRUPTED)
+            sys.exit(Exit.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:

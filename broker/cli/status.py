@@ -6,8 +6,7 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.options import examples, repeat, watch_option
-from broker.cli.output import Document, Output, columns, moment
-from broker.cli.progress import amount
+from broker.cli.output import Document, Output, amount, columns, moment
 from broker.model.administration import StoreStatus
 
 SETTING_COLUMNS: Final = columns(KEY="key", VALUE="value", ORIGIN="origin")

@@ -14,8 +14,7 @@ import click
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.group import all_lags
 from broker.cli.options import examples
-from broker.cli.output import Document, Output, columns
-from broker.cli.progress import amount
+from broker.cli.output import Document, Output, amount, columns
 from broker.cli.status import disk_text
 from broker.model.administration import StoreStatus
 

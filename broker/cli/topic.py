@@ -6,10 +6,9 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import counts_document, topic_document
-from broker.cli.failures import only_planned
 from broker.cli.groups import Group
 from broker.cli.options import PAIR, examples, repeat, watch_option, yes_option
-from broker.cli.output import Output, at, columns, talk
+from broker.cli.output import Output, at, columns, only_planned, talk
 from broker.client.values import TopicState
 from broker.model.administration import TopicChange
 

@@ -3,7 +3,8 @@
 import click
 import pytest
 
-from broker.cli.failures import Failure, failure_of_broker, failure_of_client
+from broker.cli.failures import failure_of_broker, failure_of_client
+from broker.cli.output import Failure
 from broker.client.values import ClientError, DeadlineExceeded, Unreachable
 from broker.model import errors
 from broker.model.errors import BrokerError

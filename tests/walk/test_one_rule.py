@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from broker.backfill.log_walk import Damage, survey, walk
-from broker.cli.failures import EXIT_DAMAGED
+from broker.cli.output import Exit
 from broker.format.names import COMMIT_LOG_DIRECTORY
 from broker.log.commit_log import CommitLog
 from broker.model.errors import Corruption
@@ -186,7 +186,7 @@ def test_a_wrong_time_before_damage_does_not_hide_the_rest_of_the_log(tmp_path: 
     plan = plan_repair(QuickDisk(), log.store, SIZES, now_ms=TIME_MS)
     assert (len(plan.blocked), plan.log) == (3, [])
     assert isinstance(missing_part(QuickDisk(), log.store, SIZES, plan), Corruption)
-    assert run("store", "dump", str(log.store), "-o", "jsonl").code == EXIT_DAMAGED
+    assert run("store", "dump", str(log.store), "-o", "jsonl").code == Exit.DAMAGED
 
 
 def test_without_damage_a_clock_may_be_set_back(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.cli.backfill.verify import built_manifest, check_against_log
-from broker.cli.failures import EXIT_DAMAGED, EXIT_REFUSED, Failure, only_planned
 from broker.cli.options import DIRECTORY, PATH, examples, form_option, set_option, yes_option
-from broker.cli.output import Document, Output, talk
-from broker.cli.progress import progress
+from broker.cli.output import Document, Exit, Failure, Output, only_planned, progress, talk
 from broker.cli.store.access import Given
 
 if TYPE_CHECKING:
@@ -77,17 +75,17 @@ def _refuse_misfit(
     known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
     if known != (settings.consume_queue_file_bytes, settings.geometry):
         text = "the views were built for other file sizes than the store has"
-        raise Failure(text, EXIT_REFUSED, again)
+        raise Failure(text, Exit.REFUSED, again)
     fit = compare_log(views, store, sizes.commit_log_file_size_bytes)
     if fit.objection:
-        raise Failure(f"the views are not of this log: {fit.objection}", EXIT_REFUSED, again)
+        raise Failure(f"the views are not of this log: {fit.objection}", Exit.REFUSED, again)
     if built["holes"] and not accept_damage:
         text = f"the views were built over {len(built['holes'])} places of damage in the log"
-        raise Failure(text, EXIT_DAMAGED, "add --accept-damage to install them all the same")
+        raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them all the same")
     needed, free = allocated_bytes(views), disk.free_bytes(store)
     if needed > free:
         text = f"the copy takes {needed} bytes, {free} are free under {store}"
-        raise Failure(text, EXIT_REFUSED, "free space there")
+        raise Failure(text, Exit.REFUSED, "free space there")
     return fit.is_certain
 
 
@@ -111,7 +109,7 @@ def _check_log(views: Path, store: Path, opened: "Opened") -> None:
     if found.counts:
         text = f"the views are not of this log: {len(found.findings)} places differ, or more"
         step = f"pocketmq backfill verify {views} --store {store}"
-        raise Failure(text, EXIT_DAMAGED, step)
+        raise Failure(text, Exit.DAMAGED, step)
 
 
 def _install(
@@ -128,7 +126,7 @@ def _install(
         if findings:
             shutil.rmtree(staging, ignore_errors=True)
             text = f"{len(findings)} files are not what the manifest says, first {findings[0].file}"
-            raise Failure(text, EXIT_DAMAGED, f"pocketmq backfill verify {views}")
+            raise Failure(text, Exit.DAMAGED, f"pocketmq backfill verify {views}")
         return StagedViews(staging, queues_of(built), built["index_names"], built["end"])
 
     disk, sizes = opened

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from broker.cli.failures import EXIT_REFUSED, Failure
 from broker.cli.options import (
     PAIR,
     PATH,
@@ -19,7 +18,7 @@ from broker.cli.options import (
     set_option,
     takes,
 )
-from broker.cli.output import talk
+from broker.cli.output import Exit, Failure, talk
 
 if TYPE_CHECKING:
     from broker.rebuild.parallel import Job
@@ -172,7 +171,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     why = objection(options.directory, options.target)
     if why:
         text = f"{options.target} cannot be written to: {why}"
-        raise Failure(text, EXIT_REFUSED, "name another directory: --out DIR2")
+        raise Failure(text, Exit.REFUSED, "name another directory: --out DIR2")
     assignments = options.assignments
     if options.compat is not None:
         assignments += (f"store.index_style={options.compat}",)
@@ -206,4 +205,4 @@ def _refuse_extension(options: BuildOptions) -> None:
         f"the queues have extensions ({extension}), which cannot be built: units would hold tags "
         "codes where RocketMQ wrote addresses into the extension, and its filters be gone"
     )
-    raise Failure(text, EXIT_REFUSED, "add --yes to build them so")
+    raise Failure(text, Exit.REFUSED, "add --yes to build them so")

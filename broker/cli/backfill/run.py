@@ -14,8 +14,7 @@ from broker.cli.backfill.options import (
 )
 from broker.cli.backfill.status import following
 from broker.cli.options import examples, form_option
-from broker.cli.output import Document, Output, talk
-from broker.cli.progress import amount
+from broker.cli.output import Document, Output, amount, talk
 
 if TYPE_CHECKING:
     from broker.backfill.job import Outlook

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from broker.cli.failures import EXIT_NOT_FOUND, Failure
 from broker.cli.options import PATH, examples, form_option
-from broker.cli.output import Output, talk
-from broker.cli.progress import amount, progress
+from broker.cli.output import Exit, Failure, Output, amount, progress, talk
 
 if TYPE_CHECKING:
     from broker.backfill.progress import Progress
@@ -38,7 +36,7 @@ def status(out: Output, views: Path) -> None:
     found = ProgressReader(views).look()
     if found is None:
         text = f"no run was ever begun in {views}"
-        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
     out.show({"out": str(views), **asdict(found), "phase": found.phase.value})
 
 

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.backfill.options import Spark, takes_spark
-from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
 from broker.cli.options import DIRECTORY, PATH, examples, form_option, read_only_option, set_option
-from broker.cli.output import Document, Output, columns, talk
-from broker.cli.progress import progress
+from broker.cli.output import Document, Exit, Failure, Output, columns, progress, talk
 from broker.cli.store.access import Given
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ def verify(
         count += sum(found.counts.values()) - len(found.findings)
     if count:
         text = f"places that are not as they must be: {count}"
-        raise Failure(text, EXIT_DAMAGED, "build it again: pocketmq backfill run")
+        raise Failure(text, Exit.DAMAGED, "build it again: pocketmq backfill run")
 
 
 def built_manifest(out: Path) -> Document:
@@ -87,7 +85,7 @@ def built_manifest(out: Path) -> Document:
     found = manifest(out)
     if not found:
         text = f"no run has been finished in {out}: there is no rebuild/manifest.json"
-        raise Failure(text, EXIT_NOT_FOUND, f"pocketmq backfill status {out}")
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill status {out}")
     return found
 
 

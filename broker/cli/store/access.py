@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from broker.cli.failures import EXIT_DAMAGED, EXIT_NOT_FOUND, Failure
 from broker.cli.options import directory_argument, read_only_option, set_option, takes
-from broker.cli.output import talk, talk_notes
+from broker.cli.output import Exit, Failure, talk, talk_notes
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -44,7 +43,7 @@ def accessible(directory: Path, *, read_only: bool) -> "Disk":
     from broker.tools.store_access import check_access
 
     if not directory.is_dir():
-        raise Failure(f"there is no directory {directory}", EXIT_NOT_FOUND)
+        raise Failure(f"there is no directory {directory}", Exit.NOT_FOUND)
     disk = Disk()
     check_access(disk, directory, read_only=read_only)
     return disk
@@ -147,4 +146,4 @@ def show_damage(search: "LogSearch", next_step: str) -> None:
         talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
     if search.holes:
         text = f"the log is damaged before its end; places passed over: {len(search.holes)}"
-        raise Failure(text, EXIT_DAMAGED, next_step)
+        raise Failure(text, Exit.DAMAGED, next_step)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from broker.cli.documents import Document
-from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, EXIT_NOT_FOUND, Failure
 from broker.cli.options import PATH, directory_argument, form_option, set_option
-from broker.cli.output import Output, talk
-from broker.cli.progress import amount, progress
+from broker.cli.output import Exit, Failure, Output, amount, progress, talk
 from broker.cli.store.access import accessible, sizes_of
 from broker.model.errors import Corruption
 
@@ -82,7 +80,7 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
     from broker.tools.restore import restore as restore_store
 
     if not copy.is_dir():
-        raise Failure(f"there is no directory {copy}", EXIT_NOT_FOUND)
+        raise Failure(f"there is no directory {copy}", Exit.NOT_FOUND)
     total = sum(path.stat().st_size for path in (copy / "commitlog").glob("*"))
     try:
         with _shown_errors(), progress("Restoring", total) as advance:
@@ -92,7 +90,7 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
             f"pocketmq store backup STORE {copy} (once more, also after a broker had it open), "
             "or bring the copy back from what holds its generations"
         )
-        raise Failure(f"{error}; nothing was restored", EXIT_DAMAGED, step) from error
+        raise Failure(f"{error}; nothing was restored", Exit.DAMAGED, step) from error
     out.show({**_document(found), "restored_to": str(directory)})
     if found.left_out:
         talk(f"Note: not part of the copy: {', '.join(found.left_out)}")
@@ -105,7 +103,7 @@ def _refuse_damage(found: "Backup", what: str) -> None:
         talk(f"Damage: {file.path} {file.damage}")
     if found.damaged:
         text = f"the store's log is damaged; it was {what}"
-        raise Failure(text, EXIT_DAMAGED, "pocketmq store verify DIR")
+        raise Failure(text, Exit.DAMAGED, "pocketmq store verify DIR")
 
 
 @contextmanager
@@ -114,7 +112,7 @@ def _shown_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failure(str(error), EXIT_FAILED) from error
+        raise Failure(str(error), Exit.FAILED) from error
 
 
 def _document(found: "Backup") -> Document:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.failures import EXIT_DAMAGED, EXIT_FAILED, Failure
 from broker.cli.options import PATH, examples, form_option, read_only_option, set_option
-from broker.cli.output import Output, column, talk
-from broker.cli.progress import progress
+from broker.cli.output import Exit, Failure, Output, column, progress, talk
 from broker.cli.store.access import accessible, sizes_of
 
 if TYPE_CHECKING:
@@ -84,9 +82,9 @@ def diff(
         talk(f"Damage: {damage.path} at {damage.begin}: {damage.reason}")
     if damages:
         next_step = "pocketmq store verify DIR"
-        raise Failure("a log is damaged: what lies there is unknown", EXIT_DAMAGED, next_step)
+        raise Failure("a log is damaged: what lies there is unknown", Exit.DAMAGED, next_step)
     if count:
-        raise Failure(f"the stores differ; differences shown: {count}", EXIT_FAILED)
+        raise Failure(f"the stores differ; differences shown: {count}", Exit.FAILED)
 
 
 def _unlike_messages(

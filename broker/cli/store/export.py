@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.documents import Document, message_document
-from broker.cli.failures import EXIT_FAILED, EXIT_REFUSED, Failure
 from broker.cli.options import examples, form_option
-from broker.cli.output import Output, talk
+from broker.cli.output import Exit, Failure, Output, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
@@ -140,22 +139,22 @@ def _refuse_mixtures(target: str, form: str, compression: str | None, split_by: 
 def _need_arrow(form: str) -> None:
     if form != "jsonl" and find_spec("pyarrow") is None:
         text = f"{form} files need pyarrow, which is not installed"
-        raise Failure(text, EXIT_FAILED, "pip install 'pocketmq[export]', or --format jsonl")
+        raise Failure(text, Exit.FAILED, "pip install 'pocketmq[export]', or --format jsonl")
 
 
 def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) -> None:
     """Refuse to replace anything unasked, and to write into the store."""
     if path.resolve().is_relative_to(directory.resolve()):
-        raise Failure(f"{path} lies in the store", EXIT_REFUSED, "write somewhere else")
+        raise Failure(f"{path} lies in the store", Exit.REFUSED, "write somewhere else")
     if not path.exists():
         return
     if is_split and not (path.is_dir() and not any(path.iterdir())):
         text = f"nothing was done: {path} is there already"
-        raise Failure(text, EXIT_REFUSED, "name a directory that is new or empty")
+        raise Failure(text, Exit.REFUSED, "name a directory that is new or empty")
     if not is_split and path.is_dir():
         raise click.UsageError(f"{path} is a directory; add --split-by {'|'.join(SPLITS)}")
     if not is_split and not yes:
-        raise Failure(f"nothing was done: {path} exists", EXIT_REFUSED, "add --yes to replace it")
+        raise Failure(f"nothing was done: {path} exists", Exit.REFUSED, "add --yes to replace it")
 
 
 def _names(columns: str | None, *, no_body: bool) -> list[str]:

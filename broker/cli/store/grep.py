@@ -7,10 +7,9 @@ from typing import Final
 import click
 
 from broker.cli.documents import message_document
-from broker.cli.failures import EXIT_NOT_FOUND, Failure
 from broker.cli.message import COLUMNS
 from broker.cli.options import examples, form_option
-from broker.cli.output import Output
+from broker.cli.output import Exit, Failure, Output
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 PLACES: Final = ("body", "key", "tag", "property", "any")
@@ -61,4 +60,4 @@ def grep(
         else:
             out.stream(chain(first, hits), COLUMNS)
     if not first:
-        raise Failure("no message was found", EXIT_NOT_FOUND)
+        raise Failure("no message was found", Exit.NOT_FOUND)

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from broker.cli.documents import Document
-from broker.cli.failures import EXIT_REFUSED, Failure
 from broker.cli.options import examples, form_option, yes_option
-from broker.cli.output import Output, talk
-from broker.cli.progress import amount, progress
+from broker.cli.output import Exit, Failure, Output, amount, progress, talk
 from broker.cli.store.access import Given, accessible, given_options, known_end, sizes_of
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ def rebuild(
     if not yes and (plan.out is None or plan.has_extension):
         out.show(_plan(disk, plan, sizes, assignments))
         why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
-        raise Failure(f"nothing was done: {why}", EXIT_REFUSED, "add --yes to do it")
+        raise Failure(f"nothing was done: {why}", Exit.REFUSED, "add --yes to do it")
     begun, kept = perf_counter(), None
     with progress("Rebuilding", plan.log_bytes) as advance:
         if target is not None:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.cli.documents import Document
-from broker.cli.failures import EXIT_DAMAGED, Failure
 from broker.cli.options import examples, form_option, yes_option
-from broker.cli.output import Output, talk
-from broker.cli.progress import progress
+from broker.cli.output import Exit, Failure, Output, progress, talk
 from broker.cli.store.access import Given, given_options
 
 if TYPE_CHECKING:
@@ -60,10 +58,10 @@ def _plan(
     _show(plan.document, report, out)
     if plan.blocked:
         text = "nothing can be done: files of the log are missing, short or behind damage"
-        raise Failure(text, EXIT_DAMAGED, "bring them back from a copy")
+        raise Failure(text, Exit.DAMAGED, "bring them back from a copy")
     if not plan.is_empty:
         text = "nothing was done; messages known to be lost"
-        raise Failure(f"{text}: {plan.lost_count}", EXIT_DAMAGED, "add --yes to mend it")
+        raise Failure(f"{text}: {plan.lost_count}", Exit.DAMAGED, "add --yes to mend it")
     _say_left(directory, len(plan.left), is_sound=not plan.left)
 
 
@@ -82,7 +80,7 @@ def _repair(
 def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
     if not is_sound:
         text = f"findings that no repair mends: {count}"
-        raise Failure(text, EXIT_DAMAGED, f"pocketmq store verify {directory}")
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
     talk("Everything is as it must be")
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from broker.cli.options import MOMENT, directory_argument, read_only_option, set_option, takes
-from broker.cli.output import talk
-from broker.cli.progress import progress
+from broker.cli.output import progress, talk
 from broker.cli.store.access import Given, show_damage
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.documents import Document
-from broker.cli.failures import EXIT_FAILED, Failure
 from broker.cli.options import examples, form_option
-from broker.cli.output import Output, at, column, moment, talk
+from broker.cli.output import Exit, Failure, Output, at, column, moment, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def _print_lags(chosen: Chosen, out: Output) -> None:
         try:
             lags = group_lags(store.disk, chosen.directory, ranges)
         except ValueError as error:
-            raise Failure(f"consumerOffset.json cannot be read: {error}", EXIT_FAILED) from error
+            raise Failure(f"consumerOffset.json cannot be read: {error}", Exit.FAILED) from error
         wants = store.search.selection.wants_queue
         rows = [lag._asdict() for lag in lags if wants(lag.topic, lag.queue_id)]
         out.stream(rows, LAG_COLUMNS)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.documents import Document
-from broker.cli.failures import EXIT_DAMAGED, Failure
 from broker.cli.options import examples, form_option
-from broker.cli.output import Output, column, talk
-from broker.cli.progress import progress
+from broker.cli.output import Exit, Failure, Output, column, progress, talk
 from broker.cli.store.access import Given, given_options, known_end
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ def verify(
     if found.counts:
         text = f"found: {_amounts(found.counts)}"
         next_step = f"pocketmq store repair {directory}, which shows what it would do"
-        raise Failure(text, EXIT_DAMAGED, next_step)
+        raise Failure(text, Exit.DAMAGED, next_step)
 
 
 def _print(found: "Verification", out: Output) -> None:

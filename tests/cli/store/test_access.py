@@ -7,9 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker.cli.failures import EXIT_NOT_FOUND, Failure
 from broker.cli.options import directory_argument, queue_option, read_only_option, yes_option
-from broker.cli.output import FLUSH_COUNT, Output, column
+from broker.cli.output import FLUSH_COUNT, Exit, Failure, Output, column
 from broker.cli.store.access import accessible
 from broker.files.disk import Disk
 from broker.model.errors import NotAStore, StoreLocked
@@ -51,7 +50,7 @@ def test_what_is_no_queue_is_a_usage_error(text: str) -> None:
 def test_a_directory_must_be_there_and_be_a_store(tmp_path: Path) -> None:
     with pytest.raises(Failure) as failure:
         accessible(tmp_path / "none", read_only=False)
-    assert failure.value.exit_code == EXIT_NOT_FOUND
+    assert failure.value.exit_code == Exit.NOT_FOUND
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(NotAStore):
         accessible(tmp_path, read_only=True)
