@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
@@ -22,6 +22,7 @@ from broker.model.step import Clock
 from broker.store.job import or_failed
 from broker.store.watermark import Watermark
 
+Config = TypeVar("Config")
 Encode = Callable[[], bytes]
 """Makes the text of a snapshot, in a thread."""
 
@@ -153,10 +154,76 @@ class RowTable:
         self._durable.save_soon()
 
 
-def passes(check: Callable[[str], None], name: Any) -> bool:
-    """Return whether a name of a file is one."""
-    try:
-        check(str(name))
-    except RequestError:
-        return False
-    return isinstance(name, str)
+class Kind(NamedTuple, Generic[Config]):
+    """What the things of a table are.
+
+    check      raises unless a name can be one of theirs
+    missing    returns the error for a name that none has
+    from_row   returns the thing of a name and its row
+    """
+
+    check: Callable[[str], None]
+    missing: Callable[[str], RequestError]
+    from_row: Callable[[str, dict[str, Any]], Config]
+
+
+class NamedTable(Generic[Config]):
+    """A table of things with names: topics, groups. Names that cannot be theirs are only kept."""
+
+    __slots__ = ("_configs", "_kind", "_table")
+
+    def __init__(self, table: RowTable, kind: Kind[Config]) -> None:
+        self._table = table
+        self._kind = kind
+        self._configs: dict[str, Config] = {}
+
+    def load(self) -> None:
+        """Read the table; names that are none are kept in the file and not known.
+
+        Errors   ValueError when neither the file nor its `.bak` can be read
+        """
+        self._table.load()
+        rows = self._table.rows.items()
+        self._configs = {n: self._kind.from_row(n, row) for n, row in rows if self._is_name(n)}
+
+    def _is_name(self, name: Any) -> bool:
+        try:
+            self._kind.check(str(name))
+        except RequestError:
+            return False
+        return isinstance(name, str)
+
+    def find(self, name: str) -> Config | None:
+        """Return what has a name, None when there is none."""
+        return self._configs.get(name)
+
+    def existing(self, name: str) -> Config:
+        """Return what has a name and exists.
+
+        Errors   IllegalTopic, IllegalGroup; TopicNotFound, GroupNotFound
+        """
+        config = self._configs.get(name)
+        if config is None:
+            self._kind.check(name)
+            raise self._kind.missing(name)
+        return config
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return sorted(self._configs)
+
+    async def remove(self, name: str) -> None:
+        """Forget what has a name, if it is there; durable when it returns.
+
+        Errors   DiskFull
+        Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig
+        """
+        if self._configs.pop(name, None) is not None:
+            assert name in self._table.rows
+            await self._table.drop(name)
+        await self._table.saved()
+
+    async def _put(self, name: str, row: dict[str, Any]) -> Config:
+        config = self._configs[name] = self._kind.from_row(name, row)
+        await self._table.put(name, row)
+        return config

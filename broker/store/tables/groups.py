@@ -15,7 +15,7 @@ from broker.model.errors import GroupExists, GroupNotFound
 from broker.model.group import GroupConfig, GroupSettings
 from broker.model.names import check_group
 from broker.model.step import Clock
-from broker.store.tables.durable_table import RowTable, passes
+from broker.store.tables.durable_table import Kind, NamedTable, RowTable
 
 NUMBER_MAX: Final = 2**31 - 2
 """Group settings are signed 32-bit numbers, and deliveries one more than retries."""
@@ -36,49 +36,20 @@ _GROUP_MEMBERS: Final = {
 there without the first one."""
 
 
-class GroupTable:
+class GroupTable(NamedTable[GroupConfig]):
     """All consumer groups of a store."""
 
-    __slots__ = ("_groups", "_table")
+    __slots__ = ()
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
-        self._table = RowTable(disk, directory, GROUPS_FILE, _GROUPS, clock, pool)
-        self._groups: dict[str, GroupConfig] = {}
-
-    def load(self) -> None:
-        """Read the table; names that cannot be groups are kept in the file and not known.
-
-        Errors   ValueError when neither the file nor its `.bak` can be read
-        """
-        self._table.load()
-        rows = self._table.rows.items()
-        self._groups = {n: _group_from_row(n, row) for n, row in rows if passes(check_group, n)}
-
-    def find(self, group: str) -> GroupConfig | None:
-        """Return a group, None when there is none."""
-        return self._groups.get(group)
-
-    def existing(self, group: str) -> GroupConfig:
-        """Return a group that exists.
-
-        Errors   IllegalGroup, GroupNotFound
-        """
-        config = self._groups.get(group)
-        if config is None:
-            check_group(group)
-            raise GroupNotFound(group=group)
-        return config
-
-    def names(self) -> list[str]:
-        """Return all group names, sorted."""
-        return sorted(self._groups)
+        super().__init__(RowTable(disk, directory, GROUPS_FILE, _GROUPS, clock, pool), _KIND)
 
     async def ensure(self, group: str) -> None:
         """Make a group with RocketMQ's defaults unless it exists; durable when it returns.
 
         Errors   IllegalGroup, DiskFull
         """
-        if group not in self._groups:
+        if group not in self._configs:
             check_group(group)
             await self._put(group, {**GROUP_DEFAULTS, "groupName": group})
         await self._table.saved()
@@ -90,7 +61,7 @@ class GroupTable:
         """
         check_group(group)
         row = {**GROUP_DEFAULTS, "groupName": group, **_members(settings)}
-        existing = self._groups.get(group)
+        existing = self._configs.get(group)
         if existing is None:
             return await self._put(group, row)
         if existing.settings != _group_from_row(group, row).settings:
@@ -103,25 +74,9 @@ class GroupTable:
 
         Errors   GroupNotFound, DiskFull
         """
-        if group not in self._groups:
+        if group not in self._configs:
             raise GroupNotFound(group=group)
         return await self._put(group, {**self._table.rows[group], **_members(settings)})
-
-    async def remove(self, group: str) -> None:
-        """Forget a group, if it is there; durable when it returns.
-
-        Errors   DiskFull
-        Source   SubscriptionGroupManager.deleteSubscriptionGroupConfig
-        """
-        if self._groups.pop(group, None) is not None:
-            assert group in self._table.rows
-            await self._table.drop(group)
-        await self._table.saved()
-
-    async def _put(self, group: str, row: dict[str, Any]) -> GroupConfig:
-        config = self._groups[group] = _group_from_row(group, row)
-        await self._table.put(group, row)
-        return config
 
 
 def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
@@ -130,6 +85,9 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
     fit[_RETRIES] += 1
     settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
     return GroupConfig(name, settings, read_texts(row.get("attributes")))
+
+
+_KIND: Final = Kind(check_group, lambda group: GroupNotFound(group=group), _group_from_row)
 
 
 def _members(settings: GroupSettings) -> dict[str, Any]:

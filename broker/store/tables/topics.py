@@ -13,16 +13,8 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.format.names import TOPICS_FILE
-from broker.format.table_json import (
-    read_number,
-    read_texts,
-    topic_row,
-)
-from broker.model.errors import (
-    IllegalNumber,
-    TopicExists,
-    TopicNotFound,
-)
+from broker.format.table_json import read_number, read_texts, topic_row
+from broker.model.errors import IllegalNumber, TopicExists, TopicNotFound
 from broker.model.names import check_topic
 from broker.model.step import Clock
 from broker.model.topic import (
@@ -34,50 +26,21 @@ from broker.model.topic import (
     TYPE_ATTRIBUTE,
     TopicConfig,
 )
-from broker.store.tables.durable_table import RowTable, passes
+from broker.store.tables.durable_table import Kind, NamedTable, RowTable
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
 _TOPICS: Final = "topicConfigTable"
 
 
-class TopicTable:
+class TopicTable(NamedTable[TopicConfig]):
     """All topics of a store."""
 
-    __slots__ = ("_leaving", "_table", "_topics")
+    __slots__ = ("_leaving",)
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
-        self._table = RowTable(disk, directory, TOPICS_FILE, _TOPICS, clock, pool)
-        self._topics: dict[str, TopicConfig] = {}
+        super().__init__(RowTable(disk, directory, TOPICS_FILE, _TOPICS, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
-
-    def load(self) -> None:
-        """Read the table; names that cannot be topics are kept in the file and not known.
-
-        Errors   ValueError when neither the file nor its `.bak` can be read
-        """
-        self._table.load()
-        rows = self._table.rows.items()
-        self._topics = {n: _topic_from_row(n, row) for n, row in rows if passes(check_topic, n)}
-
-    def find(self, topic: str) -> TopicConfig | None:
-        """Return a topic, None when there is none."""
-        return self._topics.get(topic)
-
-    def existing(self, topic: str) -> TopicConfig:
-        """Return a topic that exists.
-
-        Errors   IllegalTopic, TopicNotFound
-        """
-        config = self._topics.get(topic)
-        if config is None:
-            check_topic(topic)
-            raise TopicNotFound(topic=topic)
-        return config
-
-    def names(self) -> list[str]:
-        """Return all topic names, sorted."""
-        return sorted(self._topics)
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
@@ -113,7 +76,7 @@ class TopicTable:
         _check_queue_count("queue count", queue_count)
         wanted = attributes or {}
         await self._gone(topic)
-        existing = self._topics.get(topic)
+        existing = self._configs.get(topic)
         if existing is not None:
             is_same = _with_type(existing.attributes) == _with_type(wanted)
             if not is_same or existing.write_queue_count != queue_count:
@@ -138,7 +101,7 @@ class TopicTable:
         Errors   TopicNotFound, IllegalNumber, DiskFull
         Source   TopicConfigManager.updateTopicConfig
         """
-        existing = self._topics.get(topic)
+        existing = self._configs.get(topic)
         if existing is None:
             raise TopicNotFound(topic=topic)
         for field, count in (
@@ -163,29 +126,13 @@ class TopicTable:
         await self._table.saved()
         return existing
 
-    async def remove(self, topic: str) -> None:
-        """Forget a topic, if it is there; durable when it returns.
-
-        Errors   DiskFull
-        Source   TopicConfigManager.deleteTopicConfig
-        """
-        if self._topics.pop(topic, None) is not None:
-            assert topic in self._table.rows
-            await self._table.drop(topic)
-        await self._table.saved()
-
     def adopt(self, topic: str, queue_count: int) -> None:
         """Know a topic whose row is missing while it has queues; written with the next change."""
-        if topic not in self._topics:
+        if topic not in self._configs:
             count = min(queue_count, QUEUE_COUNT_READ_MAX)
             row = topic_row(topic, count, PERMISSION_READ | PERMISSION_WRITE, {})
-            self._topics[topic] = _topic_from_row(topic, row)
+            self._configs[topic] = _topic_from_row(topic, row)
             self._table.rows[topic] = row
-
-    async def _put(self, topic: str, row: dict[str, Any]) -> TopicConfig:
-        config = self._topics[topic] = _topic_from_row(topic, row)
-        await self._table.put(topic, row)
-        return config
 
 
 def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
@@ -197,6 +144,9 @@ def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
         bool(row.get("order", False)),
         read_texts(row.get("attributes")),
     )
+
+
+_KIND: Final = Kind(check_topic, lambda topic: TopicNotFound(topic=topic), _topic_from_row)
 
 
 def _check_queue_count(field: str, count: int) -> None:
