@@ -11,7 +11,7 @@ Invariants
     |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
                                       ^ min_offset ^ max_offset
 
-A start finds the ends in the last files (log/queue_end.py), or takes them from a table that was
+A start finds the ends in the last files (log/queue_units.py), or takes them from a table that was
 written with the checkpoint: what lies behind the last unit is then unknown, and what a crash left
 there is zeroed by `settle`, before a checkpoint makes anything believe it.
 Source: ConsumeQueue.
@@ -33,10 +33,8 @@ from broker.format.consume_unit import (
 )
 from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
-from broker.log.queue_end import find_end, leave_out_last
-from broker.log.queue_ends import QueueEnd
 from broker.log.queue_extension import QueueExtension
-from broker.log.queue_units import FILL_UNITS, QueueUnits, Units
+from broker.log.queue_units import FILL_UNITS, QueueEnd, QueueUnits, Units, find_end, leave_out_last
 from broker.model.batch import Written
 from broker.model.errors import Corruption, DiskFull
 

@@ -22,9 +22,8 @@ from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size
 from broker.format.names import queue_directory, queue_id_from_name
 from broker.log.consume_queue import ConsumeQueue
-from broker.log.queue_ends import QueueEnd
 from broker.log.queue_extension import QueueExtension
-from broker.log.queue_units import Units
+from broker.log.queue_units import QueueEnd, Units
 from broker.model.batch import Written
 from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
 from broker.model.message import QueueKey, has_queue_offset

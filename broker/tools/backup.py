@@ -33,7 +33,7 @@ from broker.format.names import (
     OWN_DIRECTORY,
 )
 from broker.format.table_json import decode_table
-from broker.log.flushed_mark import MARK_FILE, FlushedMark
+from broker.log.checkpoint import MARK_FILE, FlushedMark
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew

@@ -23,9 +23,8 @@ from broker.format.names import (
     TOPICS_FILE,
 )
 from broker.format.table_json import decode_table
-from broker.log.checkpoint import Checkpoint
+from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark
 from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.flushed_mark import MARK_FILE, FlushedMark
 from broker.log.hash_index import HashIndex
 from broker.log.store_manifest import ManifestFile
 from broker.rebuild.log_files import find_log_files, records_end

@@ -32,9 +32,12 @@ from broker.format.names import (
     queue_directory,
 )
 from broker.format.record import split_record
-from broker.log.checkpoint import Checkpoint
-from broker.log.flushed_mark import MARK_FILE, FlushedMark
-from broker.log.queue_ends import QueueEnds
+from broker.log.checkpoint import (
+    MARK_FILE,
+    Checkpoint,
+    FlushedMark,
+    QueueEnds,
+)
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey

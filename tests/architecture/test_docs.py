@@ -11,7 +11,7 @@ from broker.format.consume_unit import CONSUME_UNIT
 from broker.format.index_layout import INDEX_ENTRY, INDEX_HEADER
 from broker.format.layout import Layout
 from broker.format.record import RECORD_HEAD
-from broker.log.flushed_mark import MARK
+from broker.log.checkpoint import MARK
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

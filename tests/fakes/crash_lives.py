@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from unittest.mock import patch
 
-from broker.log import consume_queue_table, queue_end
+from broker.log import consume_queue_table, queue_units
 from broker.store.starting import log_survey, quick_dispatch
 from broker.store.views import flush as view_flush
 from tests.fakes.crash_recovery import Started, Tally, recover
@@ -32,7 +32,7 @@ SMALL_LIMITS = (
     (consume_queue_table, "FILES_APART_MAX", 0),
     (view_flush, "FILES_APART_MAX", 0),
     (quick_dispatch, "COLLECTED_MAX", 3),
-    (queue_end.written_end, "__defaults__", (20,)),
+    (queue_units.written_end, "__defaults__", (20,)),
 )
 
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from broker.format.names import BACKUP_SUFFIX
-from broker.log.queue_ends import QUEUE_ENDS_FILE
+from broker.log.checkpoint import QUEUE_ENDS_FILE
 from broker.model.errors import BrokerError
 from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures

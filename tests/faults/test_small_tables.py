@@ -16,9 +16,8 @@ import pytest
 from broker.files.table_file import TableFile
 from broker.format.checkpoint_layout import CheckpointValues
 from broker.format.names import offset_file_name
-from broker.log.checkpoint import Checkpoint
+from broker.log.checkpoint import Checkpoint, FlushedMark
 from broker.log.commit_log import CommitLog
-from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import StorageError
 from broker.store.tables.removed_queues import RemovedQueues
 from tests.fakes.disk import SimDisk

@@ -7,8 +7,13 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues
-from broker.log.checkpoint import Checkpoint
-from broker.log.flushed_mark import MARK, MARK_FILE, SLOT_SIZE, FlushedMark
+from broker.log.checkpoint import (
+    MARK,
+    MARK_FILE,
+    SLOT_SIZE,
+    Checkpoint,
+    FlushedMark,
+)
 from broker.model.errors import DiskFull, FsyncFailed
 from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.golden_stores import NAMES, GoldenStores

@@ -16,15 +16,16 @@ from broker.files.disk import Disk
 from broker.files.mapped_file import ColdRead, MappedFile
 from broker.files.table_file import TableFile
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
+from broker.log.checkpoint import QUEUE_ENDS_FILE, QueueEnds
 from broker.log.consume_queue import ConsumeQueue
-from broker.log.queue_end import (
+from broker.log.queue_units import (
     READ_SIZE,
+    QueueEnd,
     first_doubtful,
     is_clean_behind,
     vouches,
     written_end,
 )
-from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
 from broker.model.errors import Corruption, DiskFull, ReadFailed
 from broker.model.message import QueueKey
 from tests.fakes.quick_disk import QuickDisk

@@ -10,7 +10,7 @@ import pytest
 from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
-from broker.log.flushed_mark import FlushedMark
+from broker.log.checkpoint import FlushedMark
 from broker.model.errors import Corruption, NotAStore, StoreLocked
 from broker.tools.backup_document import read_backup
 from broker.tools.restore import restore

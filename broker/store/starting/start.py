@@ -72,7 +72,7 @@ class Start:
         parts.log.load()
         parts.checkpoint.load()
         parts.mark.open()
-        mark = parts.mark.valid_upto(encode_checkpoint(parts.checkpoint.values))
+        mark = parts.mark.valid_upto(parts.checkpoint.content)
         views = self.views = decide_views(self._observed(mark))
         self._load_views(views)
         from_min = self._drop_incomplete(views)
@@ -100,7 +100,7 @@ class Start:
         knows_size = found is not None and all(
             getattr(found, name) == getattr(settings, name) for name in VIEW_SIZES
         )
-        checkpoint_bytes = encode_checkpoint(parts.checkpoint.values)
+        checkpoint_bytes = parts.checkpoint.content
         ends = parts.ends.load(checkpoint_bytes) if plan.takes_ends else NO_ENDS
         parts.queues.load(believed_upto=plan.units_upto, knows_size=knows_size, ends=ends)
         parts.index.load(knows_size=knows_size)
@@ -189,7 +189,7 @@ class Start:
         mark.write(end, encode_checkpoint(values))
         mark.sync()
         parts.checkpoint.save(values)  # Until here the other half of the mark counts.
-        assert mark.valid_upto(encode_checkpoint(parts.checkpoint.values)) == end
+        assert mark.valid_upto(parts.checkpoint.content) == end
         parts.write_manifest(None)
 
 

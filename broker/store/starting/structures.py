@@ -13,7 +13,6 @@ from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.open_files import OpenFiles
 from broker.files.transient_pool import TransientPool
-from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import (
     CHECKPOINT_FILE,
@@ -23,12 +22,10 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     zone_from_name,
 )
-from broker.log.checkpoint import Checkpoint
+from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
-from broker.log.flushed_mark import FlushedMark
 from broker.log.hash_index import HashIndex
-from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.model.errors import IllegalConfig
@@ -148,7 +145,7 @@ class Structures:
             queues.setdefault(topic, {})[str(queue_id)] = [queue.min_offset, queue.max_offset]
         return ClosedState(
             log_end=self.log.appended,
-            checkpoint=encode_checkpoint(self.checkpoint.values).hex(),
+            checkpoint=self.checkpoint.content.hex(),
             queues=queues,
             index_files=[file.path.name for file in self.index.files],
         )

@@ -20,8 +20,7 @@ from broker.files.mapped_file import MappedFile, let_go
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import FILES_APART_MAX
-from broker.log.queue_end import is_clean_behind
-from broker.log.queue_ends import QueueEnd
+from broker.log.queue_units import QueueEnd, is_clean_behind
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import QueueKey
 from broker.model.stats import Histogram

@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import Final
 
 from broker.files.mapped_file import MappedFile, hold_all, let_go
+from broker.log.checkpoint import FlushedMark
 from broker.log.commit_log import CommitLog
-from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.stats import COUNT_BUCKETS, Histogram
 from broker.model.step import Clock, Next, Now

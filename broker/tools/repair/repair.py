@@ -11,14 +11,13 @@ from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
 from broker.format.stand_in import stand_in, stand_in_to_file_end
-from broker.log.flushed_mark import MARK_FILE
+from broker.log.checkpoint import MARK_FILE, QueueEnds
 from broker.log.quarantine import (
     FINISHED,
     UNFINISHED,
     new_quarantine,
     unfinished_repair,
 )
-from broker.log.queue_ends import QueueEnds
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
 from broker.model.message import OFFSET_MAX

@@ -13,7 +13,7 @@ from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
-from broker.log.flushed_mark import FlushedMark
+from broker.log.checkpoint import FlushedMark
 from broker.model.errors import StoreDamaged
 from broker.model.finding import ScanEnd
 from broker.model.reading import PullResult, ReadRange

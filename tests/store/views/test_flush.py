@@ -11,8 +11,13 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
-from broker.log.flushed_mark import MARK_FILE, FlushedMark
-from broker.log.queue_ends import QUEUE_ENDS_FILE, QueueEnd, QueueEnds
+from broker.log.checkpoint import (
+    MARK_FILE,
+    QUEUE_ENDS_FILE,
+    FlushedMark,
+    QueueEnds,
+)
+from broker.log.queue_units import QueueEnd
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.model.message import QueueKey
 from broker.store.marks import Marks

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.log.checkpoint import FlushedMark
 from broker.log.commit_log import CommitLog
-from broker.log.flushed_mark import FlushedMark
 from broker.model.errors import FsyncFailed, StoreFailed
 from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE

@@ -11,7 +11,7 @@ from broker.format.checkpoint_layout import (
     CheckpointValues,
     encode_checkpoint,
 )
-from broker.log.flushed_mark import FlushedMark
+from broker.log.checkpoint import FlushedMark
 from broker.log.quarantine import UNFINISHED, new_quarantine
 from broker.tools.repair.actions import FileAct, LogAct, RepairPlan
 from broker.tools.repair.planning import plan_repair

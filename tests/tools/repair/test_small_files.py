@@ -11,7 +11,7 @@ from broker.format.checkpoint_layout import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from broker.log.flushed_mark import FlushedMark
+from broker.log.checkpoint import FlushedMark
 from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
 from broker.tools.repair.actions import FileAct, FileAction
 from broker.tools.repair.neighbours import Neighbour
