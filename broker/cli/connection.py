@@ -12,7 +12,9 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from broker.cli.options import endpoint_option, form_option
+import click
+
+from broker.cli.options import endpoint_option, examples, form_option
 from broker.model.topic import is_group_topic, is_system_topic
 
 if TYPE_CHECKING:
@@ -24,17 +26,44 @@ Answer = TypeVar("Answer")
 Question = Coroutine[Any, Any, Answer]
 
 
-def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command -o and --endpoint; it is called with a connection, and with `out`."""
+def asks_broker(
+    *lines: str, within: click.Group | None = None, about: str | None = None
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Return what makes a command of a function, which is called with a connection and `out`.
 
-    @form_option
-    @endpoint_option
-    @wraps(command)
-    def connected(endpoint: str, **given: Any) -> None:
-        with Connection(endpoint) as broker:
-            command(broker, **given)
+    lines    examples of its help
+    within   its group
+    about    what the group's help says of it; its first sentence unless given
+    """
 
-    return connected
+    def decorate(function: Callable[..., None]) -> click.Command:
+        @form_option
+        @endpoint_option
+        @wraps(function, updated=())
+        def connected(endpoint: str, **given: Any) -> None:
+            with Connection(endpoint) as broker:
+                function(broker, **given)
+
+        # Options of every command stand behind those of its own.
+        vars(connected)["__click_params__"] += getattr(function, "__click_params__", ())
+        make = within.command if within else click.command
+        return make(short_help=about, epilog=examples(*lines))(connected)
+
+    return decorate
+
+
+class Group(click.Group):
+    """A group of commands that ask a broker, listed as they are defined."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in their order."""
+        return list(self.commands)
+
+    def asks(
+        self, about: str | None, *lines: str
+    ) -> Callable[[Callable[..., None]], click.Command]:
+        """Return what makes a command of this group, as `asks_broker` does."""
+        return asks_broker(*lines, within=self, about=about)
 
 
 def make_client(endpoint: str) -> "BrokerClient":
@@ -72,10 +101,19 @@ class Connection:
         finally:
             self._runner.close()
 
+    @property
+    def admin(self) -> "AdminClient":
+        """What operators may ask."""
+        return self.client.admin
+
     def reader(self, topic: str) -> "BrokerClient | AdminClient":
         """Return the client that reads a topic: the operator's where one has to be in a group."""
         is_operators = is_system_topic(topic) or is_group_topic(topic)
-        return self.client.admin if is_operators else self.client
+        return self.admin if is_operators else self.client
+
+    def finds_times(self, topic: str) -> bool:
+        """Whether the broker looks up what was stored in a topic at a time."""
+        return not is_system_topic(topic)
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to one call of the client.
@@ -84,14 +122,14 @@ class Connection:
         """
         return self._runner.run(question)
 
-    def all(self, ask: "Callable[[str], Question[Page[Answer]]]") -> Iterator[Answer]:
-        """Yield what a call of the client answers page by page; it is given the page's token.
+    def all(self, ask: "Callable[..., Question[Page[Answer]]]", **given: Any) -> Iterator[Answer]:
+        """Yield what a call of the client answers page by page.
 
         Errors   ClientError
         """
         token = ""
         while True:
-            page = self.ask(ask(token))
+            page = self.ask(ask(**given, page_token=token))
             yield from page.items
             token = page.next_page_token
             if not token:

@@ -8,22 +8,15 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.documents import message_document
-from broker.cli.options import DURATION, ReadBy, examples
-from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, at, columns, talk
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.options import DURATION, ReadBy
+from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, talk
 from broker.client.values import ClientError, PullPage, PullQuery
 from broker.model.administration import QueueState
 from broker.model.reading import PullStatus
 
-PAGE_COUNT: Final = 256
 FROM_WORDS: Final = ("min", "max")
 OVER: Final = frozenset({PullStatus.NO_NEW_MESSAGE, PullStatus.OFFSET_OVERFLOW_ONE})
-
-MESSAGE_COLUMNS: Final = columns(
-    QUEUE="queue_id", OFFSET="queue_offset", STORED=at("store_timestamp_ms"),
-    MESSAGE_ID="message_id", TAG="tag", KEYS="keys",
-    BODY=lambda row: row.get("body_text", f"({row['body']})"),
-)  # fmt: skip
 
 
 def _begin_from_text(text: str) -> str | int:
@@ -34,11 +27,9 @@ def _begin_from_text(text: str) -> str | int:
     return int(text)
 
 
-@click.command(
-    epilog=examples(
-        "pocketmq consume orders --pull --queue 0 --from min --max 10",
-        "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
-    )
+@asks_broker(
+    "pocketmq consume orders --pull --queue 0 --from min --max 10",
+    "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
 )
 @click.argument("topic")
 @click.option("--pull", "is_pull", is_flag=True, help="Read queues by offset; needs no group.")
@@ -54,7 +45,6 @@ def _begin_from_text(text: str) -> str | int:
 @click.option(
     "--tag-filter", default="*", show_default=True, metavar="A||B", help="Only these tags."
 )
-@asks_broker
 def consume(
     broker: Connection,
     out: Output,
@@ -90,7 +80,7 @@ def consume(
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
-    queues = broker.ask(broker.client.admin.describe_topic(topic)).queues
+    queues = broker.ask(broker.admin.describe_topic(topic)).queues
     chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
     if not chosen and queue_id is not None:
         text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"

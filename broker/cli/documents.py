@@ -8,6 +8,7 @@ of their names, `body_text` beside `body` where that is UTF-8.
 from base64 import b64encode
 from typing import Any, Final
 
+from broker.cli.output import at, columns
 from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.message_fields import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
@@ -16,6 +17,13 @@ from broker.model.message import StoredMessage
 
 Document = dict[str, Any]
 
+PAGE_COUNT: Final = 256
+"""Messages asked for at a time."""
+MESSAGE_COLUMNS: Final = columns(
+    QUEUE="queue_id", OFFSET="queue_offset", STORED=at("store_timestamp_ms"),
+    MESSAGE_ID="message_id", TAG="tag", KEYS="keys",
+    BODY=lambda row: row.get("body_text", f"({row['body']})"),
+)  # fmt: skip
 SEND_STATUS_NAMES: Final = {
     PutStatus.OK: "SEND_OK",
     PutStatus.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",

@@ -5,9 +5,8 @@ from typing import Final
 
 import click
 
-from broker.cli.connection import Connection, asks_broker
+from broker.cli.connection import Connection, Group
 from broker.cli.documents import group_document, lag_documents, moved_document
-from broker.cli.groups import Group
 from broker.cli.options import MOMENT, ReadBy, examples, repeat, takes, watch_option, yes_option
 from broker.cli.output import Output, columns, only_planned, talk
 from broker.model.administration import MovedOffset, ResetTarget, TopicLag
@@ -61,51 +60,44 @@ takes_settings: Final = takes(
 )  # fmt: skip
 
 
-@group.command(
-    short_help="Create a group.",
-    epilog=examples(
-        "pocketmq group create billing",
-        "pocketmq group create billing --fifo true --max-attempts 5",
-    ),
+@group.asks(
+    "Create a group.",
+    "pocketmq group create billing",
+    "pocketmq group create billing --fifo true --max-attempts 5",
 )
 @click.argument("name")
 @takes_settings
-@asks_broker
 def create(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
     """Create a group; one that is there with the same settings stays as it is.
 
     What is not given is RocketMQ's default: 17 attempts, not in order, 1 retry queue.
     """
-    out.show(group_document(broker.ask(broker.client.admin.create_group(name, settings))))
+    out.show(group_document(broker.ask(broker.admin.create_group(name, settings))))
 
 
-@group.command(short_help="List groups by name.", epilog=examples("pocketmq group ls -o jsonl"))
+@group.asks("List groups by name.", "pocketmq group ls -o jsonl")
 @click.option("--system", is_flag=True, help="The broker's own groups too.")
-@asks_broker
 def ls(broker: Connection, out: Output, system: bool) -> None:
     """List groups by name."""
-    found = broker.all(
-        lambda token: broker.client.admin.list_groups(page_token=token, include_system=system)
-    )
+    found = broker.all(broker.admin.list_groups, include_system=system)
     out.table(map(group_document, found), COLUMNS, MORE_COLUMNS)
 
 
-@group.command(short_help="Describe a group.", epilog=examples("pocketmq group info billing"))
+@group.asks("Describe a group.", "pocketmq group info billing")
 @click.argument("name")
-@asks_broker
 def info(broker: Connection, out: Output, name: str) -> None:
     """Describe a group: its settings, and the topics it has an offset in."""
-    out.show(group_document(broker.ask(broker.client.admin.describe_group(name))))
+    out.show(group_document(broker.ask(broker.admin.describe_group(name))))
 
 
-@group.command(
-    short_help="Tell how far groups are behind.",
-    epilog=examples("pocketmq group lag", "pocketmq group lag billing --topic orders --watch 2"),
+@group.asks(
+    "Tell how far groups are behind.",
+    "pocketmq group lag",
+    "pocketmq group lag billing --topic orders --watch 2",
 )
 @click.argument("name", required=False)
 @click.option("--topic", default="", help="Only this topic.")
 @watch_option
-@asks_broker
 def lag(
     broker: Connection, out: Output, name: str | None, topic: str, watch_s: float | None
 ) -> None:
@@ -117,19 +109,18 @@ def lag(
 
     def show() -> None:
         if name is None:
-            rows = (row for lag in all_lags(broker, topic) for row in lag_documents(lag))
-            out.table(rows, SUM_COLUMNS, MORE_SUM_COLUMNS)
+            lags, shown, more = all_lags(broker, topic), SUM_COLUMNS, MORE_SUM_COLUMNS
         else:
-            lags = broker.ask(broker.client.admin.group_lag(name, topic))
-            rows = (row for lag in lags for row in lag_documents(lag))
-            out.table(rows, LAG_COLUMNS, MORE_LAG_COLUMNS)
+            lags = iter(broker.ask(broker.admin.group_lag(name, topic)))
+            shown, more = LAG_COLUMNS, MORE_LAG_COLUMNS
+        out.table((row for lag in lags for row in lag_documents(lag)), shown, more)
 
     repeat(watch_s, show)
 
 
 def all_lags(broker: Connection, topic: str = "") -> Iterator[TopicLag]:
     """Yield how far every group is behind, in one topic or in all."""
-    return broker.all(lambda token: broker.client.admin.all_lags(topic=topic, page_token=token))
+    return broker.all(broker.admin.all_lags, topic=topic)
 
 
 def age_text(age_ms: int) -> str:
@@ -142,21 +133,18 @@ def age_text(age_ms: int) -> str:
     return f"{age_ms} ms"
 
 
-@group.command(
-    short_help="Change a group's settings.",
-    epilog=examples(
-        "pocketmq group edit billing --max-attempts 5",
-        "pocketmq group edit billing --enabled false",
-    ),
+@group.asks(
+    "Change a group's settings.",
+    "pocketmq group edit billing --max-attempts 5",
+    "pocketmq group edit billing --enabled false",
 )
 @click.argument("name")
 @takes_settings
-@asks_broker
 def edit(broker: Connection, out: Output, name: str, settings: GroupSettings) -> None:
     """Change what is given of a group; where it stands stays."""
     if settings == GroupSettings():
         raise click.UsageError("say what to change, as --max-attempts 5")
-    out.show(group_document(broker.ask(broker.client.admin.update_group(name, settings))))
+    out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
 
 
 def _target(text: str) -> ResetTarget:
@@ -165,13 +153,11 @@ def _target(text: str) -> ResetTarget:
     return ResetTarget(time_ms=MOMENT.convert(text, None, None))
 
 
-@group.command(
-    short_help="Move a group to a time or an offset.",
-    epilog=examples(
-        "pocketmq group reset billing --topic orders --to -1h              where it would stand",
-        "pocketmq group reset billing --topic orders --to -1h --yes        move it",
-        "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
-    ),
+@group.asks(
+    "Move a group to a time or an offset.",
+    "pocketmq group reset billing --topic orders --to -1h              where it would stand",
+    "pocketmq group reset billing --topic orders --to -1h --yes        move it",
+    "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
 )
 @click.argument("name")
 @click.option("--topic", required=True, help="In which topic.")
@@ -185,7 +171,6 @@ def _target(text: str) -> ResetTarget:
     help="Only this queue; may be repeated [default: all].",
 )  # fmt: skip
 @yes_option
-@asks_broker
 def reset(
     broker: Connection,
     out: Output,
@@ -204,29 +189,26 @@ def reset(
         raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
     target = where or ResetTarget(queue_offset=to_offset)
     moved = broker.ask(
-        broker.client.admin.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
+        broker.admin.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
     )
     _show_moved(name, moved, out, is_done=yes)
 
 
-@group.command(
-    short_help="Let a group stand where another one does.",
-    epilog=examples(
-        "pocketmq group clone billing billing-2                      where it would stand",
-        "pocketmq group clone billing billing-2 --topic orders --yes",
-    ),
+@group.asks(
+    "Let a group stand where another one does.",
+    "pocketmq group clone billing billing-2                      where it would stand",
+    "pocketmq group clone billing billing-2 --topic orders --yes",
 )
 @click.argument("source")
 @click.argument("target")
 @click.option("--topic", default="", help="Only in this topic [default: all of SOURCE's].")
 @yes_option
-@asks_broker
 def clone(broker: Connection, out: Output, source: str, target: str, topic: str, yes: bool) -> None:
     """Let group TARGET stand where group SOURCE stands.
 
     TARGET is made where there is none; what it had in these topics is replaced.
     """
-    moved = broker.ask(broker.client.admin.clone_offsets(source, target, topic, dry_run=not yes))
+    moved = broker.ask(broker.admin.clone_offsets(source, target, topic, dry_run=not yes))
     if not moved:
         talk(f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone")
     _show_moved(target, moved, out, is_done=yes)
@@ -240,25 +222,22 @@ def _show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_don
         raise only_planned(f"{group} would be moved in {len(moved)} queues")
 
 
-@group.command(
-    short_help="Remove a group.",
-    epilog=examples(
-        "pocketmq group rm billing            what would be removed",
-        "pocketmq group rm billing --yes      remove it",
-    ),
+@group.asks(
+    "Remove a group.",
+    "pocketmq group rm billing            what would be removed",
+    "pocketmq group rm billing --yes      remove it",
 )
 @click.argument("name")
 @click.option("--with-topics", is_flag=True, help="Its retry and dead-letter topics too.")
 @yes_option
-@asks_broker
 def rm(broker: Connection, out: Output, name: str, with_topics: bool, yes: bool) -> None:
     """Remove a group and where it stands; its messages stay.
 
     A consumer that comes back under this name makes the group anew, without offsets.
     """
     if not yes:
-        found = broker.ask(broker.client.admin.describe_group(name))
+        found = broker.ask(broker.admin.describe_group(name))
         out.show({"group": name, "offsets_in": found.topics, "with_topics": with_topics})
         raise only_planned(f"offsets in {len(found.topics)} topics would be gone")
-    removed = broker.ask(broker.client.admin.delete_group(name, with_topics=with_topics))
+    removed = broker.ask(broker.admin.delete_group(name, with_topics=with_topics))
     out.show({"group": name, "removed_topics": removed})

@@ -1,4 +1,4 @@
-"""Groups of commands, listed in their own order; those of LazyGroup are loaded when called.
+"""Groups of commands that are loaded when called.
 
 `pocketmq --help` shows names and one line each from a table; only the command that is called is
 imported, and with it gRPC, numpy or the broker.
@@ -16,14 +16,6 @@ class Place(NamedTuple):
 
     module: str
     about: str
-
-
-class Group(click.Group):
-    """A group that lists its commands as they are defined, not by name."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in their order."""
-        return list(self.commands)
 
 
 class LazyGroup(click.Group):

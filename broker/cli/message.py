@@ -5,9 +5,9 @@ from typing import Final
 
 import click
 
-from broker.cli.connection import Connection, asks_broker
-from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT, pages
-from broker.cli.documents import message_document
+from broker.cli.connection import Connection, Group
+from broker.cli.consume import pages
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
 from broker.cli.options import MOMENT, ReadBy, examples
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
 from broker.client.values import ClientError, KeyQuery, PullQuery
@@ -19,9 +19,54 @@ NOT_FOUND: Final = "MessageNotFound"
 COLUMNS: Final = {**columns(TOPIC="topic"), **MESSAGE_COLUMNS}
 
 
-@click.group(epilog=examples("pocketmq msg by-key orders order-42"))
+@click.group(cls=Group, epilog=examples("pocketmq msg by-key orders order-42"))
 def msg() -> None:
     """Look single messages up."""
+
+
+@msg.asks(
+    None,
+    "pocketmq msg by-key orders order-42",
+    "pocketmq msg by-key orders order-42 --since -2h --all -o jsonl",
+)
+@click.argument("topic")
+@click.argument("key")
+@click.option("--since", "begin_ms", type=MOMENT, default=0, help="Stored at this time or later.")
+@click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
+@click.option("--all", "is_all", is_flag=True, help="Print every match, however many.")
+@click.option(
+    "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
+    help="Print the newest so many.",
+)  # fmt: skip
+def by_key(
+    broker: Connection,
+    out: Output,
+    topic: str,
+    key: str,
+    begin_ms: int,
+    end_ms: int,
+    is_all: bool,
+    count_max: int,
+) -> None:
+    """Print the messages of TOPIC that carry KEY, newest first."""
+    ask = broker.reader(topic).query_by_key
+    left = inf if is_all else count_max
+    token = ""
+    with out.rows(COLUMNS) as rows:
+        while left > 0:
+            count = int(min(left, PAGE_COUNT))
+            page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))
+            for message in page.messages:
+                rows.add(message_document(message))
+            rows.flush()
+            if page.complete:
+                return
+            if not page.next_cursor:
+                text = "the index or the log is damaged: messages with this key may be missing"
+                raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
+            left -= len(page.messages)
+            token = page.next_cursor
+    talk(f"there may be more than {count_max}; see them with --all")
 
 
 def _place_from_text(text: str) -> tuple[str, int, int]:
@@ -31,11 +76,10 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
     return topic, int(queue_id), int(queue_offset)
 
 
-@msg.command(
-    epilog=examples(
-        "pocketmq msg get 7F00000100002A9F0000000000000000 --topic orders",
-        "pocketmq msg get --offset orders:0:42",
-    )
+@msg.asks(
+    None,
+    "pocketmq msg get 7F00000100002A9F0000000000000000 --topic orders",
+    "pocketmq msg get --offset orders:0:42",
 )
 @click.argument("message_id", metavar="ID", required=False)
 @click.option("--topic", help="Topic of the message [default: every topic in turn].")
@@ -43,7 +87,6 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
     "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
     help="Get it by its place in a queue.",
 )  # fmt: skip
-@asks_broker
 def get(
     broker: Connection,
     out: Output,
@@ -78,57 +121,10 @@ def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:
 
 def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
     """Return the message with an id, whatever its topic; asks topic by topic."""
-    for topic in broker.all(lambda token: broker.client.admin.list_topics(page_token=token)):
+    for topic in broker.all(broker.admin.list_topics):
         try:
             return _in_topic(broker, topic.name, message_id)
         except ClientError as error:
             if error.reason != NOT_FOUND:
                 raise
     raise Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
-
-
-@msg.command(
-    epilog=examples(
-        "pocketmq msg by-key orders order-42",
-        "pocketmq msg by-key orders order-42 --since -2h --all -o jsonl",
-    )
-)
-@click.argument("topic")
-@click.argument("key")
-@click.option("--since", "begin_ms", type=MOMENT, default=0, help="Stored at this time or later.")
-@click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
-@click.option("--all", "is_all", is_flag=True, help="Print every match, however many.")
-@click.option(
-    "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
-    help="Print the newest so many.",
-)  # fmt: skip
-@asks_broker
-def by_key(
-    broker: Connection,
-    out: Output,
-    topic: str,
-    key: str,
-    begin_ms: int,
-    end_ms: int,
-    is_all: bool,
-    count_max: int,
-) -> None:
-    """Print the messages of TOPIC that carry KEY, newest first."""
-    ask = broker.reader(topic).query_by_key
-    left = inf if is_all else count_max
-    token = ""
-    with out.rows(COLUMNS) as rows:
-        while left > 0:
-            count = int(min(left, PAGE_COUNT))
-            page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))
-            for message in page.messages:
-                rows.add(message_document(message))
-            rows.flush()
-            if page.complete:
-                return
-            if not page.next_cursor:
-                text = "the index or the log is damaged: messages with this key may be missing"
-                raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
-            left -= len(page.messages)
-            token = page.next_cursor
-    talk(f"there may be more than {count_max}; see them with --all")

@@ -11,7 +11,7 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import receipt_document
-from broker.cli.options import PAIR, examples
+from broker.cli.options import PAIR
 from broker.cli.output import Output, columns
 from broker.client.values import ClientError, Outgoing, Receipt, Wait
 
@@ -28,11 +28,9 @@ COLUMNS: Final = columns(
 )
 
 
-@click.command(
-    epilog=examples(
-        "pocketmq produce orders 'hello' -k order-42 -t created",
-        "seq 1000 | pocketmq produce orders --file - -o jsonl",
-    )
+@asks_broker(
+    "pocketmq produce orders 'hello' -k order-42 -t created",
+    "seq 1000 | pocketmq produce orders --file - -o jsonl",
 )
 @click.argument("topic")
 @click.argument("body", required=False)
@@ -52,7 +50,6 @@ COLUMNS: Final = columns(
     help="With --file: most messages of one request.",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait for the disk.")
-@asks_broker
 def produce(
     broker: Connection,
     out: Output,

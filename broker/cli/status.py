@@ -5,19 +5,16 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.options import examples, repeat, watch_option
+from broker.cli.options import repeat, watch_option
 from broker.cli.output import Document, Output, amount, columns, moment
 from broker.model.administration import StoreStatus
 
 SETTING_COLUMNS: Final = columns(KEY="key", VALUE="value", ORIGIN="origin")
 
 
-@click.command(
-    epilog=examples("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2")
-)
+@asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2")
 @click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
 @watch_option
-@asks_broker
 def status(broker: Connection, out: Output, settings: bool, watch_s: float | None) -> None:
     """Tell what a broker's store is doing and how far it has come.
 
@@ -26,10 +23,10 @@ def status(broker: Connection, out: Output, settings: bool, watch_s: float | Non
 
     def show() -> None:
         if settings:
-            rows = broker.ask(broker.client.admin.effective_config())
+            rows = broker.ask(broker.admin.effective_config())
             out.table((row._asdict() for row in rows), SETTING_COLUMNS)
             return
-        found = broker.ask(broker.client.admin.store_status())
+        found = broker.ask(broker.admin.store_status())
         out.show(readable_status(found) if out.form == "table" else found._asdict())
 
     repeat(watch_s, show)

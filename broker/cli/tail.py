@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.consume import MESSAGE_COLUMNS, PAGE_COUNT
-from broker.cli.documents import message_document
-from broker.cli.options import MOMENT, examples
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.options import MOMENT
 from broker.cli.output import Output
 from broker.client.values import PullPage, PullQuery
-from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound, PullStatus
-from broker.model.topic import is_system_topic
 
 if TYPE_CHECKING:
     from broker.client.broker import BrokerClient
@@ -36,12 +33,10 @@ Show = Callable[[Sequence[StoredMessage]], bool]
 """Prints messages; False: that was the last one asked for."""
 
 
-@click.command(
-    epilog=examples(
-        "pocketmq tail orders",
-        "pocketmq tail orders --since 10m",
-        "pocketmq tail orders -n 20 --no-follow -o jsonl",
-    )
+@asks_broker(
+    "pocketmq tail orders",
+    "pocketmq tail orders --since 10m",
+    "pocketmq tail orders -n 20 --no-follow -o jsonl",
 )
 @click.argument("topic")
 @click.option("--since", "since_ms", type=MOMENT, help="Begin with messages stored then or later.")
@@ -49,13 +44,12 @@ Show = Callable[[Sequence[StoredMessage]], bool]
 @click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
 @click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
 @click.option("--tag-filter", default="*", metavar="A||B", help="Only these tags.")
-@asks_broker
-def tail(broker: Connection, out: Output, count_max: int | None, **given: Any) -> None:
+def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **given: Any) -> None:
     """Print the messages of TOPIC in the order they were stored, and go on as more come.
 
     Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it.
     """
-    wanted = Wanted(**given)
+    wanted = Wanted(topic, **given, is_sifted=not broker.finds_times(topic))
     if wanted.since_ms is not None and wanted.last_count is not None:
         raise click.UsageError("--since and -n exclude each other")
     left = count_max or inf
@@ -70,19 +64,23 @@ def tail(broker: Connection, out: Output, count_max: int | None, **given: Any) -
             left -= len(shown)
             return left > 0
 
-        pull = broker.reader(wanted.topic).pull
+        pull = broker.reader(topic).pull
         broker.ask(print_tail(broker.client, pull, wanted, show))
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to print; without time and count it begins where the queues end now."""
+    """What to print; without time and count it begins where the queues end now.
+
+    is_sifted   read it all for a time: brokers look times up in the topics of their clients only
+    """
 
     topic: str
     since_ms: int | None = None
     last_count: int | None = None
     tag_filter: str = "*"
     follow: bool = True
+    is_sifted: bool = False
 
 
 @dataclass
@@ -103,7 +101,8 @@ async def print_tail(client: "BrokerClient", pull: Pull, wanted: Wanted, show: S
     readers = [
         Reader(PullQuery(wanted.topic, queue.queue_id, place, expression=wanted.tag_filter))
         for queue in queues
-        for place in [await _begin(client, wanted, queue)]
+        for ends in [range(queue.min_offset, queue.max_offset)]
+        for place in [await _begin(client, wanted, queue.queue_id, ends)]
     ]
     if wanted.last_count is not None:
         kept = deque[StoredMessage](maxlen=wanted.last_count)
@@ -120,15 +119,15 @@ async def print_tail(client: "BrokerClient", pull: Pull, wanted: Wanted, show: S
         await _follow(pull, readers, show)
 
 
-async def _begin(client: "BrokerClient", wanted: Wanted, queue: QueueState) -> int:
+async def _begin(client: "BrokerClient", wanted: Wanted, queue_id: int, ends: range) -> int:
     """Return where to begin in a queue."""
     if wanted.last_count is not None:
-        return max(queue.max_offset - wanted.last_count, queue.min_offset)
+        return max(ends.stop - wanted.last_count, ends.start)
     if wanted.since_ms is None:
-        return queue.max_offset
-    if is_system_topic(wanted.topic):
-        return queue.min_offset  # brokers look times up in the topics of their clients only
-    return await client.query_by_time(wanted.topic, queue.queue_id, wanted.since_ms, Bound.LOWER)
+        return ends.stop
+    if wanted.is_sifted:
+        return ends.start
+    return await client.query_by_time(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
 
 
 async def _merged(pull: Pull, readers: list[Reader]) -> AsyncIterator[list[StoredMessage]]:

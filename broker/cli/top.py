@@ -13,7 +13,6 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.group import all_lags
-from broker.cli.options import examples
 from broker.cli.output import Document, Output, amount, columns
 from broker.cli.status import disk_text
 from broker.model.administration import StoreStatus
@@ -47,7 +46,7 @@ class Snapshot(NamedTuple):
     topics: dict[str, TopicMoment]
 
 
-@click.command(epilog=examples("pocketmq top", "pocketmq top --interval 5 -o json"))
+@asks_broker("pocketmq top", "pocketmq top --interval 5 -o json")
 @click.option(
     "--interval", "interval_s", type=click.FloatRange(0.1), default=1.0, show_default=True,
     metavar="SECONDS", help="Rates are those of so many seconds.",
@@ -56,7 +55,6 @@ class Snapshot(NamedTuple):
     "--count", "count_max", type=click.IntRange(1),
     help="End after so many [default: 1, on a terminal with Ctrl-C].",
 )  # fmt: skip
-@asks_broker
 def top(broker: Connection, out: Output, interval_s: float, count_max: int | None) -> None:
     """Show topics by messages in and out a second, with lag and the store's numbers.
 
@@ -88,13 +86,12 @@ def take_snapshot(broker: Connection) -> Snapshot:
 
     Errors   ClientError
     """
-    client = broker.client
-    status = broker.ask(client.admin.store_status())
+    status = broker.ask(broker.admin.store_status())
     lags: dict[str, list[tuple[int, int]]] = {}
     for lag in all_lags(broker):
         lags.setdefault(lag.topic, []).append((lag.committed_sum, lag.lag_messages))
     topics = {}
-    for counts in broker.all(lambda token: client.admin.all_topic_counts(page_token=token)):
+    for counts in broker.all(broker.admin.all_topic_counts):
         found = lags.get(counts.name, [])
         committed, left = (sum(column) for column in zip(*found, strict=True)) if found else (0, 0)
         topics[counts.name] = TopicMoment(

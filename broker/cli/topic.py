@@ -4,9 +4,8 @@ from typing import Final
 
 import click
 
-from broker.cli.connection import Connection, asks_broker
+from broker.cli.connection import Connection, Group
 from broker.cli.documents import counts_document, topic_document
-from broker.cli.groups import Group
 from broker.cli.options import PAIR, examples, repeat, watch_option, yes_option
 from broker.cli.output import Output, at, columns, only_planned, talk
 from broker.client.values import TopicState
@@ -41,58 +40,44 @@ def topic() -> None:
     """Create, change, list, count and remove topics."""
 
 
-@topic.command(
-    short_help="Create a topic.", epilog=examples("pocketmq topic create orders --queues 4")
-)
+@topic.asks("Create a topic.", "pocketmq topic create orders --queues 4")
 @click.argument("name")
 @click.option(
     "--type", "type_name", type=TYPE, default="normal", show_default=True,
     help="What its messages are.",
 )  # fmt: skip
 @click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
-@asks_broker
 def create(broker: Connection, out: Output, name: str, type_name: str, queue_count: int) -> None:
     """Create a topic; one that is there with the same settings stays as it is."""
-    client = broker.client
-    made = broker.ask(client.admin.create_topic(name, queue_count=queue_count, type_name=type_name))
-    out.show(topic_document(made))
+    made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name)
+    out.show(topic_document(broker.ask(made)))
 
 
-@topic.command(short_help="List topics by name.", epilog=examples("pocketmq topic ls -o jsonl"))
+@topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
 @click.option("--system", is_flag=True, help="The broker's own topics too.")
-@asks_broker
 def ls(broker: Connection, out: Output, system: bool) -> None:
     """List topics by name."""
-    found = broker.all(
-        lambda token: broker.client.admin.list_topics(
-            page_size=PAGE_COUNT, page_token=token, include_system=system
-        )
-    )
+    found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
     out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS)
 
 
-@topic.command(
-    short_help="Describe a topic and its queues.", epilog=examples("pocketmq topic info orders")
-)
+@topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
 @click.argument("name")
-@asks_broker
 def info(broker: Connection, out: Output, name: str) -> None:
     """Describe a topic: its settings, and where each of its queues begins and ends."""
-    document = topic_document(broker.ask(broker.client.admin.describe_topic(name)))
+    document = topic_document(broker.ask(broker.admin.describe_topic(name)))
     queues = document.pop("queues", []) if out.is_table else []
     out.show(document)
     if out.is_table:
         out.table(queues, QUEUE_COLUMNS)
 
 
-@topic.command(
-    short_help="Count the messages of topics.",
-    epilog=examples("pocketmq topic stats", "pocketmq topic stats orders --watch 2"),
+@topic.asks(
+    "Count the messages of topics.", "pocketmq topic stats", "pocketmq topic stats orders --watch 2"
 )
 @click.argument("name", required=False)
 @click.option("--system", is_flag=True, help="Without NAME: the broker's own topics too.")
 @watch_option
-@asks_broker
 def stats(
     broker: Connection, out: Output, name: str | None, system: bool, watch_s: float | None
 ) -> None:
@@ -100,18 +85,14 @@ def stats(
 
     MESSAGES can be read now, EVER STORED includes what has expired.
     """
-    client = broker.client
 
     def show() -> None:
         if name is None:
-            found = broker.all(
-                lambda token: client.admin.all_topic_counts(
-                    page_token=token, include_system=system, totals_only=False
-                )
-            )
+            ask = broker.admin.all_topic_counts
+            found = broker.all(ask, include_system=system, totals_only=False)
             out.table(map(counts_document, found), COUNT_COLUMNS)
             return
-        document = counts_document(broker.ask(client.admin.topic_counts(name)))
+        document = counts_document(broker.ask(broker.admin.topic_counts(name)))
         if not out.is_table:
             out.show(document)
             return
@@ -122,13 +103,11 @@ def stats(
     repeat(watch_s, show)
 
 
-@topic.command(
-    short_help="Change a topic's settings.",
-    epilog=examples(
-        "pocketmq topic edit orders --queues 16",
-        "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
-        "pocketmq topic edit orders --permission r",
-    ),
+@topic.asks(
+    "Change a topic's settings.",
+    "pocketmq topic edit orders --queues 16",
+    "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
+    "pocketmq topic edit orders --permission r",
 )
 @click.argument("name")
 @click.option("--queues", type=click.IntRange(1), help="Queues to read from and to write to.")
@@ -145,7 +124,6 @@ def stats(
 @click.option(
     "--remove-attribute", "removed", metavar="NAME", multiple=True, help="May be repeated."
 )
-@asks_broker
 def edit(
     broker: Connection,
     out: Output,
@@ -177,8 +155,8 @@ def edit(
     )
     if change == TopicChange(set_attributes={}):
         raise click.UsageError("say what to change, as --queues 16")
-    before = broker.ask(broker.client.admin.describe_topic(name))
-    changed = broker.ask(broker.client.admin.update_topic(name, change))
+    before = broker.ask(broker.admin.describe_topic(name))
+    changed = broker.ask(broker.admin.update_topic(name, change))
     out.show(topic_document(changed))
     _say_unreadable(before, changed.read_queue_count)
 
@@ -195,16 +173,13 @@ def _say_unreadable(before: TopicState, read_queue_count: int) -> None:
         )
 
 
-@topic.command(
-    short_help="Remove a topic and its queues.",
-    epilog=examples(
-        "pocketmq topic rm orders            what would be removed",
-        "pocketmq topic rm orders --yes      remove it",
-    ),
+@topic.asks(
+    "Remove a topic and its queues.",
+    "pocketmq topic rm orders            what would be removed",
+    "pocketmq topic rm orders --yes      remove it",
 )
 @click.argument("name")
 @yes_option
-@asks_broker
 def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
     """Remove a topic, its queues, and where groups stand in it.
 
@@ -212,8 +187,8 @@ def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
     stay in the commit log until that expires.
     """
     if not yes:
-        counts = broker.ask(broker.client.admin.topic_counts(name))
-        lags = broker.all(lambda token: broker.client.admin.all_lags(topic=name, page_token=token))
+        counts = broker.ask(broker.admin.topic_counts(name))
+        lags = broker.all(broker.admin.all_lags, topic=name)
         plan = {
             "topic": name,
             "queue_count": counts.queue_count,
@@ -222,5 +197,5 @@ def rm(broker: Connection, out: Output, name: str, yes: bool) -> None:
         }
         out.show(plan)
         raise only_planned(f"{counts.message_count} messages would be gone")
-    removed = broker.ask(broker.client.admin.delete_topic(name))
+    removed = broker.ask(broker.admin.delete_topic(name))
     out.show({"topic": name, "removed_topics": removed})

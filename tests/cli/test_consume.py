@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.cli.consume import PAGE_COUNT
+from broker.cli.documents import PAGE_COUNT
 from broker.client.values import ClientError
 from broker.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import Ran, run

@@ -110,7 +110,7 @@ async def test_left_to_itself_it_begins_now() -> None:
 
 
 async def test_topics_of_the_broker_are_read_from_their_beginning_and_sifted() -> None:
-    wanted = Wanted("SCHEDULE_TOPIC_XXXX", since_ms=2, follow=False)
+    wanted = Wanted("SCHEDULE_TOPIC_XXXX", since_ms=2, follow=False, is_sifted=True)
     assert await printed(Log(0, 0, 0, 1), wanted) == [2, 3]
 
 
@@ -158,6 +158,12 @@ def test_since_and_max(broker: LocalBroker) -> None:
     broker.fill(3)
     done = run("tail", "orders", "--since", "0", "--max", "2", "-o", "jsonl")
     assert [row["body_text"] for row in done.rows] == ["0", "1"]
+
+
+def test_times_are_not_looked_up_in_topics_of_the_broker(broker: LocalBroker) -> None:
+    broker.fill(1, topic="SCHEDULE_TOPIC_XXXX")
+    done = run("tail", "SCHEDULE_TOPIC_XXXX", "--since", "0", "--no-follow", "-o", "jsonl")
+    assert (len(done.rows), broker.requests("QueryByTime")) == (1, [])
 
 
 def test_a_filter_goes_to_the_broker(broker: LocalBroker) -> None:
