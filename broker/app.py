@@ -28,8 +28,7 @@ from broker import __version__
 from broker.config.addresses import advertised_address, held_port
 from broker.config.sections import KNOBS, Config
 from broker.files.disk import Disk
-from broker.format.hosts import pack_host
-from broker.format.message_id import UniqueKeyMaker
+from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
 from broker.log.store_manifest import FORMAT_VERSION
 from broker.metrics.exposition import Exposition, build_info

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from broker.backfill.log_walk import Damage
 from broker.format.arrow_messages import batch_of
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_TYPE, valid_unit_count
-from broker.format.index_chain import ENTRY_TYPE
+from broker.format.index_entries import ENTRY_TYPE
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER,

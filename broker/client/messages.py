@@ -2,7 +2,7 @@
 
 from broker.client.channel import Stub, value_of
 from broker.client.values import KeyQuery, PullPage, PullQuery
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus, QueryResult
 from broker.rpc.pb import broker_pb2

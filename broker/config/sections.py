@@ -59,7 +59,7 @@ COMMIT_LOG_FILE_SIZE_MIN: Final = 4 * KIB
 INDEX_ENTRY_COUNT_MIN: Final = 2
 """Entry number 0 is never used."""
 EXTENSION_FILE_SIZE_MIN: Final = 24
-"""One unit and the end of the file (format/extension_unit.py, which would load numpy)."""
+"""One unit and the end of the file (format/consume_unit.py, which would load numpy)."""
 MODES: Final = ("auto", "on", "off")
 
 

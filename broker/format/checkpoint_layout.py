@@ -13,8 +13,7 @@ Source: StoreCheckpoint (5.5.0).
 
 from typing import Final, NamedTuple
 
-from broker.format.buffers import Buffer
-from broker.format.layout import Layout
+from broker.format.layout import Buffer, Layout
 
 CHECKPOINT_FILE_SIZE: Final = 4096
 CHECKPOINT: Final = Layout(

@@ -1,14 +1,34 @@
-"""A byte layout as a table: one row a field, everything else derived from the rows.
+"""What all codecs are built on: buffers, the CRC, and byte layouts as tables.
 
-From one `Layout` come the compiled `struct`, field positions, the byte map that docstrings show,
-the decoded form that `store dump` prints, and column types of vectorised readers.
-All integers are big-endian, two's complement.
+A `Layout` has one row a field; from it come the compiled `struct`, field positions and the column
+types of vectorised readers. All integers are big-endian, two's complement.
+The CRC is computed by zlib-ng (extra `speed`) where it is there, four times as fast as by zlib.
 """
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from broker.format.buffers import Buffer
+try:
+    from zlib_ng.zlib_ng import crc32
+except ImportError:
+    from zlib import crc32
+
+__all__ = ["CRC_MASK", "Buffer", "Field", "Layout", "crc32", "is_zero"]
+
+CRC_MASK: Final = 0x7FFFFFFF
+"""RocketMQ drops the sign bit of a CRC-32."""
+Buffer = bytes | bytearray | memoryview
+"""What codecs read from: the view is of a mapped file."""
+_ZERO_PAGE: Final = bytes(4096)
+
+
+def is_zero(buffer: Buffer, begin: int, end: int) -> bool:
+    """Return whether every byte of [begin, end) is zero; reads page by page."""
+    for position in range(begin, end, len(_ZERO_PAGE)):
+        upper = min(position + len(_ZERO_PAGE), end)
+        if buffer[position:upper] != _ZERO_PAGE[: upper - position]:
+            return False
+    return True
 
 
 class Field(NamedTuple):
@@ -38,12 +58,3 @@ class Layout:
         """Return the fields at a position by name."""
         values = self.struct.unpack_from(buffer, position)
         return dict(zip((field.name for field in self.fields), values, strict=True))
-
-    def byte_map(self) -> str:
-        """Return one line a field: position, width, name, meaning."""
-        lines = []
-        for field in self.fields:
-            width = struct.calcsize(">" + field.code)
-            position = self.positions[field.name]
-            lines.append(f"{position:>4}  {width:>2}  {field.name:<29} {field.meaning}")
-        return "\n".join(lines)

@@ -11,9 +11,8 @@ written as Arrow writes them; nothing here needs Arrow.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker.format.addresses import offset_message_id, text_from_host
 from broker.format.columns.messages import Column, MessageColumns
-from broker.format.hosts import text_from_host
-from broker.format.message_id import offset_message_id
 from broker.model.message import DELAY, DELIVER_AT, SHARDING_KEY, StoredMessage
 
 STRING: Final = "string"

@@ -5,8 +5,7 @@ Names and meaning are those of pocketmq.v1.StoredMessage; None stands for what a
 
 from typing import Any
 
-from broker.format.hosts import text_from_host
-from broker.format.message_id import offset_message_id
+from broker.format.addresses import offset_message_id, text_from_host
 from broker.model.message import (
     DELAY,
     DELIVER_AT,

@@ -29,12 +29,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from broker.format.buffers import Buffer
-from broker.format.checksum import CRC_MASK, crc32
-from broker.format.compression import plain_body
-from broker.format.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
-from broker.format.layout import Layout
-from broker.format.properties import decode_properties
+from broker.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from broker.format.content import decode_properties, plain_body
+from broker.format.layout import CRC_MASK, Buffer, Layout, crc32
 from broker.model.batch import Batch, Destination
 from broker.model.message import (
     FLAG_BORN_HOST_V6,

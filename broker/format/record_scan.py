@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from broker.format.buffers import Buffer, is_zero
+from broker.format.content import decode_properties
 from broker.format.java_hash import tags_code
-from broker.format.properties import decode_properties
+from broker.format.layout import Buffer, is_zero
 from broker.format.record import (
     BLANK_SIZE,
     MAGIC_BLANK,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Final, NamedTuple
 
-from broker.format.hosts import IPV4_HOST_SIZE
+from broker.format.addresses import IPV4_HOST_SIZE
 from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
 from broker.model.batch import Batch, Destination, batch_of
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_ROLLBACK

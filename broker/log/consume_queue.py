@@ -30,8 +30,8 @@ from broker.format.consume_unit import (
     PRE_BLANK_SIZE,
     UNIT,
     UNIT_SIZE,
+    is_extension_address,
 )
-from broker.format.extension_unit import is_address
 from broker.format.record import RECORD_SIZE_MIN
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import FILL_UNITS, QueueEnd, QueueUnits, Units, find_end, leave_out_last
@@ -203,7 +203,7 @@ class ConsumeQueue:
     # -- reading -------------------------------------------------------------------------------
     def plain_code(self, tags_code: int) -> int:
         """Return the tags code an address leads to; the same where it is none or leads nowhere."""
-        if self.extension is None or not is_address(tags_code):
+        if self.extension is None or not is_extension_address(tags_code):
             return tags_code
         found = self.extension.tags_code(tags_code)
         return tags_code if found is None else found
@@ -305,7 +305,7 @@ class ConsumeQueue:
         """Let the extension end with the last unit that leads there."""
         assert self.extension is not None
         last = self.units.message_unit_before(self.max_offset)[1]
-        self.extension.cut(last[2] if last is not None and is_address(last[2]) else None)
+        self.extension.cut(last[2] if last is not None and is_extension_address(last[2]) else None)
 
     def _note_ends(self, units: bytes) -> None:
         """Know where the last record ends, and where the first lies if its unit was read too."""
@@ -387,6 +387,6 @@ class ConsumeQueue:
             gone.append(self.files.drop_first())
         self.correct_min(min_physical_offset)
         first = self.units.at(self.min_offset)
-        if self.extension is not None and first is not None and is_address(first[2]):
+        if self.extension is not None and first is not None and is_extension_address(first[2]):
             gone += self.extension.trim(first[2])
         return gone

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from broker.files.closing import close_all
 from broker.files.disk import Disk
-from broker.format.index_keys import IndexEntries, index_entries
+from broker.format.index_entries import IndexEntries, index_entries
 from broker.format.index_layout import IndexGeometry, index_key, is_indexed, key_hash
 from broker.format.java_hash import java_hash
 from broker.format.names import is_index_file_name, next_index_file_name

@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
-from broker.format.buffers import is_zero
 from broker.format.columns.heads import Numbers
-from broker.format.index_chain import (
+from broker.format.index_entries import (
     ENTRY_TYPE,
     LINKED_MAX,
+    IndexEntries,
     link_entries,
     second_differences,
 )
-from broker.format.index_keys import IndexEntries
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
@@ -39,6 +38,7 @@ from broker.format.index_layout import (
     IndexHeaderValues,
     second_difference,
 )
+from broker.format.layout import is_zero
 
 ITEM_ALLOCATION_STEP: Final = 1024 * 1024
 BROKEN: Final = -1

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.format.index_chain import ENTRY_TYPE
+from broker.format.index_entries import ENTRY_TYPE
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER,

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
-from broker.format.index_chain import ENTRY_TYPE
-from broker.format.index_keys import index_entries
+from broker.format.index_entries import ENTRY_TYPE, index_entries
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.files.table_file import DRAFT_SUFFIX
-from broker.format.buffers import is_zero
+from broker.format.layout import is_zero
 from broker.format.names import OWN_DIRECTORY
 
 QUARANTINE_DIRECTORY: Final = "quarantine"

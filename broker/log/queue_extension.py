@@ -13,14 +13,14 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
-from broker.format.extension_unit import (
-    END_MARK,
-    END_SIZE,
-    HEAD,
-    UNIT_SIZE_MIN,
-    address_of,
-    encode_unit,
-    position_of,
+from broker.format.consume_unit import (
+    EXTENSION_END_MARK,
+    EXTENSION_END_SIZE,
+    EXTENSION_HEAD,
+    EXTENSION_SIZE_MIN,
+    encode_extension,
+    extension_address,
+    extension_position,
 )
 
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
@@ -53,10 +53,10 @@ class QueueExtension:
 
         Errors   DiskFull, AllocationFailed: nothing was stored
         """
-        unit = encode_unit(tags_code, store_timestamp_ms)
+        unit = encode_extension(tags_code, store_timestamp_ms)
         file = self._file_for(len(unit))
         file.allocate(file.wrote + len(unit))
-        address = address_of(file.base + file.wrote)
+        address = extension_address(file.base + file.wrote)
         file.write(file.wrote, unit)
         file.wrote += len(unit)
         return address
@@ -67,24 +67,24 @@ class QueueExtension:
             return self.files.make_file(0)
         last = files[-1].open()
         last.was_used = True
-        if last.wrote + size + END_SIZE <= last.size:
+        if last.wrote + size + EXTENSION_END_SIZE <= last.size:
             return last
-        if last.wrote + len(END_MARK) <= last.size:
-            last.allocate(last.wrote + len(END_MARK))
-            last.write(last.wrote, END_MARK)
+        if last.wrote + len(EXTENSION_END_MARK) <= last.size:
+            last.allocate(last.wrote + len(EXTENSION_END_MARK))
+            last.write(last.wrote, EXTENSION_END_MARK)
         last.wrote = last.size
         return self.files.make_file(last.base + last.size)
 
     def tags_code(self, address: int) -> int | None:
         """Return the tags code of the unit at an address, None where there is none."""
-        position = position_of(address)
+        position = extension_position(address)
         file = self.files.file_at(position)
-        if file is None or position - file.base + UNIT_SIZE_MIN > file.size:
+        if file is None or position - file.base + EXTENSION_SIZE_MIN > file.size:
             return None
-        size, tags_code, _, bitmap_size = HEAD.unpack(
-            file.read(position - file.base, UNIT_SIZE_MIN)
+        size, tags_code, _, bitmap_size = EXTENSION_HEAD.unpack(
+            file.read(position - file.base, EXTENSION_SIZE_MIN)
         )
-        return int(tags_code) if size == UNIT_SIZE_MIN + bitmap_size else None
+        return int(tags_code) if size == EXTENSION_SIZE_MIN + bitmap_size else None
 
     def cut(self, last_address: int | None) -> None:
         """Forget everything behind the unit at an address, None: everything; zero what stood there.
@@ -93,11 +93,11 @@ class QueueExtension:
         """
         end = 0
         if last_address is not None:
-            position = position_of(last_address)
+            position = extension_position(last_address)
             file = self.files.file_at(position)
-            if file is not None and position - file.base + UNIT_SIZE_MIN <= file.size:
-                size = HEAD.unpack(file.read(position - file.base, UNIT_SIZE_MIN))[0]
-                end = position + max(size, UNIT_SIZE_MIN)
+            if file is not None and position - file.base + EXTENSION_SIZE_MIN <= file.size:
+                size = EXTENSION_HEAD.unpack(file.read(position - file.base, EXTENSION_SIZE_MIN))[0]
+                end = position + max(size, EXTENSION_SIZE_MIN)
         while self.files.files and self.files.files[-1].base >= end:
             self.files.files.pop().remove()
         if self.files.files:
@@ -110,7 +110,7 @@ class QueueExtension:
         """Take the files before an address out of the row, never the last one; returns them."""
         gone: list[MappedFile] = []
         files = self.files.files
-        while len(files) > 1 and files[0].base + files[0].size <= position_of(first_address):
+        while len(files) > 1 and files[0].base + files[0].size <= extension_position(first_address):
             gone.append(self.files.drop_first())
         return gone
 

@@ -72,7 +72,7 @@ class StoredMessage:
     """A record of the commit log, decoded.
 
     body is as a consumer wants it: decompressed; `body_crc` is of the stored bytes. Hosts are
-    packed address and port (see `format/hosts.py`).
+    packed address and port (see `format/addresses.py`).
     """
 
     topic: str

@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Final, Protocol
 from urllib.parse import unquote
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 
 NO_HOST: Final = host_from_text("127.0.0.1:0")
 """Stands for a peer without an address, as on a Unix socket."""

@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
 from broker.filter.tag import TagFilter
-from broker.format.properties import decode_properties
+from broker.format.content import decode_properties
 from broker.format.record import split_record
 from broker.model.message import TAGS
 from broker.model.reading import PullResult, PullStatus, ReadRange

@@ -9,8 +9,8 @@ Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 from itertools import accumulate
 from typing import Final
 
-from broker.format.message_id import parse_offset_message_id
-from broker.format.properties import PROPERTIES_SIZE_MAX
+from broker.format.addresses import parse_offset_message_id
+from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.model.errors import IllegalKey, MessageNotFound
 from broker.model.message import OFFSET_MAX, StoredMessage
 from broker.model.names import (

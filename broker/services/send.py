@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from broker.format.addresses import UniqueKeyMaker
+from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.format.java_hash import java_hash
-from broker.format.message_id import UniqueKeyMaker
-from broker.format.properties import PROPERTIES_SIZE_MAX
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.batch import Batch, Destination, PutResult
 from broker.model.errors import (

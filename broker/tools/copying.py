@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk_errors import FullDisk
-from broker.format.buffers import is_zero
+from broker.format.layout import is_zero
 from broker.format.names import OWN_DIRECTORY
 from broker.rebuild.range_pass import Advance
 

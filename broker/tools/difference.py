@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from broker.format.hosts import text_from_host
+from broker.format.addresses import text_from_host
 from broker.format.record import (
     HEADS,
     HOSTS_V6_MASK,

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from broker.format.compression import plain_body
-from broker.format.properties import decode_properties
+from broker.format.content import decode_properties, plain_body
 from broker.model.message import KEY_SEPARATOR, KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from broker.tools.selection import LogSearch, Picked
 

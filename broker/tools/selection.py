@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Heads, Numbers, rows_at
 from broker.format.columns.properties import Spans, find_properties, split_keys
 from broker.format.columns.queues import QueueTable
-from broker.format.properties import decode_properties
+from broker.format.content import decode_properties
 from broker.format.record import decode_record
 from broker.model.message import OFFSET_MAX, TAGS, StoredMessage
 from broker.model.topic import is_system_topic

@@ -9,8 +9,15 @@ of a file's chain is judged by `RecordScan`.
 from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
-from broker.format.columns.checks import unsound_by_crc
-from broker.format.columns.heads import BEHIND, FRONT, Heads, read_heads, sound_count, starts
+from broker.format.columns.heads import (
+    BEHIND,
+    FRONT,
+    Heads,
+    read_heads,
+    sound_count,
+    starts,
+    unsound_by_crc,
+)
 from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record
 from broker.format.record_scan import RecordScan
 from broker.model.finding import ScanEnd

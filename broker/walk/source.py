@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.format.buffers import Buffer
+from broker.format.layout import Buffer
 
 
 class LogSource(NamedTuple):

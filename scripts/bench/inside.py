@@ -9,13 +9,11 @@ from time import perf_counter
 import numpy as np
 
 from broker.files.disk import Disk
+from broker.format.addresses import UniqueKeyMaker, host_from_text
 from broker.format.columns.texts import hash_texts
-from broker.format.hosts import host_from_text
-from broker.format.index_chain import link_entries
-from broker.format.index_keys import index_entries
+from broker.format.index_entries import index_entries, link_entries
 from broker.format.index_layout import STYLE_5_5
-from broker.format.java_hash_batch import java_hashes
-from broker.format.message_id import UniqueKeyMaker
+from broker.format.java_hash import java_hashes
 from broker.format.record import encode_records, record_sizes
 from broker.model.batch import Batch, Destination, PutResult, PutStatus, Written
 from broker.model.reading import ReadRange

@@ -28,10 +28,10 @@ from bench.queues import shuffled_queues, topics_of
 from bench.servers import ASYNC, BROKER, Server, broker_server, loading, send_request
 from bench.table import Extent, Figure
 from broker.files.disk import Disk
-from broker.format import checksum
+from broker.format.addresses import host_from_text
 from broker.format.checkpoint_layout import decode_checkpoint
-from broker.format.hosts import host_from_text
-from broker.format.properties import encode_properties
+from broker.format.content import encode_properties
+from broker.format.layout import crc32
 from broker.model.batch import Batch, Destination
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
 from broker.model.step import SystemClock
@@ -48,7 +48,7 @@ HANG_SECONDS = 600.0
 SAMPLE_SECONDS = 0.02
 READ_SIZE = 1 << 20
 BASE_SECONDS = 2.0
-SECONDS_A_GIB = 0.5 if checksum.crc32.__module__.startswith("zlib_ng") else 1.0
+SECONDS_A_GIB = 0.5 if crc32.__module__.startswith("zlib_ng") else 1.0
 NEAR, FAR = "near", "far"
 KEPT = ("checkpoint", "pocketmq/watermark", "pocketmq/queue_ends.json")
 """What tells a start how far the views are believed, and where they ended then."""

@@ -10,9 +10,9 @@ import argparse
 import random
 from pathlib import Path
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
+from broker.format.content import encode_properties
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
-from broker.format.properties import encode_properties
 from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
 from broker.model.batch import Destination, batch_of
 

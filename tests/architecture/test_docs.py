@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.format.checkpoint_layout import CHECKPOINT
-from broker.format.consume_unit import CONSUME_UNIT
+from broker.format.consume_unit import CONSUME_UNIT, EXTENSION_UNIT
 from broker.format.index_layout import INDEX_ENTRY, INDEX_HEADER
 from broker.format.layout import Layout
 from broker.format.record import RECORD_HEAD
@@ -58,6 +58,7 @@ def test_the_tour_is_short() -> None:
     [
         ("commit-log", RECORD_HEAD),
         ("consume-queue", CONSUME_UNIT),
+        ("consume-queue", EXTENSION_UNIT),
         ("index-file", INDEX_HEADER),
         ("index-file", INDEX_ENTRY),
         ("checkpoint", CHECKPOINT),

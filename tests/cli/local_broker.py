@@ -18,7 +18,7 @@ from broker.cli import connection
 from broker.client.broker import BrokerClient
 from broker.client.channel import Channel, client_error
 from broker.client.values import ClientError
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 from broker.model.administration import StoreStatus
 from broker.model.batch import Destination
 from broker.model.errors import BrokerError

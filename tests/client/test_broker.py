@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery, Shape, Wait
-from broker.format.message_id import offset_message_id
+from broker.format.addresses import offset_message_id
 from broker.format.record import decode_record
 from broker.model.administration import QueueState
 from broker.model.batch import PutStatus

@@ -15,7 +15,7 @@ from broker.config.sections import (
     StoreSection,
 )
 from broker.config.texts import METRIC_PROFILES
-from broker.format.extension_unit import END_SIZE, UNIT_SIZE_MIN
+from broker.format.consume_unit import EXTENSION_END_SIZE, EXTENSION_SIZE_MIN
 from broker.metrics.exposition import NATIVE, NATIVE_LEGACY, SERIES_MAX
 from broker.metrics.numbers import FULL, PUBLIC
 from broker.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
@@ -96,7 +96,7 @@ def test_retention_is_set_by_any_key_of_it() -> None:
 
 
 def test_an_extension_file_holds_a_unit() -> None:
-    assert EXTENSION_FILE_SIZE_MIN == UNIT_SIZE_MIN + END_SIZE
+    assert EXTENSION_FILE_SIZE_MIN == EXTENSION_SIZE_MIN + EXTENSION_END_SIZE
 
 
 def test_metrics_have_the_defaults_of_the_metrics() -> None:

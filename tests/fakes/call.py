@@ -1,6 +1,6 @@
 """A call without a transport."""
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 
 
 class FakeCall:

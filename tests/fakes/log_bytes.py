@@ -11,7 +11,7 @@ applied(log.without([1]), settings, tmp_path / "views")       … when it goes o
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,

@@ -9,7 +9,7 @@ Times and places of `Records` are made so that one tells the other: see `store_t
 
 from collections.abc import Iterable, Sequence
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 from broker.format.record import record_sizes
 from broker.model.batch import Destination, Written
 from broker.model.message import TRANSACTION_NONE, has_queue_offset

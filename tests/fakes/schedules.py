@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, Final
 
 from broker.filter.tag import EVERYTHING
-from broker.format.message_id import UniqueKeyMaker
+from broker.format.addresses import UniqueKeyMaker
 from broker.format.record import decode_record
 from broker.model.errors import TopicNotFound, TransientPoolEmpty
 from broker.model.message import StoredMessage

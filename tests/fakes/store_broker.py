@@ -21,8 +21,8 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from broker.format.message_id import UniqueKeyMaker
-from broker.format.properties import encode_properties
+from broker.format.addresses import UniqueKeyMaker
+from broker.format.content import encode_properties
 from broker.model.batch import Destination, PutResult
 from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage

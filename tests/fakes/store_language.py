@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
+from broker.format.content import encode_properties
 from broker.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.format.properties import encode_properties
 from broker.format.record import decode_record
 from broker.model.batch import Destination, PutResult
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY

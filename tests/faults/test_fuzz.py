@@ -21,7 +21,7 @@ import pytest
 
 from broker.config import broker_conf
 from broker.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
-from broker.format.properties import encode_properties
+from broker.format.content import encode_properties
 from broker.format.record import BadRecord, body_crc, check_record, decode_record
 from broker.format.record_scan import RecordScan
 from broker.format.table_json import decode_rows, encode_table

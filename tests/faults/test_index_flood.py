@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from broker.format.index_keys import IndexEntries
+from broker.format.index_entries import IndexEntries
 from broker.format.index_layout import IndexGeometry
 from broker.format.java_hash import java_hash
 from broker.log.index_file import BROKEN, IndexFile

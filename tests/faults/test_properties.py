@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker.format.properties import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
+from broker.format.content import PROPERTIES_SIZE_MAX, decode_properties, encode_properties
 from broker.model.errors import RequestError
 from broker.model.message import RESERVED_PROPERTIES
 from broker.model.names import PROPERTY_COUNT_MAX, check_property

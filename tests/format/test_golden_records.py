@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.format.hosts import pack_host
-from broker.format.message_id import offset_message_id, parse_offset_message_id
+from broker.format.addresses import offset_message_id, pack_host, parse_offset_message_id
+from broker.format.content import encode_properties
 from broker.format.names import COMMIT_LOG_DIRECTORY
-from broker.format.properties import encode_properties
 from broker.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V2,

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.hosts import (
+from broker.format.addresses import (
     IPV4_HOST_SIZE,
     IPV6_HOST_SIZE,
-    host_from_text,
-    pack_host,
-    text_from_host,
-)
-from broker.format.message_id import (
     UniqueKeyMaker,
+    host_from_text,
     offset_message_id,
+    pack_host,
     parse_offset_message_id,
+    text_from_host,
 )
 
 PAIRS = [

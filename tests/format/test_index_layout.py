@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_chain import ENTRY_TYPE, LINKED_MAX, link_entries, second_differences
+from broker.format.index_entries import (
+    ENTRY_TYPE,
+    LINKED_MAX,
+    link_entries,
+    second_differences,
+)
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER,

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.checksum import CRC_MASK, crc32
-from broker.format.java_hash import java_hash, powers_down, tags_code, utf16_length
-from broker.format.java_hash_batch import java_hashes
+from broker.format.java_hash import java_hash, java_hashes, powers_down, tags_code, utf16_length
+from broker.format.layout import CRC_MASK, crc32
 
 ANY_TEXT = st.text(st.characters(codec=None) | st.characters(categories=["Cs"]))
 """Lone surrogates too: Java strings may hold them."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.properties import decode_properties, encode_properties
+from broker.format.content import decode_properties, encode_properties
 from broker.model.errors import IllegalProperty
 from broker.model.message import RESERVED_PROPERTIES
 from broker.model.names import check_property

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.format.addresses import host_from_text, offset_message_id
 from broker.format.consume_unit import UNIT
-from broker.format.hosts import host_from_text
-from broker.format.message_id import offset_message_id
-from broker.format.properties import decode_properties, encode_properties
+from broker.format.content import decode_properties, encode_properties
 from broker.format.record import (
     MAGIC_V1,
     MAGIC_V2,

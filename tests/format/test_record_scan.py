@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.format.buffers import Buffer, is_zero
-from broker.format.properties import encode_properties
+from broker.format.content import encode_properties
+from broker.format.layout import Buffer, is_zero
 from broker.format.record import (
     BadRecord,
     decode_record,

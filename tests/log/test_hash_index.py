@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
-from broker.format.index_keys import index_entries
+from broker.format.index_entries import index_entries
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER_SIZE,

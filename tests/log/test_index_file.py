@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_keys import IndexEntries
+from broker.format.index_entries import IndexEntries
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from broker.files.disk import Disk
-from broker.format.index_chain import ENTRY_TYPE, link_entries
+from broker.format.index_entries import ENTRY_TYPE, link_entries
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,

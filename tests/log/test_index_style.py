@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
+from broker.format.content import encode_properties
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -14,7 +15,6 @@ from broker.format.index_layout import (
     IndexGeometry,
 )
 from broker.format.names import offset_file_name
-from broker.format.properties import encode_properties
 from broker.format.record import encode_blank
 from broker.format.record_scan import written_at
 from broker.log import index_style

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from broker.files.mapped_file import ColdRead
 from broker.files.mapped_file_queue import MappedFileQueue
-from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
-from broker.format.extension_unit import END_MARK, UNIT_SIZE_MIN, address_of
+from broker.format.consume_unit import (
+    EXTENSION_END_MARK,
+    EXTENSION_SIZE_MIN,
+    PRE_BLANK,
+    UNIT,
+    UNIT_SIZE,
+    extension_address,
+)
 from broker.log import queue_units
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import QueueUnits
@@ -126,24 +132,27 @@ def kit(tmp_path: Path) -> Iterator[Kit]:
 
 def test_units_lie_one_behind_the_other(kit: Kit) -> None:
     addresses = [kit.extension.put(code, 1) for code in (7, -7, 0)]
-    assert addresses == [address_of(0), address_of(20), address_of(40)]
+    assert addresses == [extension_address(0), extension_address(20), extension_address(40)]
     assert [kit.extension.tags_code(address) for address in addresses] == [7, -7, 0]
 
 
 def test_a_unit_that_does_not_fit_goes_to_the_next_file_behind_a_mark(kit: Kit) -> None:
     addresses = [kit.extension.put(code, 1) for code in range(6)]
-    assert addresses[4] == address_of(EXTENSION_FILE_SIZE)
+    assert addresses[4] == extension_address(EXTENSION_FILE_SIZE)
     assert kit.names == [0, EXTENSION_FILE_SIZE]
     first = (kit.directory / f"{0:020d}").read_bytes()
-    assert first[80:82] == END_MARK
+    assert first[80:82] == EXTENSION_END_MARK
     assert kit.extension.tags_code(addresses[5]) == 5
 
 
 def test_an_address_that_leads_nowhere_has_no_code(kit: Kit) -> None:
     kit.extension.put(7, 1)
-    assert kit.extension.tags_code(address_of(20)) is None
-    assert kit.extension.tags_code(address_of(EXTENSION_FILE_SIZE)) is None
-    assert kit.extension.tags_code(address_of(EXTENSION_FILE_SIZE - UNIT_SIZE_MIN + 1)) is None
+    assert kit.extension.tags_code(extension_address(20)) is None
+    assert kit.extension.tags_code(extension_address(EXTENSION_FILE_SIZE)) is None
+    assert (
+        kit.extension.tags_code(extension_address(EXTENSION_FILE_SIZE - EXTENSION_SIZE_MIN + 1))
+        is None
+    )
 
 
 def test_after_a_start_units_go_on_behind_the_last_one_a_queue_knows(kit: Kit) -> None:
@@ -159,7 +168,7 @@ def test_an_extension_no_unit_leads_to_begins_anew(kit: Kit) -> None:
     kit.extension.put(7, 1)
     kit.reopen(None)
     assert kit.names == []
-    assert kit.extension.put(8, 1) == address_of(0)
+    assert kit.extension.put(8, 1) == extension_address(0)
 
 
 def test_files_before_an_address_are_taken_out_but_never_the_last(kit: Kit) -> None:
@@ -168,7 +177,7 @@ def test_files_before_an_address_are_taken_out_but_never_the_last(kit: Kit) -> N
     assert [file.base for file in gone] == [0, EXTENSION_FILE_SIZE]
     assert kit.extension.tags_code(addresses[8]) == 8
     assert kit.extension.tags_code(addresses[7]) is None
-    assert kit.extension.trim(address_of(10 * EXTENSION_FILE_SIZE)) == []
+    assert kit.extension.trim(extension_address(10 * EXTENSION_FILE_SIZE)) == []
     for file in gone:
         file.remove()
 
@@ -177,7 +186,7 @@ def test_a_full_disk_stores_nothing(kit: Kit) -> None:
     kit.disk.fail("make_sparse_file", full_disk())
     with pytest.raises(DiskFull):
         kit.extension.put(7, 1)
-    assert kit.extension.put(7, 1) == address_of(0)
+    assert kit.extension.put(7, 1) == extension_address(0)
 
 
 def test_what_was_written_is_dirty_until_it_is_flushed(kit: Kit) -> None:

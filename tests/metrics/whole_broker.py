@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from broker.format.message_id import UniqueKeyMaker
+from broker.format.addresses import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.lag import Position
 from broker.metrics.loop_lag import LoopLag

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from broker.format.columns.records import ENTRY_TYPE
-from broker.format.index_keys import IndexEntries
+from broker.format.index_entries import IndexEntries
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import zone_from_name
 from broker.log.hash_index import HashIndex

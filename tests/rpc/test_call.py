@@ -4,7 +4,7 @@ from contextvars import copy_context
 
 import pytest
 
-from broker.format.hosts import text_from_host
+from broker.format.addresses import text_from_host
 from broker.rpc.call import NO_HOST, begin_request, current_request_id, host_from_peer
 
 

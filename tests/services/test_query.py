@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.format.hosts import host_from_text
-from broker.format.message_id import offset_message_id
+from broker.format.addresses import host_from_text, offset_message_id
 from broker.model.errors import (
     IllegalKey,
     IllegalMessageId,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.message_id import UniqueKeyMaker
+from broker.format.addresses import UniqueKeyMaker
 from broker.model import errors
 from broker.model.message import StoredMessage
 from broker.services.send import MESSAGES_MAX, Send, SendRules, Sent

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from broker.files.disk import Disk
-from broker.format.consume_unit import UNIT
-from broker.format.extension_unit import is_address
+from broker.format.consume_unit import UNIT, is_extension_address
 from broker.format.java_hash import tags_code
 from broker.model.reading import PullStatus, ReadRange
 from broker.tools.verify.verification import verify
@@ -92,7 +91,7 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
         await go_on(store, "SqlTopic")
         queue = store.store.views.queues.queues["SqlTopic", 0]
         codes = [row[2] for row in UNIT.iter_unpack(queue.units.read(begin, 1 << 20))]
-        assert all(map(is_address, codes))
+        assert all(map(is_extension_address, codes))
         assert codes == sorted(codes)
         assert [queue.plain_code(code) for code in codes] == [
             tags_code(TAGS[number % 3]) for number in range(len(BODIES))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.format.content import encode_properties
 from broker.format.names import offset_file_name
-from broker.format.properties import encode_properties
 from broker.format.record import (
     RECORD_HEAD,
 )

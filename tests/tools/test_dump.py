@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from broker.files.disk import Disk
+from broker.format.addresses import offset_message_id
 from broker.format.index_layout import index_key, key_hash
 from broker.format.java_hash import java_hash
-from broker.format.message_id import offset_message_id
 from broker.model.message import StoredMessage
 from broker.tools.dump import index_rows, queue_units
 from broker.tools.selection import LogSearch

@@ -14,14 +14,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.format.addresses import (
+    IPV4_HOST_SIZE,
+    IPV6_HOST_SIZE,
+    offset_message_id,
+    text_from_host,
+)
 from broker.format.columns.heads import Heads, Numbers, words_of
 from broker.format.columns.properties import PropertySpans, Spans, find_properties, split_keys
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.texts import hash_texts
-from broker.format.compression import plain_body
-from broker.format.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE, text_from_host
-from broker.format.message_id import offset_message_id
-from broker.format.properties import decode_properties
+from broker.format.content import decode_properties, plain_body
 from broker.format.record import RECORD_HEAD
 from broker.model.message import FLAG_BORN_HOST_V6, FLAG_COMPRESSED, FLAG_STORE_HOST_V6
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers, Words, words_of
-from broker.format.java_hash_batch import java_hashes
+from broker.format.java_hash import java_hashes
 
 LENGTH_MAX: Final = 512
 """Bytes; longer texts are hashed one by one."""

@@ -10,7 +10,7 @@ from itertools import count
 from struct import Struct
 from typing import Final
 
-from broker.format.message_id import offset_message_id
+from broker.format.addresses import offset_message_id
 from broker.model.batch import PutStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.services.send import Sent

@@ -9,8 +9,8 @@ parsed straight away, larger ones are walked along first, field by field, as far
 from collections.abc import Mapping
 from typing import Final
 
-from broker.format.hosts import host_from_text
-from broker.format.properties import PROPERTIES_SIZE_MAX
+from broker.format.addresses import host_from_text
+from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.model.errors import (
     IllegalProperty,
     PropertiesTooLarge,

@@ -11,7 +11,7 @@ Anything else, and bytes that are no request at all, are left to the generated c
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from broker.format.properties import PROPERTIES_SIZE_MAX
+from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.services.send import MESSAGES_MAX
 
 FIELDS_MAX: Final = 32_768

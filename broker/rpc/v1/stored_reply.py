@@ -8,8 +8,8 @@ every mistake: `encode_plain` returns None for what it does not take.
 from struct import Struct
 from typing import Final
 
-from broker.format.hosts import text_from_host
-from broker.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
+from broker.format.addresses import text_from_host
+from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
 from broker.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD
 from broker.model.message import (
     DELAY,

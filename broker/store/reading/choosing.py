@@ -13,9 +13,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from broker.format.buffers import Buffer
-from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, UNIT_TYPE
-from broker.format.extension_unit import is_address
+from broker.format.consume_unit import (
+    PRE_BLANK_SIZE,
+    UNIT,
+    UNIT_SIZE,
+    UNIT_TYPE,
+    is_extension_address,
+)
+from broker.format.layout import Buffer
 from broker.format.record import RECORD_SIZE_MIN
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.reading import PullResult, PullStatus, ReadRange
@@ -78,11 +83,11 @@ def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
     What leads nowhere counts as a match: the extension may be gone, the message is not.
     """
     if queue.extension is None:
-        return lambda code: is_address(code) or accept(code)
+        return lambda code: is_extension_address(code) or accept(code)
 
     def accept_plain(code: int) -> bool:
         code = queue.plain_code(code)
-        return is_address(code) or accept(code)
+        return is_extension_address(code) or accept(code)
 
     return accept_plain
 

@@ -23,8 +23,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.files.mapped_file import ColdRead, MappedFile, hold_all, let_go
-from broker.format.buffers import Buffer
 from broker.format.consume_unit import PRE_BLANK_SIZE
+from broker.format.layout import Buffer
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption, MessageDamaged, ReadFailed

@@ -11,8 +11,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from broker.files.mapped_file import MappedFile
-from broker.format.buffers import Buffer
-from broker.format.checksum import CRC_MASK, crc32
+from broker.format.layout import CRC_MASK, Buffer, crc32
 from broker.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V1,

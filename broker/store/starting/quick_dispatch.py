@@ -16,7 +16,7 @@ from broker.files.disk import Disk
 from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
-from broker.format.index_keys import IndexEntries
+from broker.format.index_entries import IndexEntries
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
-from broker.format.buffers import is_zero
+from broker.format.layout import is_zero
 from broker.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE
 from broker.format.stand_in import Style, size_min, stand_in, stand_in_to_file_end
 from broker.log.commit_log import CommitLog

@@ -23,8 +23,8 @@ import numpy as np
 
 from broker.files.disk import Disk
 from broker.files.disk_errors import FullDisk
-from broker.format.checksum import crc32
 from broker.format.columns.heads import Numbers
+from broker.format.layout import crc32
 from broker.model.errors import BrokerError
 from broker.model.names import check_topic
 from broker.tools.export.sinks import (

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
-from broker.format.buffers import is_zero
-from broker.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
+from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR
+from broker.format.layout import is_zero
 from broker.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.format.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from broker.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from broker.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,

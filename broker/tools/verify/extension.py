@@ -1,12 +1,12 @@
 """The consume-queue extension: units that lead there, and whether what lies there fits.
 
-Source: ConsumeQueueExt (the layout: format/extension_unit.py).
+Source: ConsumeQueueExt (the layout: format/consume_unit.py).
 """
 
 from pathlib import Path
 from typing import Final
 
-from broker.format.extension_unit import HEAD, position_of
+from broker.format.consume_unit import EXTENSION_HEAD, extension_position
 from broker.format.names import offset_from_file_name
 from broker.tools.verify.collector import Collector
 
@@ -30,13 +30,15 @@ class Extension:
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
         """Return whether the unit at an address is sound, of this tags code, and nobody else's."""
         queue = queue_file.parent.relative_to(self._queues)
-        position = position_of(address)
+        position = extension_position(address)
         for base, content in self._contents(self._directory / queue):
-            if base <= position < base + len(content) - HEAD.size:
-                size, found, _, bitmap_size = HEAD.unpack_from(content, position - base)
+            if base <= position < base + len(content) - EXTENSION_HEAD.size:
+                size, found, _, bitmap_size = EXTENSION_HEAD.unpack_from(content, position - base)
                 is_new = (queue, position) not in self._used
                 self._used.add((queue, position))
-                return bool(size == HEAD.size + bitmap_size and found == tags_code and is_new)
+                return bool(
+                    size == EXTENSION_HEAD.size + bitmap_size and found == tags_code and is_new
+                )
         return False
 
     def _contents(self, directory: Path) -> list[tuple[int, bytes]]:
@@ -56,11 +58,11 @@ class Extension:
 
     def _walk(self, path: Path) -> None:
         content, position = path.read_bytes(), 0
-        while position + HEAD.size <= len(content):
-            size, _, _, bitmap_size = HEAD.unpack_from(content, position)
+        while position + EXTENSION_HEAD.size <= len(content):
+            size, _, _, bitmap_size = EXTENSION_HEAD.unpack_from(content, position)
             if size in (0, END_MARK):
                 break
-            if size != HEAD.size + bitmap_size or size < HEAD.size:
+            if size != EXTENSION_HEAD.size + bitmap_size or size < EXTENSION_HEAD.size:
                 self._collector.add(
                     "extension_unit", path, position, expected="a unit of the extension",
                     found=f"size {size} with a bitmap of {bitmap_size}",

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.format.index_chain import ENTRY_TYPE, link_entries, second_differences
+from broker.format.index_entries import ENTRY_TYPE, link_entries, second_differences
 from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER,

@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.format.columns.checks import is_marked
-from broker.format.columns.heads import Heads
+from broker.format.columns.heads import Heads, is_marked
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded
-from broker.format.compression import plain_body
+from broker.format.content import plain_body
 from broker.format.names import offset_file_name
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.errors import IllegalTopic

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.format.buffers import is_zero
 from broker.format.columns.queues import QueueTable
+from broker.format.layout import is_zero
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,

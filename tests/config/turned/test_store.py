@@ -7,8 +7,8 @@ from time import perf_counter
 import pytest
 
 from broker.format.consume_unit import UNIT
+from broker.format.content import encode_properties
 from broker.format.index_layout import STYLE_5_3, TAG_TYPE
-from broker.format.properties import encode_properties
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.batch import Destination, PutStatus, batch_of
 from broker.model.errors import StoreBusy

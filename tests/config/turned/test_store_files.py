@@ -5,8 +5,7 @@ from typing import Final
 
 import pytest
 
-from broker.format.consume_unit import UNIT
-from broker.format.extension_unit import is_address
+from broker.format.consume_unit import UNIT, is_extension_address
 from broker.model.reading import PullStatus
 from tests.config.turned.language import OFTEN, TurnedStore, store_with
 from tests.fakes.store_language import until
@@ -94,7 +93,7 @@ async def test_units_lead_to_an_extension(tmp_path: Path) -> None:
         await store.send("T", "a", tag="A")
         await store.settled()
         unit = UNIT.unpack(store.store.views.queues.queues["T", 0].units.read(0, 1))
-        assert is_address(unit[2])
+        assert is_extension_address(unit[2])
     assert (tmp_path / "consumequeue_ext" / "T" / "0" / f"{0:020d}").exists()
 
 

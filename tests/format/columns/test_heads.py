@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.columns.checks import is_marked, unsound_by_crc
 from broker.format.columns.heads import (
     BEHIND,
     FRONT,
     Heads,
+    is_marked,
     read_heads,
     rows_at,
     sound_count,
     starts,
+    unsound_by_crc,
     words_of,
 )
 from broker.format.record import (

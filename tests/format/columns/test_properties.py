@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from broker.format.columns import properties as module
 from broker.format.columns.heads import BEHIND, FRONT, Heads
 from broker.format.columns.properties import find_properties, split_keys
-from broker.format.properties import decode_properties
+from broker.format.content import decode_properties
 from tests.fakes.odd_records import blocks
 
 NAMES = {"unique_key": "UNIQ_KEY", "keys": "KEYS", "tags": "TAGS", "delay": "DELAY"}

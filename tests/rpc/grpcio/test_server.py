@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServerReflectionResponse,
 )
 
-from broker.format.hosts import text_from_host
+from broker.format.addresses import text_from_host
 from broker.model.errors import Corruption, Draining, IllegalConfig
 from broker.model.stats import Counter
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass

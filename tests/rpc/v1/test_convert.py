@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from broker.format.properties import encode_properties
+from broker.format.content import encode_properties
 from broker.format.record import decode_record
 from broker.model.errors import (
     UnsupportedFeature,

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.format.hosts import text_from_host
-from broker.format.message_id import offset_message_id
+from broker.format.addresses import offset_message_id, text_from_host
 from broker.model.errors import (
     BodyEmpty,
     BrokerError,

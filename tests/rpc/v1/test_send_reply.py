@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.hosts import host_from_text
-from broker.format.message_id import offset_message_id
+from broker.format.addresses import host_from_text, offset_message_id
 from broker.model.batch import Destination, PutResult, PutStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_reply import SEND_STATUSES, encode_sent, varint, wide_varint

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 from broker.model.errors import (
     BrokerError,
     IllegalMessageGroup,

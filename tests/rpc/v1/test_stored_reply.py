@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.hosts import host_from_text
-from broker.format.properties import encode_properties
+from broker.format.addresses import host_from_text
+from broker.format.content import encode_properties
 from broker.format.record import decode_record
 from broker.model.batch import Destination
 from broker.model.message import FLAG_COMPRESSED

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from broker.files.mapped_file import ColdRead, MappedFile
+from broker.format.addresses import offset_message_id
 from broker.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UNIT
 from broker.format.java_hash import tags_code
-from broker.format.message_id import offset_message_id
 from broker.format.record import decode_record
 from broker.log import commit_log, queue_units
 from broker.log.commit_log import CommitLog

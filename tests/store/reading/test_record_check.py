@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.format.hosts import host_from_text
+from broker.format.addresses import host_from_text
 from broker.format.record import (
     RECORD_HEAD,
     record_head,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.format.content import decode_properties, encode_properties
 from broker.format.java_hash import tags_code
-from broker.format.properties import decode_properties, encode_properties
 from broker.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,

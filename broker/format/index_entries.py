@@ -1,32 +1,41 @@
-"""What records are indexed under, hashed: the unique key, each key, and in the 5.5 style the tag.
+"""Index entries of many records: what they are indexed under, hashed, and chained by slot.
 
     run ─► unique keys ┐
            keys        ├─► hash · physical offset · store time of each entry, in log order
-           tags        ┘
+           tags        ┘                  tags in the 5.5 style only
 
-Source: IndexService.buildIndex.
+    slot 7 ──► 12 ──► 9 ──► 4 ──► 0       each names the one before it, the slot the newest
+
+Source: IndexService.buildIndex, IndexFile.putKey.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers
 from broker.format.index_layout import (
+    SECOND_DIFFERENCE_MAX,
     STYLE_5_5,
     TAG_TYPE,
     entry_keys,
     index_key,
     key_hash,
 )
-from broker.format.java_hash import PIECE_MAX, WRAP, java_hash, java_hash_behind
-from broker.format.java_hash_batch import java_hashes
+from broker.format.java_hash import PIECE_MAX, WRAP, java_hash, java_hash_behind, java_hashes
 from broker.model.batch import Written
 from broker.model.message import KEY_SEPARATOR
 
+ENTRY_TYPE: Final = np.dtype(
+    [("hash", ">i4"), ("physical", ">i8"), ("second", ">i4"), ("previous", ">i4")]
+)
+"""An entry as it lies in its file (INDEX_ENTRY), for many at once."""
+LINKED_MAX: Final = 1 << 20
+"""Entries linked in one go."""
+_NUMBER_BITS: Final = np.int64(20)
 FEW_RECORDS: Final = 6
 """Up to here plain Python is quicker than numpy."""
 
@@ -157,3 +166,45 @@ def _tag_hash(topic: str, tag: str) -> int:
     if len(tag) <= PIECE_MAX:
         return _known_tag_hash(topic, tag)
     return _known_tag_hash.__wrapped__(topic, tag)
+
+
+def link_entries(
+    hashes: NDArray[Any], slots: NDArray[Any], number: int
+) -> tuple[NDArray[np.int64], int]:
+    """Hot: chain entries into a table of slots, which then names the newest of each chain.
+
+    Shape    hashes of at most LINKED_MAX entries, not negative; the first gets this number; slots
+             hold entry numbers, what is no number up to it counts as empty
+    Returns  (number of the entry before each in its chain or 0, slots that were empty before)
+    Cost     0.1 µs an entry in blocks of some ten thousand
+    Source   IndexFile.putKey
+    """
+    count = len(hashes)
+    packed = hashes.astype(np.int64) % len(slots) << _NUMBER_BITS
+    packed |= np.arange(count, dtype=np.int64)
+    packed.sort()
+    place = packed & (LINKED_MAX - 1)
+    slot = packed >> _NUMBER_BITS
+    is_first = np.empty(count, dtype=np.bool_)
+    is_first[:1] = True
+    np.not_equal(slot[1:], slot[:-1], out=is_first[1:])
+    before = np.empty(count, dtype=np.int64)
+    before[1:] = place[:-1]
+    before[1:] += number
+    heads = slots[slot[is_first]].astype(np.int64)
+    heads[(heads <= 0) | (heads > number)] = 0
+    before[is_first] = heads
+    previous = np.empty(count, dtype=np.int64)
+    previous[place] = before
+    is_last = np.ones(count, dtype=np.bool_)
+    is_last[:-1] = is_first[1:]
+    slots[slot[is_last]] = place[is_last] + number
+    return previous, int(np.count_nonzero(heads == 0))
+
+
+def second_differences(times_ms: NDArray[np.int64], begin_timestamp_ms: int) -> NDArray[np.int64]:
+    """Return `second_difference` of many store times."""
+    if begin_timestamp_ms <= 0:
+        return np.zeros(len(times_ms), dtype=np.int64)
+    seconds: NDArray[np.int64] = np.maximum(times_ms - begin_timestamp_ms, 0) // 1000
+    return np.minimum(seconds, SECOND_DIFFERENCE_MAX)
