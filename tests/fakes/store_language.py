@@ -93,6 +93,12 @@ class TalkingStore:
         """Where it lies."""
         return self.store.settings.directory
 
+    @property
+    def quick_disk(self) -> QuickDisk:
+        """Its disk, unless it was opened on another kind."""
+        assert isinstance(self.disk, QuickDisk)
+        return self.disk
+
     async def send(
         self,
         topic: str,

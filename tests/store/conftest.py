@@ -1,15 +1,24 @@
 """Fixtures of the store's tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from broker.store.starting.structures import Structures
 from tests.fakes.store_golden import golden_parts
+from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
 
 Parts = Callable[[str], Structures]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
+    """An empty store of small files."""
+    async with store_at(tmp_path / "s") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -7,24 +7,26 @@ from typing import Any
 
 import pytest
 
+from broker.format.names import RESERVE_FILE
 from broker.format.record import decode_record
-from broker.model.batch import Destination, PutStatus
+from broker.model.batch import Destination, PutStatus, Run
 from broker.model.errors import (
     AllocationFailed,
     DiskFull,
     Draining,
     FsyncFailed,
     RecordTooLarge,
-    StoreBusy,
     StoreFailed,
     StoreLocked,
 )
 from broker.model.message import TRANSACTION_PREPARED
-from broker.model.reading import Bound, PullStatus, ReadRange
+from broker.model.reading import Bound, PullStatus
+from broker.model.step import Next, Now
 from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from broker.store.starting.progress import Starting
 from broker.store.views import dispatcher as dispatcher_module
+from broker.store.writing.allocation import Allocation
 from tests.fakes.clock import START_MS, FakeClock
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.quick_disk import QuickDisk, open_files
@@ -45,6 +47,12 @@ from tests.golden_stores import GoldenStores
 
 HALF_FILE = "x" * 2_000
 NEARLY_A_FILE = "x" * 3_900
+
+
+def run_of(*bodies: str, topic: str = "T") -> Run:
+    """One run of a put."""
+    return Destination(topic, 0, STORE_HOST), batch(*map(put_row, bodies))
+
 
 # -- the life of a message -------------------------------------------------------------------------
 
@@ -67,95 +75,51 @@ async def test_a_message_is_pulled_queried_and_found_again_after_a_restart(tmp_p
         assert await store.pulled("T") == [*whole, "next"]
 
 
-async def test_runs_of_one_put_lie_next_to_each_other(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        runs = [
-            (Destination(topic, 0, STORE_HOST), batch(*map(put_row, bodies)))
-            for topic, bodies in (("T", "ab"), ("other", "c"), ("T", "d"))
-        ]
-        results = await store.store.writing.put(runs)
-        places = [place for result in results for place in result.physical_offsets]
-        assert [result.end for result in results] == [*places[2:], store.store.appended]
-        assert [result.queue_offset for result in results] == [0, 0, 2]
-        assert {result.store_timestamp_ms for result in results} == {START_MS}
-        assert await store.pulled("T") == ["a", "b", "d"]
-        assert await store.pulled("other") == ["c"]
+async def test_runs_of_one_put_lie_next_to_each_other(store: TalkingStore) -> None:
+    runs = run_of(*"ab"), run_of("c", topic="other"), run_of("d")
+    results = await store.store.writing.put(runs)
+    places = [place for result in results for place in result.physical_offsets]
+    assert [result.end for result in results] == [*places[2:], store.store.appended]
+    assert [result.queue_offset for result in results] == [0, 0, 2]
+    assert {result.store_timestamp_ms for result in results} == {START_MS}
+    assert await store.pulled("T") == ["a", "b", "d"]
+    assert await store.pulled("other") == ["c"]
 
 
-async def test_runs_that_do_not_fit_together_are_not_stored_at_all(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        half = (Destination("T", 0, STORE_HOST), batch(put_row("x" * 2_000)))
-        with pytest.raises(RecordTooLarge):
-            await store.store.writing.put([half, half])
-        assert store.store.appended == 0
-        assert (await store.send("T", "a")).queue_offset == 0
+async def test_questions_about_one_message(store: TalkingStore) -> None:
+    first = (await store.send("T", "a", unique_key="id1")).physical_offsets[0]
+    store.clock.advance(500)
+    second = (await store.send("T", "b", key="id1", unique_key="id2")).physical_offsets[0]
+    await store.settled()
+    facade = store.store
+    message = await facade.reading.message_by_unique_key("T", "id1")
+    assert message is not None
+    assert message.physical_offset == first
+    assert await facade.reading.message_by_unique_key("T", "id3") is None
+    assert await facade.reading.message_by_unique_key("U", "id1") is None
+    found = await value_of(facade.reading.message_at(second))
+    assert found is not None
+    assert found.body == b"b"
+    for place in (-1, 1, second - 1, facade.appended, 1 << 40):
+        assert facade.reading.message_at(place) is None
+    assert facade.reading.store_timestamp_at("T", 0, 1) == START_MS + 500
+    assert facade.reading.store_timestamp_at("T", 0, 2) is None
+    assert facade.reading.store_timestamp_at("T", 9, 0) is None
+    assert facade.reading.queue_offset_by_time("T", 0, START_MS + 1, Bound.LOWER) == 1
+    assert facade.reading.queue_offset_by_time("T", 0, START_MS + 1, Bound.UPPER) == 0
+    assert facade.reading.queue_offset_by_time("T", 9, START_MS, Bound.LOWER) == 0
 
 
-async def test_numbers_of_a_store(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        end = (await store.send("T", "a", "b")).end
-        await store.settled()
-        facade = store.store
-        assert facade.appended == facade.flushed == facade.dispatched == end
-        assert (facade.min_offset, facade.views.dispatcher.remembered_count) == (0, 0)
-        assert facade.reading.queue_range("T", 0) == (0, 2)
-        assert (
-            facade.reading.queue_range("T", 1) == facade.reading.queue_range("nowhere", 0) == (0, 0)
-        )
-
-
-async def test_questions_about_one_message(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        first = (await store.send("T", "a", unique_key="id1")).physical_offsets[0]
-        store.clock.advance(500)
-        second = (await store.send("T", "b", key="id1", unique_key="id2")).physical_offsets[0]
-        await store.settled()
-        facade = store.store
-        message = await facade.reading.message_by_unique_key("T", "id1")
-        assert message is not None
-        assert message.physical_offset == first
-        assert await facade.reading.message_by_unique_key("T", "id3") is None
-        assert await facade.reading.message_by_unique_key("U", "id1") is None
-        found = await value_of(facade.reading.message_at(second))
-        assert found is not None
-        assert found.body == b"b"
-        for place in (-1, 1, second - 1, facade.appended, 1 << 40):
-            assert facade.reading.message_at(place) is None
-        assert facade.reading.store_timestamp_at("T", 0, 1) == START_MS + 500
-        assert facade.reading.store_timestamp_at("T", 0, 2) is None
-        assert facade.reading.store_timestamp_at("T", 9, 0) is None
-        assert facade.reading.queue_offset_by_time("T", 0, START_MS + 1, Bound.LOWER) == 1
-        assert facade.reading.queue_offset_by_time("T", 0, START_MS + 1, Bound.UPPER) == 0
-        assert facade.reading.queue_offset_by_time("T", 9, START_MS, Bound.LOWER) == 0
-
-
-async def test_a_unique_key_is_found_behind_many_that_only_hash_alike(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", "wanted", unique_key="Aa")
-        for number in range(40):
-            await store.send("T", f"{number}", key="Aa", unique_key="BB")
-        await store.settled()
-        pages = store.store.reading._keys.seconds
-        message = await store.store.reading.message_by_unique_key("T", "Aa")
-        assert message is not None
-        assert message.body == b"wanted"
-        assert sum(pages.counts) > 1
-
-
-async def test_records_pulled_joined_are_the_same(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", "a", "b", "c")
-        await store.settled()
-        apart = store.pull("T", 0)
-        joined = store.store.reading.pull(ReadRange("T", 0, 0, 7, 1 << 20), joined=True)
-        assert joined == apart._replace(records=[b"".join(apart.records)])
-
-
-async def test_records_with_property_crc_are_pulled(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s", property_crc=True) as store:
-        await store.send("T", "a", "b", key="k")
-        assert await store.pulled("T") == ["a", "b"]
-        assert len(decode_record(store.pull("T", 0).records[0]).properties["__CRC32#"]) == 10
+async def test_a_unique_key_is_found_behind_many_that_only_hash_alike(store: TalkingStore) -> None:
+    await store.send("T", "wanted", unique_key="Aa")
+    for number in range(40):
+        await store.send("T", f"{number}", key="Aa", unique_key="BB")
+    await store.settled()
+    pages = store.store.reading._keys.seconds
+    message = await store.store.reading.message_by_unique_key("T", "Aa")
+    assert message is not None
+    assert message.body == b"wanted"
+    assert sum(pages.counts) > 1
 
 
 async def test_every_component_shows_its_numbers(tmp_path: Path) -> None:
@@ -212,12 +176,13 @@ async def test_consumers_see_what_the_flush_mode_promises(tmp_path: Path, flush:
         assert await store.pulled("T") == ["a"]
 
 
-async def test_a_put_that_does_not_wait_is_flushed_by_the_next_that_does(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", "a", wait=False)
-        assert store.store.flushed == 0
-        await store.send("T", "b")
-        assert await store.pulled("T") == ["a", "b"]
+async def test_a_put_that_does_not_wait_is_flushed_by_the_next_that_does(
+    store: TalkingStore,
+) -> None:
+    await store.send("T", "a", wait=False)
+    assert store.store.flushed == 0
+    await store.send("T", "b")
+    assert await store.pulled("T") == ["a", "b"]
 
 
 async def test_in_async_mode_the_timer_flushes(tmp_path: Path) -> None:
@@ -227,34 +192,32 @@ async def test_in_async_mode_the_timer_flushes(tmp_path: Path) -> None:
         await until(lambda: store.store.flushed == store.store.appended)
 
 
-async def test_waiters_hear_of_every_message(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        waiting = [store.store.reading.arrivals("T", 0).reached(number) for number in (1, 2, 3)]
-        elsewhere = store.store.reading.arrivals("T", 1).reached(1)
-        await store.send("T", "a", "b")
-        assert [await waiter for waiter in waiting[:2]] == [True, True]
-        assert not waiting[2].done()
-        assert not elsewhere.done()
-        store.store.drain()
-        assert [await waiting[2], await elsewhere] == [False, False]
+async def test_waiters_hear_of_every_message(store: TalkingStore) -> None:
+    waiting = [store.store.reading.arrivals("T", 0).reached(number) for number in (1, 2, 3)]
+    elsewhere = store.store.reading.arrivals("T", 1).reached(1)
+    await store.send("T", "a", "b")
+    assert [await waiter for waiter in waiting[:2]] == [True, True]
+    assert not waiting[2].done()
+    assert not elsewhere.done()
+    store.store.drain()
+    assert [await waiting[2], await elsewhere] == [False, False]
 
 
 # -- what a put promises ---------------------------------------------------------------------------
 
 
-async def test_queue_offsets_are_dense_whoever_puts_at_once(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        async with asyncio.TaskGroup() as tasks:
-            puts = [
-                tasks.create_task(store.send("T", *["x"] * (1 + n % 3), queue_id=n % 4))
-                for n in range(120)
-            ]
-        for queue_id in range(4):
-            results = sorted(put.result().queue_offset for put in puts[queue_id::4])
-            assert results[0] == 0
-            assert len(await store.pulled("T", queue_id)) == sum(
-                1 + n % 3 for n in range(queue_id, 120, 4)
-            )
+async def test_queue_offsets_are_dense_whoever_puts_at_once(store: TalkingStore) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        puts = [
+            tasks.create_task(store.send("T", *["x"] * (1 + n % 3), queue_id=n % 4))
+            for n in range(120)
+        ]
+    for queue_id in range(4):
+        results = sorted(put.result().queue_offset for put in puts[queue_id::4])
+        assert results[0] == 0
+        assert len(await store.pulled("T", queue_id)) == sum(
+            1 + n % 3 for n in range(queue_id, 120, 4)
+        )
 
 
 async def test_store_times_do_not_go_back_with_the_clock_over_a_restart(tmp_path: Path) -> None:
@@ -264,35 +227,26 @@ async def test_store_times_do_not_go_back_with_the_clock_over_a_restart(tmp_path
         assert (await store.send("T", "b")).store_timestamp_ms == before == START_MS + 9_000
 
 
-async def test_prepared_messages_take_no_place_in_a_queue(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", "a")
-        await store.send("T", "half", system_flag=TRANSACTION_PREPARED, key="k")
-        await store.send("T", "b")
-        assert await store.pulled("T") == ["a", "b"]
-        assert await store.found("T", "k") == ["half"]
+async def test_prepared_messages_take_no_place_in_a_queue(store: TalkingStore) -> None:
+    await store.send("T", "a")
+    await store.send("T", "half", system_flag=TRANSACTION_PREPARED, key="k")
+    await store.send("T", "b")
+    assert await store.pulled("T") == ["a", "b"]
+    assert await store.found("T", "k") == ["half"]
 
 
-async def test_a_batch_that_does_not_fit_moves_whole(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", HALF_FILE)
-        result = await store.send("T", "y" * 950, "z" * 950)
-        assert result.physical_offsets[0] == 4096
-        assert await store.pulled("T") == [HALF_FILE, "y" * 950, "z" * 950]
-
-
-async def test_what_no_file_can_hold_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", "a")
-        await store.stocked()
-        log = store.directory / "commitlog"
-        before = files_below(log)
-        for bodies in (["x" * 4_000], [HALF_FILE, HALF_FILE]):
-            with pytest.raises(RecordTooLarge) as caught:
-                await store.send("T", *bodies)
-            assert caught.value.limit_bytes == 4096 - 8
-        assert files_below(log) == before
-        assert (await store.send("T", "b")).queue_offset == 1
+async def test_what_no_file_can_hold_is_refused_and_leaves_nothing(store: TalkingStore) -> None:
+    await store.send("T", "a")
+    await store.stocked()
+    log = store.directory / "commitlog"
+    before = files_below(log)
+    one, half = (run_of(size * "x") for size in (4_000, 2_000))
+    for runs in ([one], [run_of(HALF_FILE, HALF_FILE)], [half, half]):
+        with pytest.raises(RecordTooLarge) as caught:
+            await store.store.writing.put(runs)
+        assert caught.value.limit_bytes == 4096 - 8
+    assert files_below(log) == before
+    assert (await store.send("T", "b")).queue_offset == 1
 
 
 async def test_a_put_whose_caller_gives_up_is_stored(tmp_path: Path) -> None:
@@ -312,35 +266,23 @@ async def test_a_put_whose_caller_gives_up_is_stored(tmp_path: Path) -> None:
     assert view_files(tmp_path / "s") == await rebuilt_views(tmp_path / "s", tmp_path / "anew")
 
 
-async def test_a_put_that_waits_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
-    disk = QuickDisk()
-    async with store_at(tmp_path / "s", disk=disk) as store:
-        with disk.held():
-            put = asyncio.create_task(store.send("T", "a"))
-            await until(lambda: store.store.appended > 0)
-            store.clock.advance(5_000)
-            assert (await put).status is PutStatus.FLUSH_DISK_TIMEOUT
-        await until(lambda: store.store.flushed == store.store.appended)
-        assert await store.pulled("T") == ["a"]
+async def test_a_put_that_waits_too_long_for_the_disk_is_told(store: TalkingStore) -> None:
+    with store.quick_disk.held():
+        put = asyncio.create_task(store.send("T", "a"))
+        await until(lambda: store.store.appended > 0)
+        store.clock.advance(5_000)
+        assert (await put).status is PutStatus.FLUSH_DISK_TIMEOUT
+    await until(lambda: store.store.flushed == store.store.appended)
+    assert await store.pulled("T") == ["a"]
 
 
-async def test_a_busy_store_refuses(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s", busy_timeout_ms=0) as store:
-        await store.send("T", "a")
-        with store.store.writing.writer.lock, pytest.raises(StoreBusy):
-            await store.send("T", "b")
-        await store.send("T", "c")
-        assert await store.pulled("T") == ["a", "c"]
-
-
-async def test_a_store_about_to_stop_refuses(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("T", "a")
-        store.store.drain()
-        assert store.store.state == "draining"
-        with pytest.raises(Draining):
-            await store.send("T", "b")
-        assert await store.pulled("T") == ["a"]
+async def test_a_store_about_to_stop_refuses(store: TalkingStore) -> None:
+    await store.send("T", "a")
+    store.store.drain()
+    assert store.store.state == "draining"
+    with pytest.raises(Draining):
+        await store.send("T", "b")
+    assert await store.pulled("T") == ["a"]
 
 
 # -- a disk without room ---------------------------------------------------------------------------
@@ -433,52 +375,60 @@ async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptur
         assert (await store.pulled("T"))[0] == "kept"
 
 
-async def test_a_sync_that_fails_while_closing_still_closes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["", "commitlog", "consumequeue"])
+async def test_a_sync_that_fails_while_closing_still_closes(tmp_path: Path, below: str) -> None:
     disk = QuickDisk()
     async with store_at(tmp_path / "s", disk=disk) as store:
         await store.send("T", "a")
         await store.send("T", "b", wait=False)
         disk.sync_error = FsyncFailed(why="EIO")
+        disk.sync_error_below = store.directory / below
     assert store.store.failure.exception() is disk.sync_error
     assert (tmp_path / "s" / "abort").exists()
     async with store_at(tmp_path / "s") as store:
         assert (await store.pulled("T"))[0] == "a"
 
 
-async def test_views_that_cannot_be_synced_while_closing_leave_the_abort_mark(
+@pytest.mark.parametrize(
+    ("broken", "error", "text"),
+    [
+        ("consumequeue", StoreFailed, "broken"),
+        ("commitlog", AllocationFailed, "broken"),
+        ("a step", StoreFailed, "of a loop"),
+        ("a table", FsyncFailed, "a table"),
+    ],
+)
+async def test_a_part_that_fails_ends_the_store(
     tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+    error: type[StoreFailed],
+    text: str,
 ) -> None:
+    def fail(allocation: Allocation, now: Now) -> Next:
+        raise ValueError("of a loop")
+
     disk = QuickDisk()
+    if broken == "a step":
+        monkeypatch.setattr(Allocation, "step", fail)
     async with store_at(tmp_path / "s", disk=disk) as store:
-        await store.send("T", "a")
-        disk.sync_error = FsyncFailed(why="EIO")
-        disk.sync_error_below = store.directory / "consumequeue"
-    assert store.store.failure.exception() is disk.sync_error
-    assert (tmp_path / "s" / "abort").exists()
-
-
-async def test_a_part_that_ends_ends_the_store(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk = QuickDisk()
-    async with store_at(tmp_path / "s", disk=disk) as store:
-        disk.broken_below = store.directory / "consumequeue"
-        await store.send("T", "a")
-        await until(store.store.failure.done)
-        assert "broken" in str(store.store.failure.exception())
-        with pytest.raises(StoreFailed):
-            await store.send("T", "b")
-    assert "store.failed" in [entry.message for entry in caplog.records]
-
-
-async def test_an_allocation_that_fails_ends_the_store(tmp_path: Path) -> None:
-    disk = QuickDisk()
-    async with store_at(tmp_path / "s", disk=disk) as store:
-        disk.broken_below = store.directory / "commitlog"
+        if broken == "a table":
+            disk.lose(FsyncFailed(why="a table"))
+        disk.broken_below = store.directory / broken
         with pytest.raises(StoreFailed):
             for _ in range(3):
                 await store.send("T", NEARLY_A_FILE)
-        assert isinstance(store.store.failure.exception(), AllocationFailed)
+                await until(lambda: store.store.failure.done() or broken == "commitlog")
+        assert store.store.state == "failed"
+        with pytest.raises(error, match=text):
+            await store.store.failure
+    assert "store.failed" in [entry.message for entry in caplog.records]
+
+
+async def test_the_reserve_stands_soon_after_a_start(store: TalkingStore) -> None:
+    reserve = store.directory / "pocketmq" / RESERVE_FILE
+    assert reserve.stat().st_size == store.store.log.file_size_bytes
 
 
 # -- opening and closing ---------------------------------------------------------------------------

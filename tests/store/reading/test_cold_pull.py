@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -28,18 +29,21 @@ def _nothing_is_hot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
 
 
-async def stocked(store: TalkingStore) -> None:
-    for body in BODIES:
-        await store.stocked()
-        await store.send("orders", body, tag="even" if int(body[-3:]) % 2 == 0 else "odd")
-    await store.settled()
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
+    """A store that holds all of them, of which nothing is hot."""
+    async with store_at(tmp_path / "s") as made:
+        for body in BODIES:
+            await made.stocked()
+            await made.send("orders", body, tag="even" if int(body[-3:]) % 2 == 0 else "odd")
+        await made.settled()
+        yield made
 
 
 async def cold(
     store: TalkingStore, queue_offset: int = 0, *, max_messages: int = 32, max_bytes: int = 1 << 20
 ) -> PullResult:
-    assert isinstance(store.disk, QuickDisk)
-    store.disk.drop_resident()
+    store.quick_disk.drop_resident()
     found = store.store.reading.pull(ReadRange("orders", 0, queue_offset, max_messages, max_bytes))
     assert not isinstance(found, PullResult)
     return await found
@@ -49,56 +53,46 @@ def bodies(result: PullResult) -> list[str]:
     return [decode_record(record).body.decode() for record in result.records]
 
 
-async def test_old_messages_come_as_fresh_ones_do(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        result = await cold(store, 10)
-        assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 42)
-        assert bodies(result) == BODIES[10:42]
+async def test_old_messages_come_as_fresh_ones_do(store: TalkingStore) -> None:
+    result = await cold(store, 10)
+    assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 42)
+    assert bodies(result) == BODIES[10:42]
 
 
 @pytest.mark.parametrize("trouble", ["silent", "failing"])
 async def test_where_memory_cannot_be_asked_a_thread_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+    store: TalkingStore, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     """A file system that does not tell what is in memory, and one that fails to read from it."""
 
     def fail(*_: object) -> bytes:
         raise ReadFailed(path="p", why="EIO")
 
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        store.disk.tells_resident = trouble == "failing"
-        monkeypatch.setattr(QuickDisk, "read_resident", fail)
-        found = store.store.reading.pull(ReadRange("orders", 0, 10, 32, 1 << 20))
-        assert not isinstance(found, PullResult)
-        assert bodies(await found) == BODIES[10:42]
+    store.disk.tells_resident = trouble == "failing"
+    monkeypatch.setattr(QuickDisk, "read_resident", fail)
+    found = store.store.reading.pull(ReadRange("orders", 0, 10, 32, 1 << 20))
+    assert not isinstance(found, PullResult)
+    assert bodies(await found) == BODIES[10:42]
 
 
-async def test_limits_of_count_and_bytes_hold(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        assert bodies(await cold(store, max_messages=3)) == BODIES[:3]
-        assert bodies(await cold(store, max_bytes=1)) == BODIES[:1]
+async def test_limits_of_count_and_bytes_hold(store: TalkingStore) -> None:
+    assert bodies(await cold(store, max_messages=3)) == BODIES[:3]
+    assert bodies(await cold(store, max_bytes=1)) == BODIES[:1]
 
 
-async def test_a_filter_chooses_before_anything_is_read(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        wanted = ReadRange("orders", 0, 0, 4, 1 << 20)
-        result = await store.store.reading.pull_cold(wanted, tags_code("odd").__eq__)
-        assert bodies(result) == BODIES[1:8:2]
-        assert result.next_begin_offset == 9
+async def test_a_filter_chooses_before_anything_is_read(store: TalkingStore) -> None:
+    wanted = ReadRange("orders", 0, 0, 4, 1 << 20)
+    result = await store.store.reading.pull_cold(wanted, tags_code("odd").__eq__)
+    assert bodies(result) == BODIES[1:8:2]
+    assert result.next_begin_offset == 9
 
 
-async def test_where_nothing_is_the_answer_is_the_same(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        pull = store.store.reading.pull_cold
-        result = await pull(ReadRange("orders", 0, 60, 1, 1))
-        assert result.status is PullStatus.OFFSET_OVERFLOW_ONE
-        result = await pull(ReadRange("nothing", 0, 0, 1, 1))
-        assert result.status is PullStatus.NO_NEW_MESSAGE
+async def test_where_nothing_is_the_answer_is_the_same(store: TalkingStore) -> None:
+    pull = store.store.reading.pull_cold
+    result = await pull(ReadRange("orders", 0, 60, 1, 1))
+    assert result.status is PullStatus.OFFSET_OVERFLOW_ONE
+    result = await pull(ReadRange("nothing", 0, 0, 1, 1))
+    assert result.status is PullStatus.NO_NEW_MESSAGE
 
 
 def overwrite(store: TalkingStore, queue_offset: int, position: int, content: bytes) -> int:
@@ -129,81 +123,68 @@ def overwrite(store: TalkingStore, queue_offset: int, position: int, content: by
     ],
 )
 async def test_one_damaged_record_costs_that_record_and_is_named(
-    tmp_path: Path, position: int, content: bytes, why: str
+    store: TalkingStore, position: int, content: bytes, why: str
 ) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        place = overwrite(store, 30, position, content)
-        before = await cold(store, 10)
-        assert bodies(before) == BODIES[10:30]
-        assert before.next_begin_offset == 30
-        with pytest.raises(MessageDamaged, match=why) as caught:
-            await cold(store, 30)
-        error = caught.value
-        assert (error.queue_offset, error.next_begin_offset) == (30, 31)
-        assert error.physical_offset == place
-        assert Path(error.path).name == f"{place - place % 4096:020d}"
-        assert error.file_position == place % 4096
-        assert bodies(await cold(store, 31)) == BODIES[31:]
+    place = overwrite(store, 30, position, content)
+    before = await cold(store, 10)
+    assert bodies(before) == BODIES[10:30]
+    assert before.next_begin_offset == 30
+    with pytest.raises(MessageDamaged, match=why) as caught:
+        await cold(store, 30)
+    error = caught.value
+    assert (error.queue_offset, error.next_begin_offset) == (30, 31)
+    assert error.physical_offset == place
+    assert Path(error.path).name == f"{place - place % 4096:020d}"
+    assert error.file_position == place % 4096
+    assert bodies(await cold(store, 31)) == BODIES[31:]
 
 
-async def test_a_filter_passes_over_nothing_that_is_damaged(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        overwrite(store, 31, 95, b"\0")
-        pull = store.store.reading.pull_cold
-        odd = tags_code("odd").__eq__
-        result = await pull(ReadRange("orders", 0, 30, 4, 1 << 20), odd)
-        assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 31)
-        with pytest.raises(MessageDamaged):
-            await pull(ReadRange("orders", 0, 31, 4, 1 << 20), odd)
+async def test_a_filter_passes_over_nothing_that_is_damaged(store: TalkingStore) -> None:
+    overwrite(store, 31, 95, b"\0")
+    pull = store.store.reading.pull_cold
+    odd = tags_code("odd").__eq__
+    result = await pull(ReadRange("orders", 0, 30, 4, 1 << 20), odd)
+    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 31)
+    with pytest.raises(MessageDamaged):
+        await pull(ReadRange("orders", 0, 31, 4, 1 << 20), odd)
 
 
-async def test_a_log_file_that_became_shorter_costs_what_it_held(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        path = store.directory / "commitlog" / f"{0:020d}"
-        os.truncate(path, 1_000)
-        first = await cold(store)
-        assert bodies(first) == BODIES[: len(first.records)]
-        with pytest.raises(MessageDamaged, match="shorter") as caught:
-            await cold(store, first.next_begin_offset)
-        assert caught.value.path == str(path)
+async def test_a_log_file_that_became_shorter_costs_what_it_held(store: TalkingStore) -> None:
+    path = store.directory / "commitlog" / f"{0:020d}"
+    os.truncate(path, 1_000)
+    first = await cold(store)
+    assert bodies(first) == BODIES[: len(first.records)]
+    with pytest.raises(MessageDamaged, match="shorter") as caught:
+        await cold(store, first.next_begin_offset)
+    assert caught.value.path == str(path)
 
 
-async def test_a_reader_keeps_a_file_that_is_removed_meanwhile(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        reading = asyncio.create_task(cold(store))
-        await asyncio.sleep(0)
-        files = store.store.log.files
-        first = files.files[0]
-        files.drop_first().remove()
-        assert bodies(await reading)[:5] == BODIES[:5]
-        await until(lambda: not first.is_open)
+async def test_a_reader_keeps_a_file_that_is_removed_meanwhile(store: TalkingStore) -> None:
+    reading = asyncio.create_task(cold(store))
+    await asyncio.sleep(0)
+    files = store.store.log.files
+    first = files.files[0]
+    files.drop_first().remove()
+    assert bodies(await reading)[:5] == BODIES[:5]
+    await until(lambda: not first.is_open)
 
 
-async def test_a_caller_who_gives_up_leaves_no_file_held(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await stocked(store)
-        reading = asyncio.create_task(cold(store))
-        await asyncio.sleep(0)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        first = store.store.log.files.files[0]
-        await until(lambda: not first.is_held)
+async def test_a_caller_who_gives_up_leaves_no_file_held(store: TalkingStore) -> None:
+    reading = asyncio.create_task(cold(store))
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    first = store.store.log.files.files[0]
+    await until(lambda: not first.is_held)
 
 
 async def test_units_that_are_not_in_memory_are_fetched_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = QuickDisk()
-    async with store_at(tmp_path / "s", disk=disk) as store:
-        await stocked(store)
-        monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)
-        disk.drop_resident()
-        assert bodies(await cold(store, 10)) == BODIES[10:42]
+    monkeypatch.setattr("broker.log.queue_units.HOT_SIZE", 0)
+    store.quick_disk.drop_resident()
+    assert bodies(await cold(store, 10)) == BODIES[10:42]
 
 
 @given(

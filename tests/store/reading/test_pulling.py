@@ -32,7 +32,7 @@ from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, recovered
-from tests.fakes.store_language import store_at
+from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
 
 Parts = Callable[[str], Structures]
@@ -202,21 +202,20 @@ def test_pre_blank_units_are_passed_over(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("joined", [False, True])
-async def test_records_gone_since_are_expired(tmp_path: Path, joined: bool) -> None:
-    async with store_at(tmp_path / "s") as store:
-        for number in range(10):
-            await store.send("T", f"{number} {'x' * 1500}")
-        await store.settled()
-        parts = store.store._structures
-        parts.log.files.files.pop(0).remove()
-        log, queue = parts.log, parts.queues.queues["T", 0]
-        wanted = ReadRange("T", 0, 1, 32, 1 << 20)
-        result = in_memory(log).resident(queue, wanted, joined=joined)
-        assert result == PullResult(PullStatus.EXPIRED, 2, 2, 10, [], 0)
-        assert queue.min_offset == 2
-        assert store.pull("T", 1).status is PullStatus.OFFSET_TOO_SMALL
-        assert numbers(store.pull("T", 2))[0] == 2
-        assert lookups.store_time_at(log, queue, 1) is None
+async def test_records_gone_since_are_expired(store: TalkingStore, joined: bool) -> None:
+    for number in range(10):
+        await store.send("T", f"{number} {'x' * 1500}")
+    await store.settled()
+    parts = store.store._structures
+    parts.log.files.files.pop(0).remove()
+    log, queue = parts.log, parts.queues.queues["T", 0]
+    wanted = ReadRange("T", 0, 1, 32, 1 << 20)
+    result = in_memory(log).resident(queue, wanted, joined=joined)
+    assert result == PullResult(PullStatus.EXPIRED, 2, 2, 10, [], 0)
+    assert queue.min_offset == 2
+    assert store.pull("T", 1).status is PullStatus.OFFSET_TOO_SMALL
+    assert numbers(store.pull("T", 2))[0] == 2
+    assert lookups.store_time_at(log, queue, 1) is None
 
 
 # -- damage ----------------------------------------------------------------------------------------
@@ -364,24 +363,25 @@ def test_a_unit_that_changed_leads_to_no_other_record(queue: Queue, number: int)
             queue.joined(number)
 
 
-async def test_what_this_process_wrote_is_known_until_its_file_is_closed(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        for number in range(10):
-            await store.stocked()
-            await store.send("T", f"{number} {'x' * 1000}")
-        await store.settled()
-        parts = store.store._structures
-        log, queue = parts.log, parts.queues.queues["T", 0]
-        first = log.files.files[0]
-        with first.path.open("r+b") as disk:
-            disk.seek(95)
-            disk.write(b"y")
-        wanted = ReadRange("T", 0, 0, 2, 1 << 20)
-        assert in_memory(log).resident(queue, wanted).record_count == 2
-        first.close()
-        with pytest.raises(ColdRead):
-            in_memory(log).resident(queue, wanted)
-        assert in_memory(log).resident(queue, wanted._replace(queue_offset=1)).record_count == 2
+async def test_what_this_process_wrote_is_known_until_its_file_is_closed(
+    store: TalkingStore,
+) -> None:
+    for number in range(10):
+        await store.stocked()
+        await store.send("T", f"{number} {'x' * 1000}")
+    await store.settled()
+    parts = store.store._structures
+    log, queue = parts.log, parts.queues.queues["T", 0]
+    first = log.files.files[0]
+    with first.path.open("r+b") as disk:
+        disk.seek(95)
+        disk.write(b"y")
+    wanted = ReadRange("T", 0, 0, 2, 1 << 20)
+    assert in_memory(log).resident(queue, wanted).record_count == 2
+    first.close()
+    with pytest.raises(ColdRead):
+        in_memory(log).resident(queue, wanted)
+    assert in_memory(log).resident(queue, wanted._replace(queue_offset=1)).record_count == 2
 
 
 async def test_nothing_of_an_earlier_process_is_known(tmp_path: Path) -> None:
@@ -582,22 +582,21 @@ async def test_a_unit_that_leads_to_another_topic_leads_nowhere(tmp_path: Path) 
 
 
 async def test_damage_that_was_reported_once_is_not_served_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.stocked()
-        for number in range(5):
-            await store.send("orders", f"message {number}")
-        await store.settled()
-        for module in (commit_log, queue_units):
-            monkeypatch.setattr(module, "HOT_SIZE", 0)
-        reading, wanted = store.store.reading, ReadRange("orders", 0, 0, 5, 1 << 20)
-        assert (await value_of(reading.pull(wanted))).record_count == 5
-        path = store.store.log.files.files[0].path
-        content = path.read_bytes()
-        path.write_bytes(content.replace(b"message 0", b"massage 0"))
-        assert isinstance(store.disk, QuickDisk)
-        store.disk.drop_resident()
-        for _ in range(3):
-            with pytest.raises(MessageDamaged):
-                await value_of(reading.pull(wanted))
+    await store.stocked()
+    for number in range(5):
+        await store.send("orders", f"message {number}")
+    await store.settled()
+    for module in (commit_log, queue_units):
+        monkeypatch.setattr(module, "HOT_SIZE", 0)
+    reading, wanted = store.store.reading, ReadRange("orders", 0, 0, 5, 1 << 20)
+    assert (await value_of(reading.pull(wanted))).record_count == 5
+    path = store.store.log.files.files[0].path
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"message 0", b"massage 0"))
+    assert isinstance(store.disk, QuickDisk)
+    store.disk.drop_resident()
+    for _ in range(3):
+        with pytest.raises(MessageDamaged):
+            await value_of(reading.pull(wanted))

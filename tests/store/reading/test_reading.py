@@ -1,7 +1,6 @@
 """The reading half of a store: old messages are told apart from fresh ones."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,58 +9,53 @@ from broker.log import commit_log
 from broker.model.errors import OffsetOutOfRange
 from broker.model.reading import Bound, KeyRange
 from broker.store.reading.patience import Later
-from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import store_at
+from tests.fakes.store_language import TalkingStore
 
 
-async def test_fresh_messages_are_read_whatever_is_in_memory(tmp_path: Path) -> None:
-    disk = QuickDisk()
-    async with store_at(tmp_path / "s", disk=disk) as store:
-        await store.send("orders", "a", key="k")
-        await store.settled()
-        disk.drop_resident()
-        assert await store.pulled("orders") == ["a"]
-        assert await store.found("orders", "k") == ["a"]
+async def test_fresh_messages_are_read_whatever_is_in_memory(store: TalkingStore) -> None:
+    await store.send("orders", "a", key="k")
+    await store.settled()
+    store.quick_disk.drop_resident()
+    assert await store.pulled("orders") == ["a"]
+    assert await store.found("orders", "k") == ["a"]
 
 
 async def test_each_lookup_of_old_messages_fetches_and_asks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = QuickDisk()
-    async with store_at(tmp_path / "s", disk=disk) as store:
-        sent = await store.send("orders", "a", key="k", unique_key="u")
-        await store.settled()
-        monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
-        reading = store.store.reading
-        lookups: list[Callable[[], Any]] = [
-            lambda: reading.message_at(sent.physical_offsets[0]),
-            lambda: reading.queue_offset_by_time("orders", 0, 1, Bound.LOWER),
-            lambda: reading.store_timestamp_at("orders", 0, 0),
-        ]
-        for lookup in lookups:
-            disk.drop_resident()
-            later = lookup()
-            assert isinstance(later, Later)
-            assert await later is not None
-            assert not isinstance(lookup(), Later)
+    disk = store.quick_disk
+    sent = await store.send("orders", "a", key="k", unique_key="u")
+    await store.settled()
+    monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
+    reading = store.store.reading
+    lookups: list[Callable[[], Any]] = [
+        lambda: reading.message_at(sent.physical_offsets[0]),
+        lambda: reading.queue_offset_by_time("orders", 0, 1, Bound.LOWER),
+        lambda: reading.store_timestamp_at("orders", 0, 0),
+    ]
+    for lookup in lookups:
         disk.drop_resident()
-        page = await reading.query(KeyRange("orders", "k", 9))
-        assert [message.body for message in page.messages] == [b"a"]
-        disk.drop_resident()
-        found = await reading.message_by_unique_key("orders", "u")
-        assert found is not None
-        assert found.body == b"a"
+        later = lookup()
+        assert isinstance(later, Later)
+        assert await later is not None
+        assert not isinstance(lookup(), Later)
+    disk.drop_resident()
+    page = await reading.query(KeyRange("orders", "k", 9))
+    assert [message.body for message in page.messages] == [b"a"]
+    disk.drop_resident()
+    found = await reading.message_by_unique_key("orders", "u")
+    assert found is not None
+    assert found.body == b"a"
 
 
 async def test_old_messages_that_are_in_memory_are_found_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: TalkingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("orders", "a", key="k")
-        await store.settled()
-        monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
-        assert await store.found("orders", "k") == ["a"]
+    await store.send("orders", "a", key="k")
+    await store.settled()
+    monkeypatch.setattr(commit_log, "HOT_SIZE", 0)
+    assert await store.found("orders", "k") == ["a"]
 
 
 async def test_a_span_tells_offsets_and_times() -> None:

@@ -1,7 +1,6 @@
 """Completeness: what somebody removed between two runs is noticed and built anew."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,75 +14,43 @@ from tests.fakes.store_language import store_at, view_files
 from tests.golden_stores import GoldenStores
 
 QUEUE = "consumequeue/T/1"
-Removal = Callable[[Path, str], None]
+
+ALL, FIRST, SECOND, THIRD, LAST = (
+    slice(None), slice(1), slice(1, 2), slice(2, 3), slice(-1, None)
+)  # fmt: skip
+HEADER = "header of the newest index file"
+REMOVALS = {
+    "one queue": (QUEUE, ALL),
+    "first file of a queue": (f"{QUEUE}/*", FIRST),
+    "middle file of a queue": (f"{QUEUE}/*", SECOND),
+    "last file of a queue": (f"{QUEUE}/*", LAST),
+    "all queues": ("consumequeue", ALL),
+    "the index": ("index", ALL),
+    "first index file": ("index/*", FIRST),
+    "middle index file": ("index/*", THIRD),
+    "last index file": ("index/*", LAST),
+    HEADER: ("index/*", LAST),
+    "everything": ("[ci]*[ex]", ALL),
+}
+"""What somebody may take out of a store: of the paths that fit a pattern, sorted, some."""
 
 
-# -- what somebody may do to a store ---------------------------------------------------------------
+def remove(store: Path, what: str, topic: str = "T") -> None:
+    """Take it out of a store, or zero it where it is a header."""
+    pattern, which = REMOVALS[what]
+    found = sorted(store.glob(pattern.replace(QUEUE, f"consumequeue/{topic}/1")))[which]
+    assert found
+    for path in found:
+        if what == HEADER:
+            path.write_bytes(bytes(HEADER_SIZE) + path.read_bytes()[HEADER_SIZE:])
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
-def one_queue(store: Path, queue: str) -> None:
-    shutil.rmtree(store / queue)
-
-
-def first_file_of_a_queue(store: Path, queue: str) -> None:
-    sorted((store / queue).iterdir())[0].unlink()
-
-
-def middle_file_of_a_queue(store: Path, queue: str) -> None:
-    sorted((store / queue).iterdir())[1].unlink()
-
-
-def last_file_of_a_queue(store: Path, queue: str) -> None:
-    sorted((store / queue).iterdir())[-1].unlink()
-
-
-def all_queues(store: Path, _: str) -> None:
-    shutil.rmtree(store / "consumequeue")
-
-
-def the_index(store: Path, _: str) -> None:
-    shutil.rmtree(store / "index")
-
-
-def first_index_file(store: Path, _: str) -> None:
-    sorted((store / "index").iterdir())[0].unlink()
-
-
-def middle_index_file(store: Path, _: str) -> None:
-    sorted((store / "index").iterdir())[2].unlink()
-
-
-def last_index_file(store: Path, _: str) -> None:
-    sorted((store / "index").iterdir())[-1].unlink()
-
-
-def header_of_the_newest_index_file(store: Path, _: str) -> None:
-    path = sorted((store / "index").iterdir())[-1]
-    path.write_bytes(bytes(HEADER_SIZE) + path.read_bytes()[HEADER_SIZE:])
-
-
-def everything(store: Path, queue: str) -> None:
-    all_queues(store, queue)
-    the_index(store, queue)
-
-
-REMOVALS = [
-    one_queue,
-    first_file_of_a_queue,
-    middle_file_of_a_queue,
-    last_file_of_a_queue,
-    all_queues,
-    the_index,
-    first_index_file,
-    middle_index_file,
-    last_index_file,
-    header_of_the_newest_index_file,
-    everything,
-]
-
-
-async def closed_store(directory: Path) -> Path:
-    """A store of three queues, several files each, that was closed in order."""
+async def closed_store(directory: Path, *, killed: Path | None = None) -> Path:
+    """A store of three queues, several files each, closed in order; `killed`: as a kill left it."""
     async with store_at(directory) as store:
         for number in range(99):
             await store.send(
@@ -93,17 +60,20 @@ async def closed_store(directory: Path) -> Path:
                 tag="TagA",
                 unique_key=f"id{number}",
             )
+        await store.settled()
+        if killed is not None:
+            store.killed(killed)
     return directory
 
 
 @pytest.mark.parametrize("has_list", [True, False], ids=["listed", "walked"])
-@pytest.mark.parametrize("remove", REMOVALS)
+@pytest.mark.parametrize("what", REMOVALS)
 async def test_what_is_missing_in_an_own_store_is_built_anew(
-    tmp_path: Path, remove: Removal, has_list: bool
+    tmp_path: Path, what: str, has_list: bool
 ) -> None:
     directory = await closed_store(tmp_path / "s")
     before = view_files(directory)
-    remove(directory, QUEUE)
+    remove(directory, what)
     if not has_list:
         shutil.rmtree(directory / "pocketmq")
     async with store_at(directory) as store:
@@ -111,12 +81,12 @@ async def test_what_is_missing_in_an_own_store_is_built_anew(
     assert view_files(directory) == before
 
 
-@pytest.mark.parametrize("remove", REMOVALS)
+@pytest.mark.parametrize("what", REMOVALS)
 def test_what_is_missing_in_a_real_store_is_built_anew(
-    golden: GoldenStores, tmp_path: Path, remove: Removal
+    golden: GoldenStores, tmp_path: Path, what: str
 ) -> None:
     copy = golden_copy(golden, "rebuild-base", tmp_path / "before")
-    remove(copy, "consumequeue/RebuildTopic/1")
+    remove(copy, what, "RebuildTopic")
     with recovered(copy, **golden_sizes(golden, "rebuild-base")):
         pass
     real = golden.store("rebuild-base")
@@ -125,12 +95,9 @@ def test_what_is_missing_in_a_real_store_is_built_anew(
 
 
 async def test_after_a_kill_a_queue_with_a_gap_is_built_anew(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        for number in range(99):
-            await store.send("T", f"{number}", queue_id=number % 3, key=f"k{number}")
-        await store.settled()
-        image = store.killed(tmp_path / "killed")
-    middle_file_of_a_queue(image, QUEUE)
+    image = tmp_path / "killed"
+    await closed_store(tmp_path / "s", killed=image)
+    remove(image, "middle file of a queue")
     async with store_at(image) as store:
         assert await store.pulled("T", 1) == [str(number) for number in range(1, 99, 3)]
     assert view_files(image) == view_files(tmp_path / "s")
@@ -144,7 +111,7 @@ async def test_the_list_of_an_earlier_stop_does_not_count(tmp_path: Path) -> Non
             await store.send("T", f"{number}", queue_id=9)
         await store.send("T", "last")
     (directory / "pocketmq" / "store.json").write_bytes(earlier)
-    one_queue(directory, "consumequeue/T/9")
+    shutil.rmtree(directory / "consumequeue/T/9")
     async with store_at(directory) as store:
         assert await store.pulled("T", 9) == [str(number) for number in range(20)]
 

@@ -1,11 +1,10 @@
 """Recovery: the table row by row, then stores that were left in every state there is."""
 
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -20,8 +19,7 @@ from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
 from broker.store.starting.decisions import LogDecision, Observation, decide
-from broker.store.starting.progress import Starting
-from broker.store.starting.start import Start, start_at_once
+from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below, index_contents
@@ -29,9 +27,7 @@ from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered
 from tests.fakes.store_language import (
     TalkingStore,
-    queue_bodies,
     rebuilt_views,
-    small_settings,
     store_at,
     view_files,
 )
@@ -114,9 +110,10 @@ def overwrite(store: Path, physical_offset: int, content: bytes) -> None:
         file.write(content)
 
 
-def flip(store: Path, physical_offset: int) -> None:
-    """Change one byte in the body of a record (heads take 88 bytes)."""
-    overwrite(store, physical_offset + 100, b"\0")
+def flip(store: Path, *physical_offsets: int) -> None:
+    """Change one byte in the body of each record (heads take 88 bytes)."""
+    for place in physical_offsets:
+        overwrite(store, place + 100, b"\0")
 
 
 async def a_killed_store(tmp_path: Path) -> tuple[Path, list[int]]:
@@ -326,18 +323,11 @@ async def test_where_rocketmq_would_cut_nothing_sound_is_lost(tmp_path: Path) ->
     async with store_at(tmp_path / "s") as store:
         places = [(await store.send("T", f"{n:02d}{BODY}")).physical_offsets[0] for n in range(30)]
         image = store.killed(tmp_path / "killed")
-    for number in (2, 11, 20):
-        flip_at(image, places[number])
+    flip(image, *(places[number] for number in (2, 11, 20)))
     async with store_at(image, accept_damage=True) as store:
         await store.settled()
         kept = letters_of(store.store, count=2)
     assert kept == "".join(f"{n:02d}" for n in range(30) if n not in (2, 11, 20))
-
-
-def flip_at(store: Path, physical_offset: int) -> None:
-    """Change a byte in the body of a record, in whatever file it lies."""
-    base = physical_offset - physical_offset % FILE_SIZE
-    overwrite(store, base + (physical_offset + 100) % FILE_SIZE, b"\0")
 
 
 async def test_a_log_that_never_was_takes_its_views_with_it(tmp_path: Path) -> None:
@@ -357,8 +347,7 @@ async def test_views_ahead_of_the_log_are_cut(tmp_path: Path) -> None:
             places += (await store.send("T", f"{number % 10}{BODY}", key="k")).physical_offsets
         await store.settled()
         image = store.killed(tmp_path / "killed")
-    for place in range(places[17], FILE_SIZE * 2, 1):
-        overwrite(image, place, b"\0")
+    overwrite(image, places[17], bytes(2 * FILE_SIZE - places[17]))
     for path in sorted((image / "commitlog").iterdir())[2:]:
         path.unlink()
     (image / "pocketmq" / "watermark").unlink()
@@ -369,62 +358,7 @@ async def test_views_ahead_of_the_log_are_cut(tmp_path: Path) -> None:
     assert view_files(image) == await rebuilt_views(image, tmp_path / "rebuilt")
 
 
-# -- unclean ends at many points -------------------------------------------------------------------
-
-OFTEN = {"view_flush_interval_ms": 0, "view_flush_thorough_interval_ms": 0}
-"""Views are synced and the checkpoint written as often as the loop turns."""
-
-
-async def write_with_images(
-    tmp_path: Path,
-    take: Callable[[TalkingStore, Path], Path],
-    *,
-    step_ms: int = 300,
-    **settings: Any,
-) -> list[tuple[Path, list[str]]]:
-    """Send 90 messages; returns images of the store on the way and what was acknowledged then."""
-    images: list[tuple[Path, list[str]]] = []
-    sent: list[str] = []
-    async with store_at(tmp_path / "s", **settings) as store:
-        for number in range(45):
-            bodies = [f"{number} {'y' * (number * 37 % 500)}", f"{number} second"]
-            await store.send(
-                "T", *bodies, key=f"k{number} all", tag="TagA", unique_key=f"i{number}"
-            )
-            sent += bodies
-            store.clock.advance(step_ms)
-            await store.send("U", f"{number}", queue_id=number % 3)
-            if number % 9 == 6:
-                images.append((take(store, tmp_path / f"image{number}"), list(sent)))
-            if number % 5 == 4:
-                await store.settled()
-    return images
-
-
-def killed(store: TalkingStore, to: Path) -> Path:
-    return store.killed(to)
-
-
-def powerless(store: TalkingStore, to: Path) -> Path:
-    assert isinstance(store.disk, QuickDisk)
-    return store.disk.power_cut(store.directory, to)
-
-
-@pytest.mark.parametrize("settings", [{}, OFTEN], ids=["checkpoint-late", "checkpoint-often"])
-@pytest.mark.parametrize("take", [killed, powerless])
-async def test_an_unclean_end_loses_nothing_durable(
-    tmp_path: Path, take: Callable[[TalkingStore, Path], Path], settings: dict[str, Any]
-) -> None:
-    images = await write_with_images(tmp_path, take, **settings)
-    assert len(images) == 5
-    for image, sent in images:
-        assert (image / "abort").exists()
-        async with store_at(image) as store:
-            assert (await store.pulled("T"))[: len(sent)] == sent
-            assert len(await store.found("T", "all")) >= len(sent)
-            assert (await store.send("T", "next")).queue_offset == len(await store.pulled("T")) - 1
-        assert not (image / "abort").exists()
-        assert view_files(image) == await rebuilt_views(image, tmp_path / f"anew-{image.name}")
+# -- views that are not what the checkpoint says ---------------------------------------------------
 
 
 async def test_an_index_file_that_was_never_synced_is_made_anew(tmp_path: Path) -> None:
@@ -470,7 +404,7 @@ async def test_what_recovery_wrote_down_is_durable(tmp_path: Path) -> None:
     disk = QuickDisk()
     disk.trust(image)
     async with store_at(image, disk=disk) as store:
-        left = powerless(store, tmp_path / "left")
+        left = disk.power_cut(store.directory, tmp_path / "left")
     async with store_at(left) as store:
         for queue_id in (0, 1):
             expected = [str(number) for number in range(queue_id, 30, 2)]
@@ -528,40 +462,6 @@ async def test_a_log_whose_oldest_files_were_removed_goes_on(tmp_path: Path) -> 
             assert await store.found("T", f"k{lower}") == bodies[:1]
             assert await store.found("T", f"k{lower - 1}") == []
             assert (await store.send("T", f"{upper} {BODY}", key=f"k{upper}")).queue_offset == upper
-
-
-async def test_a_second_recovery_changes_nothing(tmp_path: Path) -> None:
-    images = await write_with_images(tmp_path, killed, **OFTEN)
-    image, _ = images[3]
-    async with store_at(image):
-        pass
-    before = files_below(image)
-    async with store_at(image):
-        pass
-    after = files_below(image)
-    assert {n: c for n, c in after.items() if not n.startswith("pocketmq/")} == {
-        n: c for n, c in before.items() if not n.startswith("pocketmq/")
-    }
-
-
-async def test_recovery_itself_may_be_killed(tmp_path: Path) -> None:
-    images = await write_with_images(tmp_path, killed, step_ms=0)
-    image, sent = images[-1]
-    parts = Structures(small_settings(image), QuickDisk())
-    shares: list[float] = []
-    copies: list[Path] = []
-    for share in Start(parts, Starting(FakeClock())).steps(0):
-        shares.append(share)
-        copies.append(copied(image, tmp_path / f"copy{len(copies)}"))
-    parts.close()
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    assert len(copies) > 5
-    expected = await rebuilt_views(image, tmp_path / "rebuilt")
-    for copy in copies[::3]:
-        async with store_at(copy) as store:
-            assert queue_bodies(store.store, "T") == sent
-        assert view_files(copy) == expected
 
 
 # -- stores of a real broker -----------------------------------------------------------------------

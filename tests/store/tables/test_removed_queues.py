@@ -29,13 +29,12 @@ async def test_the_queues_of_a_removed_topic_are_gone_and_others_stay(tmp_path: 
     assert [path.name for path in (tmp_path / "s" / "consumequeue").iterdir()] == ["others"]
 
 
-async def test_made_again_it_goes_on_behind_the_old_offsets(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await two_kept_one_removed(store)
-        await store.send("orders", "e")
-        await store.settled()
-        assert store.store.reading.queue_range("orders", 0) == (3, 4)
-        assert queue_bodies(store.store, "orders") == ["e"]
+async def test_made_again_it_goes_on_behind_the_old_offsets(store: TalkingStore) -> None:
+    await two_kept_one_removed(store)
+    await store.send("orders", "e")
+    await store.settled()
+    assert store.store.reading.queue_range("orders", 0) == (3, 4)
+    assert queue_bodies(store.store, "orders") == ["e"]
 
 
 async def test_also_after_a_start_and_when_queues_are_built_from_the_log(tmp_path: Path) -> None:
@@ -66,12 +65,11 @@ async def test_a_removed_topic_whose_messages_end_the_log_stays_removed(tmp_path
             assert await store.pulled("others") == ["x"]
 
 
-async def test_what_is_still_on_its_way_to_the_queues_is_waited_for(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await store.send("orders", "a", "b")
-        await store.store.remove_topic("orders")
-        assert store.store.reading.queue_range("orders", 0) == (0, 0)
-        assert store.store.dispatched == store.store.appended
+async def test_what_is_still_on_its_way_to_the_queues_is_waited_for(store: TalkingStore) -> None:
+    await store.send("orders", "a", "b")
+    await store.store.remove_topic("orders")
+    assert store.store.reading.queue_range("orders", 0) == (0, 0)
+    assert store.store.dispatched == store.store.appended
 
 
 async def test_an_operator_can_ask_for_a_flush(tmp_path: Path) -> None:
@@ -116,17 +114,18 @@ async def test_what_a_crash_left_behind_their_ends_goes_with_them(tmp_path: Path
     assert [*(tmp_path / "s" / "consumequeue").iterdir()] == []
 
 
-async def test_a_topic_made_again_while_it_leaves_waits_and_loses_nothing(tmp_path: Path) -> None:
-    async with store_at(tmp_path / "s") as store:
-        await two_kept_one_removed(store)
-        topics = store.store.tables.topics
+async def test_a_topic_made_again_while_it_leaves_waits_and_loses_nothing(
+    store: TalkingStore,
+) -> None:
+    await two_kept_one_removed(store)
+    topics = store.store.tables.topics
+    await topics.create("orders", queue_count=1)
+    await store.send("orders", "e")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(remove_topics(store.store, ["orders"]))
+        await asyncio.sleep(0)
         await topics.create("orders", queue_count=1)
-        await store.send("orders", "e")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(remove_topics(store.store, ["orders"]))
-            await asyncio.sleep(0)
-            await topics.create("orders", queue_count=1)
-            await store.send("orders", "f")
-        await store.settled()
-        assert store.store.reading.queue_range("orders", 0) == (4, 5)
-        assert await store.pulled("orders") == ["f"]
+        await store.send("orders", "f")
+    await store.settled()
+    assert store.store.reading.queue_range("orders", 0) == (4, 5)
+    assert await store.pulled("orders") == ["f"]

@@ -90,6 +90,16 @@ class Views:
     async def idle(self) -> None:
         await until(lambda: self.flush._job is None)
 
+    async def at(self, now_ms: int) -> None:
+        """Take a step at this time, and wait for what it began."""
+        self.flush.step(at(now_ms))
+        await self.idle()
+
+    async def thorough(self, number: int = 1) -> None:
+        """Make the thorough pass of this number, from 1 on."""
+        await self.at((number - 1) * THOROUGH_MS)
+        await self.at(number * THOROUGH_MS)
+
     @property
     def synced(self) -> list[str]:
         """Directories and files synced so far, relative to the store."""
@@ -123,8 +133,7 @@ async def test_every_second_a_queue_with_2_dirty_pages_is_synced(views: Views) -
     assert views.flush.step(at(SECOND_MS)).at_ms == 2 * SECOND_MS
     await views.idle()
     assert views.synced == ["consumequeue"]
-    views.flush.step(at(2 * SECOND_MS))
-    await views.idle()
+    await views.at(2 * SECOND_MS)
     assert views.synced == ["consumequeue"]
     assert views.checkpoint == CheckpointValues()
 
@@ -135,8 +144,7 @@ async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -
     for now_ms in range(SECOND_MS, THOROUGH_MS, SECOND_MS):
         views.flush.step(at(now_ms))
     assert views.synced == []
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
+    await views.at(THOROUGH_MS)
     mark = f"pocketmq/{MARK_FILE}"
     table = f"pocketmq/{QUEUE_ENDS_FILE}.draft"
     assert views.synced == [mark, "consumequeue", "index", table, mark, "checkpoint"]
@@ -152,8 +160,7 @@ async def test_records_that_come_during_a_pass_belong_to_the_next(views: Views) 
         views.dispatch(5)
     await views.idle()
     assert views.checkpoint.logics_physical_offset == 400
-    views.flush.step(at(2 * THOROUGH_MS))
-    await views.idle()
+    await views.at(2 * THOROUGH_MS)
     assert views.checkpoint.logics_physical_offset == 900
 
 
@@ -168,26 +175,20 @@ async def test_one_pass_is_in_progress_at_a_time(views: Views) -> None:
 
 async def test_a_full_index_file_is_written_down_as_sealed(views: Views) -> None:
     views.dispatch(299)
-    views.flush.step(at(0))
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
+    await views.thorough()
     assert views.checkpoint.index_msg_timestamp == TIME_MS + 298_000
     views.dispatch(50)
-    views.flush.step(at(2 * THOROUGH_MS))
-    await views.idle()
+    await views.at(2 * THOROUGH_MS)
     assert views.checkpoint.index_msg_timestamp == TIME_MS + 298_000
 
 
 async def test_the_checkpoint_never_goes_back(views: Views) -> None:
     views.dispatch(5)
-    views.flush.step(at(0))
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
+    await views.thorough()
     before = CheckpointValues(*[value + 1_000_000 for value in views.checkpoint])
     views.parts.checkpoint.save(before)
     views.dispatch(5)
-    views.flush.step(at(2 * THOROUGH_MS))
-    await views.idle()
+    await views.at(2 * THOROUGH_MS)
     assert views.checkpoint == before
 
 
@@ -195,9 +196,7 @@ async def test_after_a_power_cut_the_mark_fits_the_checkpoint(views: Views, tmp_
     # A mark that fits no checkpoint is void, and damage could not be told from a torn tail.
     for passes in (1, 2, 3):
         views.dispatch(5)
-        views.flush.step(at((passes - 1) * THOROUGH_MS))
-        views.flush.step(at(passes * THOROUGH_MS))
-        await views.idle()
+        await views.thorough(passes)
         left = views.disk.power_cut(views.directory, tmp_path / str(passes))
         mark = FlushedMark(QuickDisk(), left / "pocketmq")
         mark.open()
@@ -207,24 +206,21 @@ async def test_after_a_power_cut_the_mark_fits_the_checkpoint(views: Views, tmp_
         mark.close()
 
 
-async def test_a_view_that_cannot_be_synced_ends_the_store(views: Views) -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FsyncFailed(why="EIO"), str(FsyncFailed(why="EIO"))),
+        (OSError("bad descriptor"), "the store has stopped: bad descriptor"),
+    ],
+)
+async def test_a_view_that_cannot_be_synced_ends_the_store(
+    views: Views, error: Exception, text: str
+) -> None:
     views.dispatch(5)
-    views.disk.sync_error = FsyncFailed(why="EIO")
-    views.disk.sync_error_below = views.directory / "consumequeue"
-    views.flush.step(at(0))
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
-    assert views.failures == [views.disk.sync_error]
+    views.disk.fail("sync", error)
+    await views.thorough()
+    assert [str(failure) for failure in views.failures] == [text]
     assert views.checkpoint == CheckpointValues()
-
-
-async def test_any_other_error_ends_it_too(views: Views) -> None:
-    views.dispatch(5)
-    views.disk.fail("sync", OSError("bad descriptor"))
-    views.flush.step(at(0))
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
-    assert [str(failure) for failure in views.failures] == ["the store has stopped: bad descriptor"]
 
 
 async def test_finishing_waits_for_a_pass_and_makes_another(views: Views) -> None:
@@ -248,16 +244,13 @@ async def test_with_much_behind_the_checkpoint_the_time_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(view_flush, "BEHIND_MAX", 1_000)
     views.dispatch(10)
-    views.flush.step(at(0))
-    await views.idle()
+    await views.at(0)
     assert views.checkpoint == CheckpointValues()
     views.dispatch(1)
-    views.flush.step(at(SECOND_MS))
-    await views.idle()
+    await views.at(SECOND_MS)
     assert views.checkpoint.logics_physical_offset == 1_000
     views.dispatch(9)
-    views.flush.step(at(2 * SECOND_MS))
-    await views.idle()
+    await views.at(2 * SECOND_MS)
     assert views.checkpoint.logics_physical_offset == 1_000
 
 
@@ -266,8 +259,7 @@ async def test_cuts_of_many_queues_are_durable_before_the_next_checkpoint(views:
     views.parts.queues.has_unsynced_cuts = True
     views.flush.step(at(0))
     views.disk.synced.clear()
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
+    await views.at(THOROUGH_MS)
     assert len(views.disk.calls["sync_all"]) == 1
     assert not views.parts.queues.has_unsynced_cuts
     assert views.checkpoint.logics_physical_offset == 400
@@ -281,18 +273,10 @@ def table_of(views: Views) -> dict[QueueKey, QueueEnd]:
     return QueueEnds(Disk(), views.directory / "pocketmq").load(encode_checkpoint(views.checkpoint))
 
 
-async def thorough(views: Views, number: int) -> None:
-    """Make the pass of this number, from 1 on."""
-    views.flush.step(at((number - 1) * THOROUGH_MS))
-    await views.idle()
-    views.flush.step(at(number * THOROUGH_MS))
-    await views.idle()
-
-
 async def test_a_checkpoint_has_its_table_of_queue_ends(views: Views) -> None:
     for number in (1, 2, 3):
         views.dispatch(5)
-        await thorough(views, number)
+        await views.thorough(number)
         found = table_of(views)
         assert found == views.parts.queues.ends()
         assert sum(end.end for end in found.values()) == 100 * number
@@ -337,20 +321,18 @@ async def test_what_comes_between_two_turns_is_not_believed(
 async def test_queues_that_small_passes_flushed_are_in_the_table(views: Views) -> None:
     views.flush.step(at(0))
     views.dispatch(UNITS_OF_2_PAGES)
-    views.flush.step(at(SECOND_MS))
-    await views.idle()
+    await views.at(SECOND_MS)
     assert not views.parts.queues.dirty
-    views.flush.step(at(THOROUGH_MS))
-    await views.idle()
+    await views.at(THOROUGH_MS)
     assert table_of(views) == views.parts.queues.ends() != {}
 
 
 async def test_a_queue_that_was_removed_leaves_the_table(views: Views) -> None:
     views.dispatch(5)
-    await thorough(views, 1)
+    await views.thorough()
     views.parts.queues.take(set(views.parts.queues.queues))
     views.reach(900, views.marks.dispatched.time_ms)
-    await thorough(views, 2)
+    await views.thorough(2)
     assert views.checkpoint.logics_physical_offset == 900
     assert table_of(views) == {}
 
@@ -359,16 +341,14 @@ async def test_nothing_is_written_down_before_the_log_is_durable(views: Views) -
     # A checkpoint ahead of the log would make units believed whose records a power cut took.
     with patch.object(views.flush, "_request_flush") as asked:
         views.dispatch(5, flushed=400)
-        await thorough(views, 1)
+        await views.thorough()
         assert views.checkpoint == CheckpointValues()
         for now_ms in range(THOROUGH_MS, 2 * THOROUGH_MS, SECOND_MS):
-            views.flush.step(at(now_ms))
-            await views.idle()
+            await views.at(now_ms)
         assert views.checkpoint == CheckpointValues()
         assert asked.called
         views.dispatch(5, flushed=500)
-        views.flush.step(at(2 * THOROUGH_MS))
-        await views.idle()
+        await views.at(2 * THOROUGH_MS)
     assert views.checkpoint.logics_physical_offset == 400
     assert sum(end.end for end in table_of(views).values()) == 100
 
@@ -390,7 +370,7 @@ def leave_behind(views: Views, count: int) -> int:
 async def test_the_first_pass_looks_behind_the_ends(views: Views) -> None:
     views.dispatch(5)
     leave_behind(views, 0)
-    await thorough(views, 1)
+    await views.thorough()
     assert views.parts.queues.doubtful == []
     assert views.checkpoint.logics_physical_offset == 400
     assert len(views.disk.calls["sync_all"]) == 1
@@ -403,8 +383,7 @@ async def test_units_over_what_was_left_are_synced_before_it_counts_as_gone(view
     views.parts.queues.dirty.clear()
     views.flush.step(at(0))
     with patch.object(view_flush, "is_clean_behind", return_value=True):
-        views.flush.step(at(THOROUGH_MS))
-        await views.idle()
+        await views.at(THOROUGH_MS)
     assert len(views.disk.calls["sync_all"]) == 1
     assert views.checkpoint.logics_physical_offset == 900
 
@@ -422,13 +401,12 @@ async def test_any_error_between_turns_ends_the_store(views: Views) -> None:
 async def test_what_lies_there_is_gone_before_the_checkpoint(views: Views) -> None:
     views.dispatch(5)
     end = leave_behind(views, 5)
-    await thorough(views, 1)
+    await views.thorough()
     assert views.checkpoint == CheckpointValues()
     assert views.parts.queues.doubtful == []
     assert views.parts.queues.has_unsynced_cuts
     views.disk.synced.clear()
-    views.flush.step(at(THOROUGH_MS + SECOND_MS))
-    await views.idle()
+    await views.at(THOROUGH_MS + SECOND_MS)
     assert len(views.disk.calls["sync_all"]) == 2
     assert views.checkpoint.logics_physical_offset == 900
     assert sum(known.end for known in table_of(views).values()) == end
@@ -447,13 +425,13 @@ async def test_a_queue_that_is_not_what_its_table_said_ends_the_store(
     views: Views, left: int
 ) -> None:
     views.dispatch(5)
-    await thorough(views, 1)
+    await views.thorough()
     assert table_of(views)
     leave_behind(views, left)
     for path in (views.directory / "consumequeue").rglob("0*"):
         if path.is_file():
             path.unlink()
     views.reach(900, views.marks.dispatched.time_ms)
-    await thorough(views, 2)
+    await views.thorough(2)
     assert len(views.failures) == 1
     assert table_of(views) == {}
