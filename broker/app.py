@@ -30,7 +30,7 @@ from broker.config.sections import KNOBS, Config
 from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
-from broker.log.store_manifest import FORMAT_VERSION
+from broker.log.store_directory import FORMAT_VERSION
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.logs import start_logs
 from broker.metrics.numbers import LoopLag, Numbers

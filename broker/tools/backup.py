@@ -34,8 +34,7 @@ from broker.format.names import (
 )
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
-from broker.log.store_directory import StoreDirectory
-from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import LogFile, find_log_files, records_end

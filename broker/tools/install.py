@@ -38,8 +38,7 @@ from broker.log.checkpoint import (
     FlushedMark,
     QueueEnds,
 )
-from broker.log.store_directory import StoreDirectory
-from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
+from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey
 from broker.tools.store_access import KnownShape
 

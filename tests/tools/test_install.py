@@ -14,7 +14,7 @@ from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.log.checkpoint import Checkpoint, FlushedMark
-from broker.log.store_manifest import ManifestFile
+from broker.log.store_directory import ManifestFile
 from broker.rebuild.log_files import find_log_files
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.tools.install import StagedViews, install_views

@@ -10,7 +10,7 @@ from broker.cli.output import Exit, Failure, talk, talk_notes
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
-    from broker.log.store_manifest import StoreManifest
+    from broker.log.store_directory import StoreManifest
     from broker.tools.selection import LogSearch
     from broker.tools.store_access import KnownShape
 
@@ -107,7 +107,7 @@ def _removed_queues(disk: "Disk", directory: Path) -> str:
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
     """Return what a store says of itself; one that cannot be read says nothing."""
     from broker.format.names import OWN_DIRECTORY
-    from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+    from broker.log.store_directory import MANIFEST_FILE, ManifestFile
 
     own_directory = directory / OWN_DIRECTORY
     try:

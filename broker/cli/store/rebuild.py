@@ -140,7 +140,7 @@ def _plan(
 def _origin(disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...]) -> str:
     """Return where a setting was found."""
     from broker.format.names import INDEX_DIRECTORY, OWN_DIRECTORY
-    from broker.log.store_manifest import MANIFEST_FILE
+    from broker.log.store_directory import MANIFEST_FILE
 
     if any(f"{name}=" in assignment for assignment in assignments):
         return "the command line"

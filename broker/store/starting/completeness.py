@@ -12,7 +12,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
-from broker.log.store_manifest import ClosedState
+from broker.log.store_directory import ClosedState
 from broker.model.message import QueueKey, has_queue_offset
 from broker.model.store_shape import DelayLevels
 

@@ -26,8 +26,7 @@ from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
 from broker.log.hash_index import HashIndex
-from broker.log.store_directory import StoreDirectory
-from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
+from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey
 from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels

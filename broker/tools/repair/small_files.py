@@ -16,7 +16,7 @@ from broker.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from broker.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY
-from broker.log.store_manifest import ManifestFile
+from broker.log.store_directory import ManifestFile
 from broker.tools.install import write_mark
 from broker.tools.repair.actions import FileAct, FileAction
 from broker.tools.repair.neighbours import Neighbour

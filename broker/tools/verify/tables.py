@@ -19,7 +19,7 @@ from broker.format.names import (
 )
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
-from broker.log.store_manifest import MANIFEST_FILE, ManifestFile
+from broker.log.store_directory import MANIFEST_FILE, ManifestFile
 from broker.model.errors import StoreTooNew
 from broker.tools.verify.collector import Collector
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.format.index_layout import HEADER_SIZE
-from broker.log.store_manifest import ClosedState
+from broker.log.store_directory import ClosedState
 from broker.store.starting.completeness import missing_from_list, missing_from_log
 from tests.fakes.golden_log import files_below, index_contents
 from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered

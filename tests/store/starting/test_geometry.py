@@ -1,5 +1,6 @@
 """What goes before what, where the sizes of a store are told more than once."""
 
+from collections.abc import Mapping
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
+from broker.format.names import offset_file_name
 from broker.log.hash_index import HashIndex
-from broker.log.store_manifest import StoreManifest
+from broker.log.store_directory import StoreManifest
 from broker.model.errors import UnknownGeometry
 from broker.store.settings import StoreSettings
 from broker.store.starting.geometry import fit_to_disk
@@ -133,6 +135,45 @@ def test_the_files_of_a_real_store_show_its_sizes(golden: GoldenStores, name: st
         wanted["index_slot_count"],
         wanted["index_entry_count_max"],
     )
+
+
+def row(directory: Path, lengths: Mapping[int, int]) -> None:
+    """Make files of these lengths, by the offset of their first byte."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for base, length in lengths.items():
+        (directory / offset_file_name(base)).write_bytes(bytes(length))
+
+
+def test_without_files_the_settings_stand(tmp_path: Path) -> None:
+    row(tmp_path / "commitlog", {})
+    (tmp_path / "commitlog" / "notes.txt").write_text("x")
+    row(tmp_path / "consumequeue" / "T" / "0", {})
+    asked = StoreSettings(directory=tmp_path)
+    assert fit_to_disk(asked, None, Disk()) == asked
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        {0: 100}, {0: 100, 100: 0}, {0: 7, 100: 100}, {0: 100, 100: 7},
+        {300: 100, 400: 7, 500: 7, 600: 7}, {0: 100, 200: 100, 500: 7},
+    ],
+    ids=["one", "unused", "first cut", "last cut", "most cut, names tell", "gaps, most tell"],
+)  # fmt: skip
+def test_files_that_were_cut_short_are_outvoted(tmp_path: Path, lengths: dict[int, int]) -> None:
+    row(tmp_path / "commitlog", lengths)
+    fitted = fit_to_disk(StoreSettings(directory=tmp_path), None, Disk())
+    assert fitted.commit_log_file_size_bytes == 100
+
+
+def test_the_first_queue_that_has_a_file_tells(tmp_path: Path) -> None:
+    for queue, lengths in (("A/0", {}), ("B/0", {0: 0}), ("B/1", {0: 60, 60: 60})):
+        row(tmp_path / "consumequeue" / queue, lengths)
+        row(tmp_path / "consumequeue_ext" / queue, lengths)
+    fitted = fit_to_disk(StoreSettings(directory=tmp_path), None, Disk())
+    assert fitted.consume_queue_file_size_bytes == 60
+    assert fitted.consume_queue_extension
+    assert fitted.consume_queue_extension_file_size_bytes == 60
 
 
 async def test_an_own_store_is_read_without_its_manifest(tmp_path: Path) -> None:

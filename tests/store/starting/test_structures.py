@@ -16,7 +16,7 @@ from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.format.names import zone_from_name
 from broker.log.consume_queue_table import FILES_APART_MAX
-from broker.log.store_manifest import FORMAT_VERSION
+from broker.log.store_directory import FORMAT_VERSION
 from broker.model.errors import (
     Corruption,
     IllegalConfig,

@@ -12,7 +12,7 @@ from broker.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from broker.log.checkpoint import FlushedMark
-from broker.log.store_manifest import ClosedState, ManifestFile, StoreManifest
+from broker.log.store_directory import ClosedState, ManifestFile, StoreManifest
 from broker.tools.repair.actions import FileAct, FileAction
 from broker.tools.repair.neighbours import Neighbour
 from broker.tools.repair.small_files import lower_checkpoint, repair_file
