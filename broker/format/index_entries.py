@@ -56,6 +56,11 @@ class IndexEntries(NamedTuple):
         return IndexEntries(*(column[count:] for column in self))
 
 
+def searched_hash(topic: str, key: str, index_type: str = "") -> int:
+    """Return the hash that the entries of a key have."""
+    return key_hash(java_hash(index_key(topic, key, index_type)))
+
+
 def index_entries(written: Sequence[Written], style: str) -> IndexEntries:
     """Hot: return the entries of some records.
 

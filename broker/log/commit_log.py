@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.files.closing import close_all
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
@@ -73,6 +72,7 @@ class LogScan:
                 physical_offset = file.base + position
                 if physical_offset >= self._upper:
                     return
+                assert physical_offset == self.position
                 yield physical_offset, file, position, size
                 self.position = physical_offset + size
             if not scan.blank and scan.position + BLANK_SIZE <= file.size:
@@ -381,4 +381,8 @@ class CommitLog:
             file.let_go()
         for file in [*self._staged]:
             self._return_buffer(file)
-        close_all([self.files.close, *([spare.remove] if spare is not None else [])])
+        try:
+            self.files.close()
+        finally:
+            if spare is not None:
+                spare.remove()

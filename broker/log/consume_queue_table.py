@@ -180,6 +180,7 @@ class ConsumeQueueTable:
             extension=self._extension_of(topic, queue_id),
         )
         queue.writes_extension = self._extension.is_written
+        assert (topic, queue_id) not in self.queues
         self.queues[topic, queue_id] = queue
         return queue
 

@@ -15,13 +15,11 @@ from typing import Final, NamedTuple
 
 from broker.files.closing import close_all
 from broker.files.disk import Disk
-from broker.format.index_entries import IndexEntries, index_entries
-from broker.format.index_layout import IndexGeometry, index_key, is_indexed, key_hash
-from broker.format.java_hash import java_hash
+from broker.format.index_entries import IndexEntries, index_entries, searched_hash
+from broker.format.index_layout import IndexGeometry, is_indexed
 from broker.format.names import is_index_file_name, next_index_file_name
 from broker.log.index_file import IndexFile
 from broker.model.batch import Written
-from broker.model.errors import WrongFileSize
 from broker.model.stats import Counter, Gauge
 
 TIME_MARGIN_MS: Final = 1_000
@@ -29,7 +27,6 @@ TIME_MARGIN_MS: Final = 1_000
 KNOWN: Final = "known"
 """It lies before the last record that is indexed."""
 ROLLED_BACK: Final = "rolled_back"
-_KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
 
 
 class Candidate(NamedTuple):
@@ -111,18 +108,13 @@ class HashIndex:
                 if not read_only:
                     self._disk.unlink(path)
                 continue
-            if size != self.geometry.file_size and knows_size and not read_only:
+            file = IndexFile(self._disk, path, self.geometry)
+            if size != self.geometry.file_size:
+                if read_only or not knows_size:
+                    raise file.wrong_size(size)
                 self._disk.unlink(path)
                 self.is_damaged = True
                 continue
-            if size != self.geometry.file_size:
-                raise WrongFileSize(
-                    path=str(path),
-                    expected_bytes=self.geometry.file_size,
-                    found_bytes=size,
-                    key_names=_KEY_NAMES,
-                )
-            file = IndexFile(self._disk, path, self.geometry)
             file.load(read_only=read_only)
             self.files.append(file)
 
@@ -158,6 +150,7 @@ class HashIndex:
             if file is None or file.is_full:
                 file = self._roll(int(entries.times_ms[0]))
             count = file.put_all(entries)
+            assert count > 0, "a file that is not full takes an entry"
             self.entries_put.value += count
             if count == len(entries.hashes):
                 self._held.pop(0)
@@ -180,7 +173,7 @@ class HashIndex:
         while self.files and self.files[-1].header.begin_physical_offset >= physical_offset:
             self.files.pop().remove()
         if self.files:
-            self.files[-1].undo_from(physical_offset, time_of)
+            self.files[-1].truncate(physical_offset, time_of)
 
     def mend(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """After a crash: keep the entries of records below an offset, which were durable.
@@ -263,7 +256,7 @@ class HashIndex:
 
         Source   IndexService.queryOffset, IndexFile.selectPhyOffset
         """
-        wanted = key_hash(java_hash(index_key(topic, key, index_type)))
+        wanted = searched_hash(topic, key, index_type)
         lower, upper = begin_ms - TIME_MARGIN_MS, end_ms + TIME_MARGIN_MS
         for file in reversed(self.files):
             name = file.path.name

@@ -39,7 +39,10 @@ from broker.format.index_layout import (
     second_difference,
 )
 from broker.format.layout import is_zero
+from broker.model.errors import WrongFileSize
 
+KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
+"""The settings that decide the length of index files, for error messages."""
 ITEM_ALLOCATION_STEP: Final = 1024 * 1024
 BROKEN: Final = -1
 """In place of a physical offset: the chain is damaged here."""
@@ -97,6 +100,15 @@ class IndexFile:
     def hold(self) -> MappedFile:
         """Keep the file open until the one returned is let go, whatever becomes of it."""
         return self._file.hold()
+
+    def wrong_size(self, found_bytes: int) -> WrongFileSize:
+        """Return the error for a length that is not that of the geometry."""
+        return WrongFileSize(
+            path=str(self.path),
+            expected_bytes=self.geometry.file_size,
+            found_bytes=found_bytes,
+            key_names=KEY_NAMES,
+        )
 
     def load(self, *, read_only: bool = False) -> None:
         """Map the file and read its header."""
@@ -218,46 +230,33 @@ class IndexFile:
             )
         )
 
-    def undo_from(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
+    def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Take back the entries of records at or behind a physical offset.
 
         `time_of` returns the store time of a record by its physical offset.
         """
-        assert self._slots is not None
-        assert self._entries is not None
-        header, view = self.header, self._file.view
         number = self._first_behind(physical_offset)
-        undone = self._entries[number : max(header.index_count, number)][::-1]
-        slots = undone["hash"].astype(np.int64) % self.geometry.slot_count
-        self._slots[slots] = undone["previous"]  # Of equal slots the last one, the oldest, counts.
-        used = header.hash_slot_count - int((undone["previous"] == 0).sum())
-        del undone
-        begin, end = self._position(number), self._position(max(header.index_count, number))
-        view[begin:end] = bytes(end - begin)
-        if number == header.index_count:
-            return
-        place = self.entry(number - 1)[1] if number > 1 else 0
-        time = time_of(place) if number > 1 else 0
-        self._write_header(
-            header._replace(
-                end_timestamp=time,
-                end_physical_offset=place,
-                hash_slot_count=used,
-                index_count=number,
-            )
-        )
-        self.is_dirty = True
+        if number < self.header.index_count:
+            self._keep_below(number, time_of)
 
     def mend(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Keep the entries of records below an offset, and make slots and header say the same.
 
         For a file whose pages a power cut kept or lost one by one: the entries kept were durable,
         the rest may be of any age.
+        """
+        end_time = self.header.end_timestamp
+        self._keep_below(
+            self._durable_end(physical_offset), lambda place: time_of(place) or end_time
+        )
+
+    def _keep_below(self, number: int, time_of: Callable[[int], int]) -> None:
+        """Keep the entries below a number, and make slots and header say the same.
+
         Cost     some 20 ms for a million entries
         """
         assert self._slots is not None
         assert self._entries is not None
-        number = self._durable_end(physical_offset)
         self._file.allocate(self._position(number), ITEM_ALLOCATION_STEP)
         slots = np.zeros(self.geometry.slot_count, dtype=">i4")
         hashes = self._entries["hash"][1:number].astype(np.int64)
@@ -265,17 +264,18 @@ class IndexFile:
         if not np.array_equal(slots, self._slots):
             self._slots[:] = slots
         self._file.zero_from(self._position(number))
-        place = self.entry(number - 1)[1] if number > 1 else 0
-        begin = self.header.begin_physical_offset
-        self._write_header(
-            self.header._replace(
-                end_timestamp=time_of(place) or self.header.end_timestamp if number > 1 else 0,
-                begin_physical_offset=self.entry(1)[1] if number > 1 else begin,
-                end_physical_offset=place,
-                hash_slot_count=int(np.count_nonzero(slots)),
-                index_count=number,
-            )
+        header = self.header._replace(
+            end_timestamp=0,
+            end_physical_offset=0,
+            hash_slot_count=int(np.count_nonzero(slots)),
+            index_count=number,
         )
+        if number > 1:
+            begin, end = self.entry(1)[1], self.entry(number - 1)[1]
+            header = header._replace(
+                end_timestamp=time_of(end), begin_physical_offset=begin, end_physical_offset=end
+            )
+        self._write_header(header)
         self.is_dirty = True
 
     def _durable_end(self, physical_offset: int) -> int:
@@ -300,10 +300,6 @@ class IndexFile:
         return self.geometry.entries_position + ENTRY_SIZE * number
 
     def _slot_value(self, slot: int) -> int:
-        value = self._raw_slot_value(slot)
-        return value if 0 < value <= self.header.index_count else 0
-
-    def _raw_slot_value(self, slot: int) -> int:
         position = HEADER_SIZE + SLOT_SIZE * slot
         return int.from_bytes(self._file.view[position : position + SLOT_SIZE], signed=True)
 
@@ -342,7 +338,7 @@ class IndexFile:
         upper = min(self.header.index_count, self.geometry.entry_count_max)
         slot_count = self.geometry.slot_count
         slot = key_hash % slot_count
-        number = self._raw_slot_value(slot)
+        number = self._slot_value(slot)
         if below:
             upper, number = below, self.entry(below)[3] if 0 < below < upper else 0
         while 0 < number < upper:

@@ -23,6 +23,7 @@ from broker.format.index_layout import (
     IndexHeaderValues,
 )
 from broker.format.names import is_index_file_name
+from broker.log.index_file import KEY_NAMES
 from broker.model.errors import UnknownGeometry
 
 ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
@@ -30,7 +31,6 @@ ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
 OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
 """What our stores have unless told otherwise."""
 _LENGTH_MIN: Final = IndexGeometry(1, 1).file_size
-_KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
 
 
 def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGeometry | None:
@@ -50,7 +50,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
             return found[0]
     for path, length in lengths.items():
         why = f"{length} bytes do not tell how many slots and entries an index file has"
-        raise UnknownGeometry(path=str(path), why=why, key_names=_KEY_NAMES)
+        raise UnknownGeometry(path=str(path), why=why, key_names=KEY_NAMES)
     return None
 
 

@@ -254,4 +254,5 @@ class _Log:
         if file is not self._file:
             self.close()
             self._file = file.open(read_only=True)
+        assert file.base <= physical_offset
         return file

@@ -55,6 +55,7 @@ class QueueExtension:
         """
         unit = encode_extension(tags_code, store_timestamp_ms)
         file = self._file_for(len(unit))
+        assert file.wrote + len(unit) <= file.size
         file.allocate(file.wrote + len(unit))
         address = extension_address(file.base + file.wrote)
         file.write(file.wrote, unit)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_entries import IndexEntries
+from broker.format.index_entries import IndexEntries, searched_hash
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
@@ -19,10 +19,7 @@ from broker.format.index_layout import (
     SLOT_SIZE,
     IndexGeometry,
     IndexHeaderValues,
-    index_key,
-    key_hash,
 )
-from broker.format.java_hash import java_hash
 from broker.log.index_file import IndexFile
 from broker.model.errors import Corruption, DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
@@ -129,7 +126,7 @@ SAMPLE = bytes.fromhex(
 
 def test_a_file_has_the_bytes_of_the_sample(index: Index) -> None:
     keys = ["7F0000010001000000000000000A0001", "k1", "k2"]
-    hashes = [key_hash(java_hash(index_key("TopicA", key))) for key in keys]
+    hashes = [searched_hash("TopicA", key) for key in keys]
     assert index.put(*[Row(found, 0, 1700000000123) for found in hashes]) == 3
     assert index.put(Row(hashes[1], 900, 1700000005999)) == 1
     assert index.content == SAMPLE + bytes(GEOMETRY.file_size - len(SAMPLE))
@@ -318,7 +315,7 @@ def test_undoing_leaves_the_bytes_there_were_then(
     with TemporaryDirectory() as directory:
         index = Index(Path(directory), geometry, previous)
         index.put(*rows)
-        index.file.undo_from(place, times.__getitem__)
+        index.file.truncate(place, times.__getitem__)
         assert index.content == plain_content(geometry, previous, kept)
         index.put(*rows[len(kept) :])
         assert index.content == plain_content(geometry, previous, rows)
@@ -329,15 +326,15 @@ def test_undoing_is_written_with_the_next_sync_if_there_is_something_to_undo(ind
     index.put(*rows_of(5))
     index.file.sync()
     before = index.content
-    index.file.undo_from(401, int)
+    index.file.truncate(401, int)
     assert (index.content, index.file.is_dirty) == (before, False)
-    index.file.undo_from(400, lambda place: TIME_MS)
+    index.file.truncate(400, lambda place: TIME_MS)
     assert index.file.is_dirty
 
 
 def test_a_file_that_loses_every_entry_is_empty_and_sound(index: Index) -> None:
     index.put(*rows_of(5))
-    index.file.undo_from(0, int)
+    index.file.truncate(0, int)
     assert not any(index.content[HEADER_SIZE:])
     assert (index.file.entry_count, index.file.header.end_physical_offset) == (0, 0)
     assert index.reopen().is_sound()

@@ -101,6 +101,7 @@ class _IndexSeams:
             self._due = following
 
     def _expect(self, number: int, physical_offset: int) -> None:
+        assert 0 <= number <= len(self._files)
         begins = [file.header.begin_physical_offset for file in self._files[number : number + 1]]
         if not begins or begins[0] > physical_offset:
             self.has_gap = True
