@@ -41,7 +41,7 @@ class IndexRow(NamedTuple):
 
 
 def queue_units(
-    disk: Disk, directory: Path, sizes: KnownShape, *, topic: str, queue_id: int
+    disk: Disk, directory: Path, sizes: KnownShape, topic: str, queue_id: int
 ) -> Iterator[Unit]:
     """Yield the units of a queue in order, pre-blank ones left out; none of an unknown queue.
 

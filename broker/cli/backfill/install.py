@@ -69,7 +69,7 @@ def _refuse_misfit(
     from broker.backfill.handover import allocated_bytes, compare_log
     from broker.rebuild.staging import build_settings
 
-    disk, sizes = opened
+    sizes = opened.sizes
     again = f"pocketmq backfill run {store} --out {views}"
     _, settings = build_settings(views)
     known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
@@ -82,7 +82,7 @@ def _refuse_misfit(
     if built["holes"] and not accept_damage:
         text = f"the views were built over {len(built['holes'])} places of damage in the log"
         raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them all the same")
-    needed, free = allocated_bytes(views), disk.free_bytes(store)
+    needed, free = allocated_bytes(views), opened.disk.free_bytes(store)
     if needed > free:
         text = f"the copy takes {needed} bytes, {free} are free under {store}"
         raise Failure(text, Exit.REFUSED, "free space there")
@@ -129,5 +129,4 @@ def _install(
             raise Failure(text, Exit.DAMAGED, f"pocketmq backfill verify {views}")
         return StagedViews(staging, queues_of(built), built["index_names"], built["end"])
 
-    disk, sizes = opened
-    return stage_and_install(disk, store, sizes, copied, keep_as=keep_as)
+    return stage_and_install(*opened, copied, keep_as=keep_as)

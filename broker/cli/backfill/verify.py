@@ -9,7 +9,7 @@ import click
 from broker.cli.backfill.options import Spark, takes_spark
 from broker.cli.options import DIRECTORY, PATH, examples, form_option, read_only_option, set_option
 from broker.cli.output import Document, Exit, Failure, Output, columns, progress, talk
-from broker.cli.store.access import Given
+from broker.cli.store.access import Given, log_bytes
 
 if TYPE_CHECKING:
     from broker.cli.store.access import Opened
@@ -95,10 +95,9 @@ def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verificati
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
-    disk, sizes = opened
     upto, settings = build_settings(views)
     sizes = replace(
-        sizes,
+        opened.sizes,
         consume_queue_file_size_bytes=settings.consume_queue_file_bytes,
         index_slot_count=settings.geometry.slot_count,
         index_entry_count_max=settings.geometry.entry_count_max,
@@ -106,6 +105,6 @@ def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verificati
         time_zone=settings.time_zone,
         delay_levels=settings.delay_levels,
     )
-    names = disk.names(store / "commitlog")
-    with progress("Verifying", len(names) * sizes.commit_log_file_size_bytes) as advance:
-        return verify_store(disk, store, sizes, VerifyOptions(views=views, upto=upto), advance)
+    options = VerifyOptions(views=views, upto=upto)
+    with progress("Verifying", log_bytes(store)) as advance:
+        return verify_store(opened.disk, store, sizes, options, advance)

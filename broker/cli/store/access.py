@@ -1,9 +1,9 @@
 """What the commands on a store directory share: which one, access, its sizes, damage."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.cli.options import directory_argument, read_only_option, set_option, takes
 from broker.cli.output import Exit, Failure, talk, talk_notes
@@ -14,9 +14,15 @@ if TYPE_CHECKING:
     from broker.tools.selection import LogSearch
     from broker.tools.store_access import KnownShape
 
-    Opened = tuple[Disk, KnownShape]
-
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
+
+
+class Opened(NamedTuple):
+    """A store that may be looked at, as tools take it."""
+
+    disk: "Disk"
+    directory: Path
+    sizes: "KnownShape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +33,16 @@ class Given:
     read_only: bool
     assignments: tuple[str, ...]
 
-    def opened(self, *, with_index: bool) -> "Opened":
-        """Return the disk and the store's sizes, if it may be looked at."""
+    def opened(self, *, with_index: bool) -> Opened:
+        """Return the store with its sizes, if it may be looked at."""
         disk = accessible(self.directory, read_only=self.read_only)
-        return disk, sizes_of(disk, self.directory, self.assignments, with_index=with_index)
+        sizes = sizes_of(disk, self.directory, self.assignments, with_index=with_index)
+        return Opened(disk, self.directory, sizes)
+
+
+def log_bytes(directory: Path) -> int:
+    """Return how long a store's log is, for a bar."""
+    return sum(path.stat().st_size for path in (directory / "commitlog").glob("*"))
 
 
 given_options = takes("given", Given, directory_argument, read_only_option, set_option)
@@ -118,12 +130,15 @@ def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
         return None
 
 
-def known_end(disk: "Disk", directory: Path, what: str, *, unknown: str) -> int | None:
+def known_end(
+    disk: "Disk", directory: Path, what: str, *, unknown: str = "",
+    otherwise: "Callable[[], int] | None" = None, name: str = "The store",
+) -> int | None:  # fmt: skip
     """Return below which offset the records of a store in use are looked at, and say so.
 
-    what      is done with them: "looked at", "taken"
-    unknown   what is said where nothing tells what is flushed
-    Returns   None of a store that is not in use, or where nothing tells
+    what        is done with them: "looked at", "taken"
+    otherwise   tells the offset where nothing tells what is flushed; without it `unknown` is said
+    Returns     None of a store that is not in use, or where nothing tells
     """
     from broker.tools.store_access import is_live
     from broker.tools.verify.tables import flushed_upto
@@ -131,10 +146,12 @@ def known_end(disk: "Disk", directory: Path, what: str, *, unknown: str) -> int 
     if not is_live(directory):
         return None
     upto = flushed_upto(disk, directory)
+    if upto is None and otherwise is not None:
+        upto = otherwise()
     if upto is not None:
-        talk(f"The store is in use: records below {upto} are {what}")
+        talk(f"{name} is in use: records below {upto} are {what}")
     else:
-        talk(f"The store is in use, and nothing tells what is flushed: {unknown}")
+        talk(f"{name} is in use, and nothing tells what is flushed: {unknown}")
     return upto
 
 

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from time import time_ns
 from typing import TYPE_CHECKING
 
 import click
 
 from broker.cli.documents import Document
-from broker.cli.options import PATH, directory_argument, form_option, set_option
+from broker.cli.options import PATH, directory_argument, form_option, set_option, wall_ms
 from broker.cli.output import Exit, Failure, Output, amount, progress, talk
-from broker.cli.store.access import accessible, sizes_of
+from broker.cli.store.access import accessible, log_bytes, sizes_of
 from broker.model.errors import Corruption
 
 if TYPE_CHECKING:
@@ -45,12 +44,10 @@ def backup(
 
     disk = accessible(directory, read_only=True)
     sizes = sizes_of(disk, directory, assignments, with_index=False)
-    total = sum(path.stat().st_size for path in (directory / "commitlog").glob("*"))
-    with _shown_errors(), progress("Copying", total) as advance:
+    with _shown_errors(), progress("Copying", log_bytes(directory)) as advance:
         made = backup_store(
-            disk, directory, copy, sizes, now_ms=time_ns() // 1_000_000, with_views=with_views,
-            advance=advance,
-        )  # fmt: skip
+            disk, directory, copy, sizes, now_ms=wall_ms(), with_views=with_views, advance=advance
+        )
     out.show(_document(made))
     talk(
         f"The log from {made.begin} up to {made.upto}: copied {amount(made.bytes_copied)}, "
@@ -81,9 +78,8 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
 
     if not copy.is_dir():
         raise Failure(f"there is no directory {copy}", Exit.NOT_FOUND)
-    total = sum(path.stat().st_size for path in (copy / "commitlog").glob("*"))
     try:
-        with _shown_errors(), progress("Restoring", total) as advance:
+        with _shown_errors(), progress("Restoring", log_bytes(copy)) as advance:
             found = restore_store(Disk(), copy, directory, advance=advance)
     except Corruption as error:
         step = (

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.options import PATH, examples, form_option, read_only_option, set_option
-from broker.cli.output import Exit, Failure, Output, column, progress, talk
-from broker.cli.store.access import accessible, sizes_of
+from broker.cli.output import Exit, Failure, Output, columns, progress, talk
+from broker.cli.store.access import accessible, known_end, sizes_of
 
 if TYPE_CHECKING:
     from broker.tools.difference import Difference, Side
     from broker.walk.log_walk import Hole
 
-DIFFERENCE_COLUMNS: Final = {
-    "PART": column("part"),
-    "WHERE": column("where"),
-    "WHAT": column("what"),
-    "LEFT": column("left"),
-    "RIGHT": column("right"),
-}
+DIFFERENCE_COLUMNS: Final = columns(
+    PART="part", WHERE="where", WHAT="what", LEFT="left", RIGHT="right",
+)  # fmt: skip
 
 
 @click.command(
@@ -108,17 +104,11 @@ def _unlike_messages(
 def _side(directory: Path, assignments: Sequence[str]) -> "Side":
     """Return a store's log as far as it may be looked at: a live one up to what is flushed."""
     from broker.files.disk import Disk
-    from broker.model.message import OFFSET_MAX
     from broker.rebuild.log_files import find_log_files
     from broker.tools.difference import Side
-    from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
 
     disk = Disk()
     sizes = sizes_of(disk, directory, assignments, with_index=False)
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
-    if not is_live(directory):
-        return Side(files, OFFSET_MAX)
-    upto = flushed_upto(disk, directory) or 0
-    talk(f"{directory} is in use: records below {upto} are compared")
-    return Side(files, upto)
+    upto = known_end(disk, directory, "compared", otherwise=lambda: 0, name=str(directory))
+    return Side(files) if upto is None else Side(files, upto)

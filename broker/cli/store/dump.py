@@ -7,23 +7,17 @@ import click
 from broker.cli.documents import message_document
 from broker.cli.message import COLUMNS
 from broker.cli.options import examples, form_option, queue_option
-from broker.cli.output import Output, column
+from broker.cli.output import Output, columns
 from broker.cli.store.access import Given, given_options, show_damage
 
-UNIT_COLUMNS: Final = {
-    "QUEUE OFFSET": column("queue_offset"),
-    "PHYSICAL OFFSET": column("physical_offset"),
-    "SIZE": column("size"),
-    "TAGS CODE": column("tags_code"),
-}
-INDEX_COLUMNS: Final = {
-    "FILE": column("file"),
-    "NUMBER": column("number"),
-    "SLOT": column("slot"),
-    "HASH": column("key_hash"),
-    "PHYSICAL OFFSET": column("physical_offset"),
-    "PREVIOUS": column("previous"),
-}
+UNIT_COLUMNS: Final = columns(
+    QUEUE_OFFSET="queue_offset", PHYSICAL_OFFSET="physical_offset", SIZE="size",
+    TAGS_CODE="tags_code",
+)  # fmt: skip
+INDEX_COLUMNS: Final = columns(
+    FILE="file", NUMBER="number", SLOT="slot", HASH="key_hash", PHYSICAL_OFFSET="physical_offset",
+    PREVIOUS="previous",
+)  # fmt: skip
 
 
 @click.command(
@@ -47,15 +41,12 @@ def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Outpu
     from broker.tools.dump import index_rows, queue_units
     from broker.tools.selection import LogSearch
 
-    disk, sizes = given.opened(with_index=is_index)
+    store = given.opened(with_index=is_index)
     if queue is not None:
-        topic, queue_id = queue
-        units = queue_units(disk, given.directory, sizes, topic=topic, queue_id=queue_id)
-        out.stream((unit._asdict() for unit in units), UNIT_COLUMNS)
+        out.stream((unit._asdict() for unit in queue_units(*store, *queue)), UNIT_COLUMNS)
     elif is_index:
-        entries = index_rows(disk, given.directory, sizes)
-        out.stream((row._asdict() for row in entries), INDEX_COLUMNS)
+        out.stream((row._asdict() for row in index_rows(*store)), INDEX_COLUMNS)
     else:
-        search = LogSearch(find_log_files(given.directory, sizes.commit_log_file_size_bytes))
+        search = LogSearch(find_log_files(given.directory, store.sizes.commit_log_file_size_bytes))
         out.stream(map(message_document, search.messages()), COLUMNS)
         show_damage(search, "bring the damaged files back from a copy")

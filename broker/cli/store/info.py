@@ -15,8 +15,7 @@ def info(given: Given, out: Output) -> None:
     """Describe a store: files and sizes, how far it reaches, how it was left."""
     from broker.tools.inspect import describe
 
-    disk, sizes = given.opened(with_index=True)
-    found = describe(disk, given.directory, sizes)
+    found = describe(*given.opened(with_index=True))
     out.show(_summary(found) if out.form == "table" else found)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.options import examples, form_option
-from broker.cli.output import Output, at, column, talk
+from broker.cli.output import Output, at, columns, talk
 from broker.cli.store.access import Given, accessible, given_options, sizes_of
 
 if TYPE_CHECKING:
@@ -16,17 +16,10 @@ if TYPE_CHECKING:
 KINDS: Final = (
     "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
 )  # fmt: skip
-FILE_COLUMNS: Final = {
-    "FILE": column("path"),
-    "KIND": column("kind"),
-    "BYTES": column("size"),
-    "ON DISK": column("allocated"),
-    "BEGIN": column("begin"),
-    "END": column("end"),
-    "FIRST": at("first_stored_ms"),
-    "LAST": at("last_stored_ms"),
-    "NOTE": column("note"),
-}
+FILE_COLUMNS: Final = columns(
+    FILE="path", KIND="kind", BYTES="size", ON_DISK="allocated", BEGIN="begin", END="end",
+    FIRST=at("first_stored_ms"), LAST=at("last_stored_ms"), NOTE="note",
+)  # fmt: skip
 
 
 @click.command(epilog=examples("pocketmq store ls ./store --kind commitlog"))

@@ -2,19 +2,14 @@
 
 import json
 from pathlib import Path
-from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from broker.cli.documents import Document
-from broker.cli.options import examples, form_option, yes_option
+from broker.cli.options import examples, form_option, wall_ms, yes_option
 from broker.cli.output import Exit, Failure, Output, progress, talk
-from broker.cli.store.access import Given, given_options
-
-if TYPE_CHECKING:
-    from broker.files.disk import Disk
-    from broker.tools.store_access import KnownShape
+from broker.cli.store.access import Given, Opened, given_options, log_bytes
 
 
 @click.command(
@@ -42,19 +37,15 @@ def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
     """
     if yes and given.read_only:
         raise click.UsageError("--yes and --read-only exclude each other")
-    disk, sizes = given.opened(with_index=True)
     show = _repair if yes else _plan
-    show(disk, given.directory, sizes, report, out)
+    show(given.opened(with_index=True), report, out)
 
 
-def _plan(
-    disk: "Disk", directory: Path, sizes: "KnownShape", report: Path | None, out: Output
-) -> None:
+def _plan(store: Opened, report: Path | None, out: Output) -> None:
     from broker.tools.repair.planning import plan_repair
 
-    names = disk.names(directory / "commitlog")
-    with progress("Looking", len(names) * sizes.commit_log_file_size_bytes) as advance:
-        plan = plan_repair(disk, directory, sizes, now_ms=_now_ms(), advance=advance)
+    with progress("Looking", log_bytes(store.directory)) as advance:
+        plan = plan_repair(*store, now_ms=wall_ms(), advance=advance)
     _show(plan.document, report, out)
     if plan.blocked:
         text = "nothing can be done: files of the log are missing, short or behind damage"
@@ -62,19 +53,17 @@ def _plan(
     if not plan.is_empty:
         text = "nothing was done; messages known to be lost"
         raise Failure(f"{text}: {plan.lost_count}", Exit.DAMAGED, "add --yes to mend it")
-    _say_left(directory, len(plan.left), is_sound=not plan.left)
+    _say_left(store.directory, len(plan.left), is_sound=not plan.left)
 
 
-def _repair(
-    disk: "Disk", directory: Path, sizes: "KnownShape", report: Path | None, out: Output
-) -> None:
+def _repair(store: Opened, report: Path | None, out: Output) -> None:
     from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 
-    done = repair_store(disk, directory, sizes, now_ms=_now_ms(), stage=progress)
+    done = repair_store(*store, now_ms=wall_ms(), stage=progress)
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
         talk(f"What was damaged lies in {done['quarantine']}")
-    _say_left(directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
+    _say_left(store.directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
 
 
 def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
@@ -98,7 +87,3 @@ def _show(document: Document, report: Path | None, out: Output) -> None:
         out.show(full)
         for line in lines:
             talk(line)
-
-
-def _now_ms() -> int:
-    return time_ns() // 1_000_000

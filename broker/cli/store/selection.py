@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from broker.cli.options import MOMENT, directory_argument, read_only_option, set_option, takes
-from broker.cli.output import progress, talk
-from broker.cli.store.access import Given, show_damage
+from broker.cli.output import progress
+from broker.cli.store.access import Given, known_end, show_damage
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -116,19 +116,12 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
     """
     from broker.rebuild.log_files import find_log_files, records_end
     from broker.tools.selection import LogSearch
-    from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
 
-    disk, sizes = chosen.opened(with_index=False)
-    directory = chosen.directory
+    disk, directory, sizes = chosen.opened(with_index=False)
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
-    upto = chosen.upto
-    if is_live(directory):
-        flushed = flushed_upto(disk, directory)
-        settled = records_end(files) if flushed is None else flushed
-        upto = settled if upto is None else min(upto, settled)
-        talk(f"The store is in use: records below {upto} are looked at")
-    selection = chosen.selection(upto, with_system=with_system)
+    settled = known_end(disk, directory, "looked at", otherwise=lambda: records_end(files))
+    ends = [end for end in (chosen.upto, settled) if end is not None]
+    selection = chosen.selection(min(ends, default=None), with_system=with_system)
     with progress(label, sum(file.size for file in files)) as advance:
         search = LogSearch(files, selection, check_crc=not chosen.no_crc, advance=advance)
         yield Searched(disk, sizes, files, search)

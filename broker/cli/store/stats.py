@@ -6,7 +6,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.options import examples, form_option
-from broker.cli.output import Exit, Failure, Output, at, column, moment, talk
+from broker.cli.output import Exit, Failure, Output, at, column, columns, moment, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
@@ -24,32 +24,19 @@ LABELS: Final = {
     "size": ("from_bytes", "below_bytes"),
 }
 """What messages are grouped by, and the fields that tell a group."""
-AMOUNT_COLUMNS: Final = {
-    "MESSAGES": column("messages"),
-    "BYTES": column("bytes"),
-    "BODIES": column("body_bytes"),
-    "AVERAGE": column("body_bytes_average"),
-    "LARGEST": column("body_bytes_max"),
-    "COMPRESSED": column("compressed_ratio"),
-    "KEYS": column("keys_per_message"),
-    "FIRST": at("first_store_timestamp_ms"),
-    "LAST": at("last_store_timestamp_ms"),
-}
-LARGEST_COLUMNS: Final = {
-    "TOPIC": column("topic"),
-    "QUEUE": column("queue_id"),
-    "OFFSET": column("queue_offset"),
-    "PHYSICAL OFFSET": column("physical_offset"),
-    "BODY BYTES": column("body_bytes"),
-}
-LAG_COLUMNS: Final = {
-    "GROUP": column("group"),
-    "TOPIC": column("topic"),
-    "QUEUE": column("queue_id"),
-    "COMMITTED": column("committed_offset"),
-    "END": column("end_offset"),
-    "LAG": column("lag"),
-}
+AMOUNT_COLUMNS: Final = columns(
+    MESSAGES="messages", BYTES="bytes", BODIES="body_bytes", AVERAGE="body_bytes_average",
+    LARGEST="body_bytes_max", COMPRESSED="compressed_ratio", KEYS="keys_per_message",
+    FIRST=at("first_store_timestamp_ms"), LAST=at("last_store_timestamp_ms"),
+)  # fmt: skip
+LARGEST_COLUMNS: Final = columns(
+    TOPIC="topic", QUEUE="queue_id", OFFSET="queue_offset", PHYSICAL_OFFSET="physical_offset",
+    BODY_BYTES="body_bytes",
+)  # fmt: skip
+LAG_COLUMNS: Final = columns(
+    GROUP="group", TOPIC="topic", QUEUE="queue_id", COMMITTED="committed_offset", END="end_offset",
+    LAG="lag",
+)  # fmt: skip
 
 
 @click.command(
@@ -98,7 +85,7 @@ def _print(found: "Statistics", by: str | None, out: Output) -> None:
             out.stream(found.largest, LARGEST_COLUMNS)
     else:
         labels = {name.upper().replace("_", " "): column(name) for name in LABELS[by]}
-        out.stream(found.rows, labels | AMOUNT_COLUMNS)
+        out.stream(found.rows, {**labels, **AMOUNT_COLUMNS})
         _say(found)
 
 

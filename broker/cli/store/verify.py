@@ -1,27 +1,21 @@
 """`pocketmq store verify`: everything in a store that is not as it must be."""
 
 from pathlib import Path
-from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.documents import Document
-from broker.cli.options import examples, form_option
-from broker.cli.output import Exit, Failure, Output, column, progress, talk
-from broker.cli.store.access import Given, given_options, known_end
+from broker.cli.options import examples, form_option, wall_ms
+from broker.cli.output import Exit, Failure, Output, columns, progress, talk
+from broker.cli.store.access import Given, given_options, known_end, log_bytes
 
 if TYPE_CHECKING:
     from broker.tools.verify.verification import Verification
 
-COLUMNS: Final = {
-    "KIND": column("kind"),
-    "FILE": column("file"),
-    "BYTE": column("offset"),
-    "EXPECTED": column("expected"),
-    "FOUND": column("found"),
-    "MENDABLE": column("repairable"),
-}
+COLUMNS: Final = columns(
+    KIND="kind", FILE="file", BYTE="offset", EXPECTED="expected", FOUND="found",
+    MENDABLE="repairable",
+)  # fmt: skip
 
 
 @click.command(
@@ -71,10 +65,9 @@ def verify(
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
-    disk, sizes = given.opened(with_index=True)
-    directory = given.directory
+    store = given.opened(with_index=True)
     if upto is None:
-        upto = known_end(disk, directory, "looked at", unknown="its end may look torn")
+        upto = known_end(store.disk, store.directory, "looked at", unknown="its end may look torn")
     options = VerifyOptions(
         check_crc=not no_crc,
         crc_share=sample / 100,
@@ -83,22 +76,23 @@ def verify(
         views=views,
         upto=OFFSET_MAX if upto is None else upto,
         findings_max=max_findings,
-        now_ms=time_ns() // 1_000_000,
+        now_ms=wall_ms(),
     )
-    names = disk.names(directory / "commitlog")
-    with progress("Verifying", len(names) * sizes.commit_log_file_size_bytes) as advance:
-        found = verify_store(disk, directory, sizes, options, advance)
+    with progress("Verifying", log_bytes(store.directory)) as advance:
+        found = verify_store(*store, options, advance)
     _print(found, out)
     if found.counts:
-        text = f"found: {_amounts(found.counts)}"
-        next_step = f"pocketmq store repair {directory}, which shows what it would do"
-        raise Failure(text, Exit.DAMAGED, next_step)
+        amounts = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.counts.items()))
+        next_step = f"pocketmq store repair {store.directory}, which shows what it would do"
+        raise Failure(f"found: {amounts}", Exit.DAMAGED, next_step)
 
 
 def _print(found: "Verification", out: Output) -> None:
     rows = [finding._asdict() for finding in found.findings]
     if out.form == "json":
-        out.show({"summary": _summary(found), "findings": rows, "notes": found.notes})
+        names = ("records", "units", "entries", "log_begin", "log_end", "counts", "is_cut")
+        summary = {name: getattr(found, name) for name in names}
+        out.show({"summary": summary, "findings": rows, "notes": found.notes})
     else:
         out.table(rows, COLUMNS)
     talk(
@@ -109,19 +103,3 @@ def _print(found: "Verification", out: Output) -> None:
         talk(f"Note: {note}")
     if found.is_cut:
         talk(f"Only the first {len(rows)} findings are shown; --max-findings shows more")
-
-
-def _summary(found: "Verification") -> Document:
-    return {
-        "records": found.records,
-        "units": found.units,
-        "entries": found.entries,
-        "log_begin": found.log_begin,
-        "log_end": found.log_end,
-        "counts": found.counts,
-        "is_cut": found.is_cut,
-    }
-
-
-def _amounts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))

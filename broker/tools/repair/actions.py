@@ -1,12 +1,18 @@
-"""What a repair is about to do, as values: shown as the plan, performed, and told in the report."""
+"""What a repair is about to do: each action shows, sets aside and performs itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker.format.stand_in import Style
+from broker.files.disk import Disk
+from broker.files.mapped_file import MappedFile
+from broker.format.stand_in import Style, stand_in, stand_in_to_file_end
+from broker.log.quarantine import Quarantine
 from broker.model.finding import Finding
+from broker.rebuild.log_files import LogFile
+from broker.tools.repair.small_files import backup_of, replace_file
 
 Document = dict[str, Any]
 
@@ -72,6 +78,44 @@ class LogAction:
             "messages_lost": [loss._asdict() for loss in self.losses],
         }
 
+    def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
+        """Copy the damaged bytes."""
+        path = directory / self.file
+        quarantine.keep(path, self.begin, self.end, base=int(path.name), note=self.document)
+
+    def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
+        """Let something sound take the place of the damaged bytes, durably.
+
+        Errors   DiskFull, AllocationFailed, FsyncFailed
+        """
+        path = directory / self.file
+        position = self.begin - int(path.name)
+        if self.act is LogAct.ZERO:
+            file = MappedFile(disk, path, int(path.name), file_size).open()
+            try:
+                file.zero_from(position)
+                file.sync()
+            finally:
+                file.close()
+            return
+        descriptor = disk.open(path)
+        try:
+            disk.allocate(descriptor, position, self.end - self.begin, path)
+            for content in self._replacement():
+                disk.write_at(descriptor, position, content)
+                position += len(content)
+            disk.sync(descriptor)
+        finally:
+            disk.close(descriptor)
+
+    def _replacement(self) -> Iterable[bytes]:
+        if self.act in (LogAct.CRC_FIELD, LogAct.TIME):
+            return [self.content]
+        if self.act is LogAct.STAND_IN:
+            return stand_in(self.begin, self.end, self.style)
+        holds_records = self.act is LogAct.FILE_END
+        return stand_in_to_file_end(self.begin, self.end, self.style, holds_records=holds_records)
+
 
 @dataclass(frozen=True, slots=True)
 class FileAction:
@@ -86,6 +130,32 @@ class FileAction:
         """The action as the report has it."""
         return {"file": self.file, "reason": self.reason, "done": self.act.value}
 
+    def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
+        """Copy the file, and the previous version that goes with it."""
+        path = directory / self.file
+        paths = [path, backup_of(path)] if self.act is FileAct.REMOVE else [path]
+        for each in paths:
+            set_aside_whole(disk, each, quarantine, self.document)
+
+    def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
+        """Put a table's previous version in its place, or remove the file and its .bak.
+
+        Errors   DiskFull, AllocationFailed, FsyncFailed
+        """
+        path = directory / self.file
+        if self.act is FileAct.RESTORE:
+            replace_file(disk, path, disk.read_file(backup_of(path)))
+            return
+        for name in (path, backup_of(path)):
+            disk.unlink(name)
+        disk.sync_directory(path.parent)
+
+
+def set_aside_whole(disk: Disk, path: Path, quarantine: Quarantine, note: Document) -> None:
+    """Copy a small file, if it exists."""
+    if disk.exists(path):
+        quarantine.keep(path, 0, disk.file_size(path), base=0, note=note)
+
 
 @dataclass(slots=True)
 class RepairPlan:
@@ -96,7 +166,7 @@ class RepairPlan:
     view_findings    findings in the views by kind; with any of them the views are built anew
     checkpoint       whether it says what cannot be
     missing          [end of the log, what was durable): acknowledged records that are gone
-    log_begin, log_end, last_time_ms   of the log's sound records
+    log_files        of the log; log_end is where its sound records end
     is_continued     an earlier repair was killed
     """
 
@@ -108,10 +178,24 @@ class RepairPlan:
     notes: list[str] = field(default_factory=list)
     checkpoint: bool = False
     missing: tuple[int, int] | None = None
-    log_begin: int = 0
+    log_files: list[LogFile] = field(default_factory=list)
     log_end: int = 0
-    log_bytes: int = 0
     is_continued: bool = False
+
+    @property
+    def actions(self) -> list[LogAction | FileAction]:
+        """What is done about single places, in order."""
+        return [*self.log, *self.files]
+
+    @property
+    def lowers_numbers(self) -> bool:
+        """Whether checkpoint and mark are brought down to what the log holds."""
+        return self.checkpoint or self.missing is not None
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log's files."""
+        return sum(file.size for file in self.log_files)
 
     @property
     def builds_views(self) -> bool:
@@ -121,7 +205,7 @@ class RepairPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.files or self.checkpoint or self.missing or self.builds_views)
+        return not (self.files or self.lowers_numbers or self.builds_views)
 
     @property
     def lost_count(self) -> int:

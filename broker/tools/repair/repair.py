@@ -1,6 +1,6 @@
 """Performs a repair: looks, sets aside, mends, looks again, until nothing is left to do."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,9 +8,7 @@ from shutil import rmtree
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
 from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
-from broker.format.stand_in import stand_in, stand_in_to_file_end
 from broker.log.checkpoint import MARK_FILE, QueueEnds
 from broker.log.quarantine import (
     FINISHED,
@@ -22,15 +20,14 @@ from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import estimate
-from broker.rebuild.log_files import find_log_files
 from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.sequential import rebuild
 from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views
-from broker.tools.repair.actions import FileAct, LogAct, LogAction, RepairPlan
-from broker.tools.repair.neighbours import Neighbours
-from broker.tools.repair.planning import log_files, plan_repair
-from broker.tools.repair.small_files import backup_of, lower_checkpoint, repair_file
+from broker.tools.repair.actions import RepairPlan, set_aside_whole
+from broker.tools.repair.planning import plan_repair
+from broker.tools.repair.small_files import lower_checkpoint
+from broker.tools.repair.witnesses import Neighbours
 from broker.tools.store_access import KnownShape, view_settings
 
 ROUNDS_MAX: Final = 4
@@ -105,21 +102,18 @@ class _Repair:
         return self._report
 
     def _look(self) -> RepairPlan:
-        with self._stage("Looking", self._log_bytes()) as advance:
+        names = self._disk.names(self._directory / COMMIT_LOG_DIRECTORY)
+        total = len(names) * self._sizes.commit_log_file_size_bytes
+        with self._stage("Looking", total) as advance:
             return plan_repair(
                 self._disk, self._directory, self._sizes, now_ms=self._now_ms, advance=advance
             )
 
-    def _log_bytes(self) -> int:
-        names = self._disk.names(self._directory / COMMIT_LOG_DIRECTORY)
-        return len(names) * self._sizes.commit_log_file_size_bytes
-
     def _check_room(self, plan: RepairPlan) -> None:
         needed = sum(action.end - action.begin for action in plan.log)
         if plan.builds_views:
-            files = log_files(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
             settings = view_settings(self._sizes, check_crc=False)
-            needed += estimate(whole_files(files, OFFSET_MAX), settings).view_bytes
+            needed += estimate(whole_files(plan.log_files, OFFSET_MAX), settings).view_bytes
         if self._disk.free_bytes(self._directory) < needed:
             raise DiskFull(path=str(self._directory))
 
@@ -149,13 +143,22 @@ class _Repair:
     def _perform(self, plan: RepairPlan) -> None:
         assert not plan.blocked
         self._write_down(plan)
-        self._set_aside(plan)
-        for action in plan.log:
-            self._write(action)
-        for file in plan.files:
-            repair_file(self._disk, self._directory, file)
-        if plan.checkpoint or plan.missing is not None:
-            self._lower_checkpoint(plan)
+        for action in plan.actions:
+            action.set_aside(self._disk, self._directory, self._quarantine)
+        if plan.lowers_numbers:
+            for path in (CHECKPOINT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}"):
+                note = {"reason": "it says what cannot be"}
+                set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
+        for action in plan.actions:
+            action.perform(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
+        if plan.lowers_numbers:
+            last = Neighbours(plan.log_files).before(plan.log_end)
+            numbers = lower_checkpoint(
+                self._disk, self._directory, log_end=plan.log_end,
+                last_time_ms=last.time_ms if last is not None else 0,
+                last_place=last.physical_offset if last is not None else 0,
+            )  # fmt: skip
+            self._report["numbers"] = self._report["numbers"] or numbers
         if plan.builds_views:
             self._build_views(plan)
 
@@ -169,64 +172,15 @@ class _Repair:
             report["acknowledged_bytes_missing"] = list(plan.missing)
         self._quarantine.write_report(report)
 
-    def _set_aside(self, plan: RepairPlan) -> None:
-        for action in plan.log:
-            path = self._directory / action.file
-            self._quarantine.keep(
-                path, action.begin, action.end, base=int(path.name), note=action.document
-            )
-        for file in plan.files:
-            self._keep_whole(self._directory / file.file, file.document)
-            if file.act is FileAct.REMOVE:
-                self._keep_whole(backup_of(self._directory / file.file), file.document)
-        if plan.checkpoint or plan.missing is not None:
-            note = {"reason": "it says what cannot be"}
-            self._keep_whole(self._directory / CHECKPOINT_FILE, note)
-            self._keep_whole(self._directory / OWN_DIRECTORY / MARK_FILE, note)
-
-    def _keep_whole(self, path: Path, note: dict[str, Any]) -> None:
-        if self._disk.exists(path):
-            self._quarantine.keep(path, 0, self._disk.file_size(path), base=0, note=note)
-
-    def _write(self, action: LogAction) -> None:
-        """Let something sound take the place of damaged bytes."""
-        path, size = self._directory / action.file, self._sizes.commit_log_file_size_bytes
-        base = int(path.name)
-        if action.act is LogAct.ZERO:
-            file = MappedFile(self._disk, path, base, size).open()
-            try:
-                file.zero_from(action.begin - base)
-                file.sync()
-            finally:
-                file.close()
-            return
-        descriptor = self._disk.open(path)
-        try:
-            position = action.begin - base
-            self._disk.allocate(descriptor, position, action.end - action.begin, path)
-            for content in _replacement(action):
-                self._disk.write_at(descriptor, position, content)
-                position += len(content)
-            self._disk.sync(descriptor)
-        finally:
-            self._disk.close(descriptor)
-
-    def _lower_checkpoint(self, plan: RepairPlan) -> None:
-        files = find_log_files(self._directory, self._sizes.commit_log_file_size_bytes)
-        last = Neighbours(files, ()).before(plan.log_end)
-        numbers = lower_checkpoint(self._disk, self._directory, log_end=plan.log_end, last=last)
-        self._report["numbers"] = self._report["numbers"] or numbers
-
     def _build_views(self, plan: RepairPlan) -> None:
         """Build the views anew and install them; old ones with stray files in them are kept."""
         directory = self._directory
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
         rmtree(staging, ignore_errors=True)
         self._disk.make_directory(staging)
-        files = find_log_files(directory, self._sizes.commit_log_file_size_bytes)
         settings = view_settings(self._sizes, check_crc=True)
         with self._stage("Rebuilding", plan.log_bytes) as advance:
-            built = rebuild(files, settings, staging, upto=OFFSET_MAX, advance=advance)
+            built = rebuild(plan.log_files, settings, staging, upto=OFFSET_MAX, advance=advance)
         staged = StagedViews(staging, built.queues, built.index_names, built.end)
         keep_as = self._quarantine.directory.name if STRAY in plan.view_findings else ""
         kept = install_views(self._disk, directory, staged, self._sizes, keep_as=keep_as)
@@ -265,15 +219,6 @@ def missing_part(
     return StoreGap(
         path=str(path.with_name(following)), expected=int(path.name), found=int(following)
     )
-
-
-def _replacement(action: LogAction) -> Iterable[bytes]:
-    if action.act in (LogAct.CRC_FIELD, LogAct.TIME):
-        return [action.content]
-    if action.act is LogAct.STAND_IN:
-        return stand_in(action.begin, action.end, action.style)
-    holds_records = action.act is LogAct.FILE_END
-    return stand_in_to_file_end(action.begin, action.end, action.style, holds_records=holds_records)
 
 
 def _moment(now_ms: int) -> str:

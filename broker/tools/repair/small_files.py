@@ -18,23 +18,6 @@ from broker.format.checkpoint_layout import (
 from broker.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY
 from broker.log.store_directory import ManifestFile
 from broker.tools.install import write_mark
-from broker.tools.repair.actions import FileAct, FileAction
-from broker.tools.repair.neighbours import Neighbour
-
-
-def repair_file(disk: Disk, directory: Path, action: FileAction) -> None:
-    """Put a table's previous version in its place, or remove the file and its .bak.
-
-    Errors   DiskFull, AllocationFailed, FsyncFailed
-    """
-    path = directory / action.file
-    backup = backup_of(path)
-    if action.act is FileAct.RESTORE:
-        replace_file(disk, path, disk.read_file(backup))
-        return
-    for name in (path, backup):
-        disk.unlink(name)
-    disk.sync_directory(path.parent)
 
 
 def backup_of(path: Path) -> Path:
@@ -51,16 +34,24 @@ def replace_file(disk: Disk, path: Path, content: bytes) -> None:
 
 
 def lower_checkpoint(
-    disk: Disk, directory: Path, *, log_end: int, last: Neighbour | None
+    disk: Disk, directory: Path, *, log_end: int, last_time_ms: int, last_place: int
 ) -> dict[str, Any]:
     """Bring checkpoint and mark down to what the log holds; returns what they said and say now.
 
-    log_end, last   end and last record of the log's sound records
+    log_end, last_…   end of the log's sound records; store time and place of the last one
     """
     path = directory / CHECKPOINT_FILE
     content = disk.read_file(path) if disk.exists(path) else b""
     before = decode_checkpoint(content)
-    after = _lowered(before, last)
+    limits = CheckpointValues(
+        physic_msg_timestamp=last_time_ms,
+        logics_msg_timestamp=last_time_ms,
+        index_msg_timestamp=last_time_ms,
+        master_flushed_offset=before.master_flushed_offset,
+        confirm_physical_offset=last_place,
+        logics_physical_offset=last_place,
+    )
+    after = CheckpointValues(*(max(0, min(pair)) for pair in zip(before, limits, strict=True)))
     packed = encode_checkpoint(before), encode_checkpoint(after)
     mark = write_mark(disk, directory, *packed, log_end=log_end)
     wanted = packed[1].ljust(CHECKPOINT_FILE_SIZE, b"\0")
@@ -68,22 +59,6 @@ def lower_checkpoint(
         replace_file(disk, path, wanted)
         _follow(disk, directory, *packed)
     return {"checkpoint": {"before": before._asdict(), "after": after._asdict()}, "mark": mark}
-
-
-def _lowered(values: CheckpointValues, last: Neighbour | None) -> CheckpointValues:
-    time_ms, place = (last.time_ms, last.physical_offset) if last is not None else (0, 0)
-    return CheckpointValues(
-        physic_msg_timestamp=_within(values.physic_msg_timestamp, time_ms),
-        logics_msg_timestamp=_within(values.logics_msg_timestamp, time_ms),
-        index_msg_timestamp=_within(values.index_msg_timestamp, time_ms),
-        master_flushed_offset=max(values.master_flushed_offset, 0),
-        confirm_physical_offset=_within(values.confirm_physical_offset, place),
-        logics_physical_offset=_within(values.logics_physical_offset, place),
-    )
-
-
-def _within(value: int, limit: int) -> int:
-    return max(min(value, limit), 0)
 
 
 def _follow(disk: Disk, directory: Path, before: bytes, after: bytes) -> None:

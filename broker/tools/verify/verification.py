@@ -66,6 +66,7 @@ class Verification:
 
     log_begin, log_end   physical offsets of the first record and behind the last sound one
     holes                damage with sound records behind it; tail: what stands behind the last one
+    files                those of the log that were walked
     """
 
     findings: list[Finding]
@@ -79,6 +80,7 @@ class Verification:
     log_end: int = 0
     holes: list[Hole] = field(default_factory=list)
     tail: Hole | None = None
+    files: list[LogFile] = field(default_factory=list)
 
 
 def verify(
@@ -148,7 +150,7 @@ class _Walk:
         units.flush()
         holes, tail = self._report_holes(files, results)
         found = Verification([], {}, [], False, records.count, compared.units, index.entries)
-        found.log_begin, found.holes, found.tail = log_begin, holes, tail
+        found.log_begin, found.holes, found.tail, found.files = log_begin, holes, tail, files
         found.log_end = max((r.end for r in results if r.record_count), default=log_begin)
         queues = self._finish_queues(files, units, compared, results, holes)
         if not self._options.log_only:

@@ -8,10 +8,10 @@ import pytest
 from broker.files.disk import Disk
 from broker.format.record import encode_blank, property_crc_field
 from broker.model.finding import Finding
-from broker.rebuild.log_files import LogFile, find_log_files
+from broker.rebuild.log_files import find_log_files
 from broker.tools.repair.actions import LogAct, LogAction
 from broker.tools.repair.log_planning import LogPlanner, Suspect
-from broker.tools.repair.losses import QueueWitness
+from broker.tools.repair.witnesses import QueueWitness
 from broker.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.damaged_store import DamagedStore
 from tests.golden_stores import GoldenStores
@@ -24,15 +24,10 @@ class Planned(DamagedStore):
 
     witness: QueueWitness
 
-    def planner(self, *damage: Hole) -> LogPlanner:
+    def planner(self) -> LogPlanner:
         self.witness = QueueWitness(Disk(), self.directory, self.sizes)
-        return LogPlanner(
-            Disk(), self.directory, self.files, damage, self.witness, property_crc=False
-        )
-
-    @property
-    def files(self) -> list[LogFile]:
-        return find_log_files(self.directory, self.file_size)
+        files = find_log_files(self.directory, self.file_size)
+        return LogPlanner(files, self.witness, property_crc=False)
 
     def hole(self, number: int, *, reason: str = "torn", to_file_end: bool = False) -> Hole:
         begin = self.places[number]
@@ -60,7 +55,7 @@ def last_of_file(store: DamagedStore) -> int:
 
 
 def test_between_sound_records(store: Planned) -> None:
-    action = store.planner(store.hole(5)).of_hole(store.hole(5))
+    action = store.planner().of_hole(store.hole(5))
     assert (action.act, action.file) == (LogAct.STAND_IN, f"commitlog/{0:020d}")
     assert (action.begin, action.end) == (store.places[5], store.places[6])
     assert action.style.property_crc
@@ -69,7 +64,7 @@ def test_between_sound_records(store: Planned) -> None:
 
 def test_up_to_the_end_of_a_file(store: Planned) -> None:
     hole = store.hole(last_of_file(store), reason=ORDERLY_END, to_file_end=True)
-    action = store.planner(hole).of_hole(hole)
+    action = store.planner().of_hole(hole)
     assert (action.act, action.end) == (LogAct.FILE_END, store.file_size)
     assert action.reason == "no record where one must be"
 
@@ -79,19 +74,19 @@ def test_a_damaged_blank(store: Planned) -> None:
     blank = place + len(store.records[place])
     store.write(blank, encode_blank(77)[:7] + b"x")
     hole = Hole(str(store.path(0)), blank, store.file_size, "bad", False)
-    assert store.planner(hole).of_hole(hole).act is LogAct.BLANK
+    assert store.planner().of_hole(hole).act is LogAct.BLANK
 
 
 def test_damage_too_small_for_any_record_takes_the_next_one_with_it(store: Planned) -> None:
     begin = store.places[6] - 60
     hole = Hole(str(store.path(0)), begin, store.places[6], "bad", True)
-    action = store.planner(hole).of_hole(hole)
+    action = store.planner().of_hole(hole)
     assert (action.begin, action.end) == (begin, store.places[7])
 
 
 def test_behind_the_last_record(store: Planned) -> None:
     tail = store.hole(len(store.places) - 1, to_file_end=True)
-    action = store.planner(tail).of_tail(tail)
+    action = store.planner().of_tail(tail)
     assert (action.act, action.begin, action.end) == (LogAct.ZERO, tail.begin, tail.end)
 
 

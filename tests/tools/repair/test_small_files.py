@@ -14,10 +14,8 @@ from broker.format.checkpoint_layout import (
 from broker.log.checkpoint import FlushedMark
 from broker.log.store_directory import ClosedState, ManifestFile, StoreManifest
 from broker.tools.repair.actions import FileAct, FileAction
-from broker.tools.repair.neighbours import Neighbour
-from broker.tools.repair.small_files import lower_checkpoint, repair_file
+from broker.tools.repair.small_files import lower_checkpoint
 
-LAST = Neighbour(4_000, 100, 1_000, property_crc=False)
 BEYOND = CheckpointValues(1_001, 999, 5_000, -3, 4_100, 3_000)
 WITHIN = CheckpointValues(1_000, 999, 1_000, 0, 4_000, 3_000)
 
@@ -49,7 +47,9 @@ class Small:
         return decode_checkpoint((self.directory / "checkpoint").read_bytes())
 
     def lower(self) -> None:
-        lower_checkpoint(Disk(), self.directory, log_end=4_100, last=LAST)
+        lower_checkpoint(
+            Disk(), self.directory, log_end=4_100, last_time_ms=1_000, last_place=4_000
+        )
 
 
 def test_a_checkpoint_says_no_more_than_the_log_holds(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_checkpoint_says_no_more_than_the_log_holds(tmp_path: Path) -> None:
 
 def test_without_a_record_nothing_is_left_of_it(tmp_path: Path) -> None:
     small = Small(tmp_path, BEYOND)
-    lower_checkpoint(Disk(), tmp_path, log_end=0, last=None)
+    lower_checkpoint(Disk(), tmp_path, log_end=0, last_time_ms=0, last_place=0)
     assert small.values == CheckpointValues()
 
 
@@ -112,17 +112,16 @@ def test_the_list_of_the_last_stop_goes_with_the_checkpoint(tmp_path: Path) -> N
     assert manifest.closed.checkpoint == encode_checkpoint(WITHIN).hex()
 
 
-def test_a_table_gets_its_previous_version(tmp_path: Path) -> None:
-    (tmp_path / "config").mkdir()
-    table, backup = tmp_path / "config/topics.json", tmp_path / "config/topics.json.bak"
-    table.write_bytes(b"{torn")
-    backup.write_bytes(b'{"a": 1}')
-    repair_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.RESTORE))
-    assert table.read_bytes() == backup.read_bytes() == b'{"a": 1}'
-
-
-def test_a_table_without_one_goes(tmp_path: Path) -> None:
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/topics.json").write_bytes(b"{torn")
-    repair_file(Disk(), tmp_path, FileAction("config/topics.json", "torn", FileAct.REMOVE))
-    assert list((tmp_path / "config").iterdir()) == []
+@pytest.mark.parametrize(
+    ("act", "left"),
+    [(FileAct.RESTORE, {"topics.json": b"{}", "topics.json.bak": b"{}"}), (FileAct.REMOVE, {})],
+)
+def test_a_table_gets_its_previous_version_or_goes(
+    tmp_path: Path, act: FileAct, left: dict[str, bytes]
+) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "topics.json").write_bytes(b"{torn")
+    (config / "topics.json.bak").write_bytes(b"{}")
+    FileAction("config/topics.json", "torn", act).perform(Disk(), tmp_path, 4096)
+    assert {path.name: path.read_bytes() for path in config.iterdir()} == left
