@@ -147,7 +147,7 @@ async def serve(
         up.push_async_callback(store.close)
         parts = _parts(store, config, grpc, lambda: _ask_to_stop(stop))
         runner = Runner(clock)
-        up.push_async_callback(runner.close)
+        up.callback(runner.close)
         runner.run(parts.retention.step)
         outside.show(store, parts, config)
         where = str(store.settings.directory.resolve())

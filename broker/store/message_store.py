@@ -248,7 +248,7 @@ class MessageStore:
             logger.critical("store.failed", extra={"reason": str(error)})
             self.failure.set_exception(error)
             self.failure.exception()  # Whether it is awaited or not, it counts as retrieved.
-        self._runner.stop()
+        self._runner.close()
         self.marks.fail(error)
         self.views.arrivals.release()
 
@@ -301,7 +301,7 @@ class MessageStore:
             parts.directory.mark_stopped()
 
     async def _end_steps(self) -> None:
-        await self._runner.close()
+        self._runner.close()
         await self.writing.allocation.close()
 
     async def _end_parts(self) -> None:

@@ -40,6 +40,7 @@ from tests.fakes.store_language import (
     rebuilt_views,
     small_settings,
     store_at,
+    turns,
     until,
     view_files,
 )
@@ -364,7 +365,7 @@ async def test_a_failed_sync_is_the_end(tmp_path: Path, caplog: pytest.LogCaptur
         with pytest.raises(StoreFailed):
             await store.send("T", "later")
         store.clock.advance(60_000)
-        await until(lambda: all(task.done() for task in store.store._runner._tasks))
+        await turns()
         assert len(disk.synced) == asked  # The kernel reports a loss once: none is asked for again.
         assert store.store.flushed == flushed
         assert queue_bodies(store.store, "T") == ["kept"]

@@ -34,7 +34,7 @@ async def clock() -> FakeClock:
 async def runner(clock: FakeClock) -> AsyncIterator[Runner]:
     made = Runner(clock)
     yield made
-    await made.close()
+    made.close()
 
 
 async def turns(count: int = 20) -> None:
@@ -53,7 +53,7 @@ async def test_a_step_is_called_again_when_its_time_has_come(
     assert seldom.times == [begun]
     clock.advance(3)
     await until(lambda: len(seldom.times) == 2)
-    await runner.close()
+    runner.close()
     seen = len(often.times)
     await turns()
     assert len(often.times) == seen
@@ -116,7 +116,7 @@ async def test_who_made_the_runner_may_end_a_step_that_fails(clock: FakeClock) -
     await turns()
     assert [str(error) for error in heard] == ["lost"]
     assert len(waiting.times) == 1
-    await runner.close()
+    runner.close()
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -198,20 +198,20 @@ async def test_a_step_that_cannot_be_called_again_is_reported(
     await turns()
     assert heard == [error]
     assert len(other.times) > 2
-    await runner.close()
+    runner.close()
 
 
 async def test_after_a_step_that_stops_the_runner_no_other_is_called(clock: FakeClock) -> None:
     runner, other = Runner(clock), Called(lambda now: Next(now.monotonic_ms))
 
     def stop(now: Now) -> Next:
-        runner.stop()
+        runner.close()
         return Next(now.monotonic_ms)
 
     runner.run(stop, other.step)
     await turns()
     assert other.times == []
-    await runner.close()
+    runner.close()
 
 
 async def test_what_fails_when_a_job_ends_is_reported() -> None:

@@ -1,5 +1,6 @@
 """The views of an open store: given records, made durable, followed by those who wait, trimmed."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from time import perf_counter
@@ -17,11 +18,11 @@ from broker.store.views.dispatcher import Dispatcher
 from broker.store.views.expiry import Expiry
 from broker.store.views.flush import ViewFlush
 
-DISPATCH_PAUSE: Final = Pause(0.005)
+PAUSE_SECONDS: Final = 0.005
 """Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""
 BULK_BYTES: Final = 64 * 1024
 """With this much to dispatch a step is worth taking at once, more or less."""
-BULK_PAUSE: Final = Pause(0.001)
+BULK_PAUSE_SECONDS: Final = 0.001
 TURN_SECONDS: Final = 0.005
 """Dispatch gives way to other work after this long, even when more is waiting."""
 
@@ -36,7 +37,7 @@ class Views:
     """
 
     __slots__ = (
-        "_extension_failures", "_marks", "_structures", "arrivals", "dispatcher", "expiry", "flush",
+        "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher", "expiry", "flush",
         "index", "queues",
     )  # fmt: skip
 
@@ -50,6 +51,7 @@ class Views:
         self._structures = structures
         self._marks = marks
         self._extension_failures = 0
+        self._paused_until = 0.0
         self.queues = structures.queues
         self.index = structures.index
         self.arrivals = Arrivals()
@@ -82,19 +84,28 @@ class Views:
         return count + sum(row.count for row in rows), size_bytes
 
     def dispatch(self, now: Now) -> Next:
-        """Dispatch what became visible, for a turn: a step."""
+        """Dispatch what became visible, for a turn: a step.
+
+        A record that comes long after the last one is dispatched at once, others some at a time.
+        """
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value
         assert behind_bytes >= 0
         if not behind_bytes:
             return Next(mark=visible, value=dispatched.value + 1)
-        begun = perf_counter()
+        loop = asyncio.get_running_loop()
+        early_seconds = self._paused_until - loop.time()
+        if early_seconds > 0:
+            return Next(mark=Pause(early_seconds))
         again_at_ms = self.dispatch_some(now.monotonic_ms)
-        while 0 < again_at_ms <= now.monotonic_ms and perf_counter() - begun < TURN_SECONDS:
+        turn_end = perf_counter() + TURN_SECONDS
+        while 0 < again_at_ms <= now.monotonic_ms and perf_counter() < turn_end:
             again_at_ms = self.dispatch_some(now.monotonic_ms)
         if again_at_ms:
             return Next(again_at_ms)
-        return Next(mark=DISPATCH_PAUSE if behind_bytes < BULK_BYTES else BULK_PAUSE)
+        is_bulk = behind_bytes >= BULK_BYTES
+        self._paused_until = loop.time() + (BULK_PAUSE_SECONDS if is_bulk else PAUSE_SECONDS)
+        return Next(mark=visible, value=dispatched.value + 1)
 
     def dispatch_some(self, now_ms: int) -> int:
         """Dispatch a bounded piece; returns when more is to be done, monotonic ms, 0: unknown."""
