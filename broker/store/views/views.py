@@ -37,8 +37,8 @@ class Views:
     """
 
     __slots__ = (
-        "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher", "expiry", "flush",
-        "index", "queues",
+        "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher",
+        "expiry", "flush", "index", "queues",
     )  # fmt: skip
 
     def __init__(
