@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 from broker.config import rocketmq
 from broker.config.document import settings_text
-from broker.config.layers import PRESET, Layers
-from broker.config.load import checked
-from broker.config.sections import SERVER
+from broker.config.load import Layers, checked
+from broker.config.sections import PRESET, SERVER
 from broker.model.errors import IllegalConfig
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)

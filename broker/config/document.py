@@ -1,7 +1,7 @@
 """Settings as TOML: a file to start from, and one that says what is set.
 
 `sample_file` is conf/broker.toml: every key commented out at its default.
-    python -m broker.config > conf/broker.toml
+    pocketmq config init > conf/broker.toml
 """
 
 import json
@@ -12,8 +12,7 @@ from textwrap import wrap
 from typing import Final
 
 from broker.config.knob import Knob, Value
-from broker.config.layers import PRESET
-from broker.config.sections import EDGE, KNOBS, PRESETS, SECTIONS
+from broker.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS
 
 LINE_WIDTH: Final = 98
 HEADER: Final = """\
@@ -51,33 +50,21 @@ def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> st
 
     remarks   what is said behind a value, by key
     """
-    parts: list[str] = []
-    for section in SECTIONS:
-        lines = [
-            f"{knob.name} = {toml_value(knob, values[key])}{_remark(remarks, key)}\n"
-            for key, knob in KNOBS.items()
-            if knob.section == section and key in values
-        ]
-        if lines:
-            parts.append(f"[{section}]\n" + "".join(lines))
-    return "\n".join(parts)
+    parts: dict[str, str] = {}
+    for key, knob in KNOBS.items():
+        if key in values:
+            remark = f"  # {remarks[key]}" if remarks.get(key) else ""
+            line = f"{knob.name} = {toml_value(knob, values[key])}{remark}\n"
+            parts[knob.section] = parts.get(knob.section, f"[{knob.section}]\n") + line
+    return "\n".join(parts.values())
 
 
 def toml_value(knob: Knob, value: Value) -> str:
     """Return a value as it stands in a file: a number, or a text with a unit."""
     text = knob.text_of(value)
-    is_bare = isinstance(value, int) and text == str(value)
-    return (
-        json.dumps(value, ensure_ascii=False) if is_bare or type(value) is bool else _quoted(text)
-    )
-
-
-def _quoted(text: str) -> str:
+    if isinstance(value, bool) or text == str(value) != value:
+        return text
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _remark(remarks: Mapping[str, str], key: str) -> str:
-    return f"  # {remarks[key]}" if remarks.get(key) else ""
 
 
 def _entry(knob: Knob, default: Value) -> str:

@@ -48,7 +48,7 @@ def broken(config: Config) -> list[IllegalConfig]:
 
 def doubts(config: Config) -> list[str]:
     """Return what is allowed but will probably not do what was meant."""
-    return [*_unused(config), *_large_messages(config), *_large_pool(config), *_retention(config)]
+    return [*_unused(config), *_sizes(config), *_switched_off(config)]
 
 
 def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
@@ -86,36 +86,30 @@ def _unused(config: Config) -> Iterator[str]:
             yield f"{key} counts only with {other} = {wanted}, which is not so"
 
 
-def _large_messages(config: Config) -> Iterator[str]:
+def _sizes(config: Config) -> Iterator[str]:
+    store, retention = config.store, config.retention
     body_size = config.limits.max_message_size_bytes
-    file_size = config.store.commit_log_file_size_bytes
+    file_size = store.commit_log_file_size_bytes
+    file_text = f"store.commit_log_file_size_bytes = {text_from_size(file_size)}"
     if body_size + RECORD_OVERHEAD_BYTES > file_size:
         yield (
             f"messages may have limits.max_message_size_bytes = {text_from_size(body_size)}, but "
-            f"one that does not fit store.commit_log_file_size_bytes = {text_from_size(file_size)} "
-            "with its properties is refused"
+            f"one that does not fit {file_text} with its properties is refused"
         )
-
-
-def _large_pool(config: Config) -> Iterator[str]:
-    store = config.store
-    size = store.transient_pool_file_count * store.commit_log_file_size_bytes
-    if store.transient_pool and size > POOL_SIZE_USUAL:
+    pool_size = store.transient_pool_file_count * file_size
+    if store.transient_pool and pool_size > POOL_SIZE_USUAL:
         yield (
-            f"the pool locks {text_from_size(size)} of memory: "
-            f"store.transient_pool_file_count = {store.transient_pool_file_count} times "
-            f"store.commit_log_file_size_bytes = {text_from_size(store.commit_log_file_size_bytes)}"
+            f"the pool locks {text_from_size(pool_size)} of memory: "
+            f"store.transient_pool_file_count = {store.transient_pool_file_count} times {file_text}"
         )
-
-
-def _retention(config: Config) -> Iterator[str]:
-    retention, file_size = config.retention, config.store.commit_log_file_size_bytes
     if 0 < retention.size_bytes < file_size:
         yield (
             f"retention.size_bytes = {text_from_size(retention.size_bytes)} cannot be kept: the "
-            "file that is written to never goes, and it has store.commit_log_file_size_bytes = "
-            f"{text_from_size(file_size)}"
+            f"file that is written to never goes, and it has {file_text}"
         )
+
+
+def _switched_off(config: Config) -> Iterator[str]:
     others = [k for k in config.origins if k.startswith("retention.") and k != "retention.mode"]
-    if retention.mode == "off" and others:
+    if config.retention.mode == "off" and others:
         yield f"retention.mode = off: no message expires, whatever {', '.join(others)} say"

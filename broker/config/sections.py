@@ -37,6 +37,8 @@ from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 if TYPE_CHECKING:
     from broker.services.retention import RetentionSettings
 
+PRESET: Final = "preset"
+"""The one key outside of the sections."""
 DEV: Final = "dev"
 EDGE: Final = "edge"
 SERVER: Final = "server"

@@ -6,23 +6,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from broker.cli.groups import Place
-from broker.cli.program import Program
 from broker.config.document import sample_file
 from broker.config.sections import KNOBS
+from tests.cli import command_line
 from tests.cli.command_line import Ran
 
 
 def run(*arguments: str, **environment: str) -> Ran:
     """Run `pocketmq config ARGUMENTS`."""
-    places = {"config": Place("broker.cli.config", "Settings.")}
-    program = Program(places=places)
-    done = CliRunner().invoke(program, ["config", *arguments], env=environment)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return Ran(done.exit_code, done.stdout, done.stderr)
+    return command_line.run("config", *arguments, **environment)
 
 
 @pytest.fixture

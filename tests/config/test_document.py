@@ -22,7 +22,7 @@ def uncommented(text: str) -> str:
 
 
 def test_the_file_is_current() -> None:
-    assert FILE.read_text("utf-8") == sample_file(), "python -m broker.config > conf/broker.toml"
+    assert FILE.read_text("utf-8") == sample_file(), "pocketmq config init > conf/broker.toml"
 
 
 def test_as_it_is_the_file_sets_nothing() -> None:

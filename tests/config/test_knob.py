@@ -35,7 +35,12 @@ def test_a_section_is_a_row_of_knobs() -> None:
     [
         ("store.commit_log_file_size_bytes", "128KiB", 131_072),
         ("store.commit_log_file_size_bytes", 65_536, 65_536),
-        ("store.flush_interval_ms", "2s", 2_000),
+        ("store.commit_log_file_size_bytes", "1 GiB", 1024**3),
+        ("retention.size_bytes", "7B", 7),
+        *(
+            ("store.flush_interval_ms", text, time_ms)
+            for text, time_ms in (("2s", 2_000), ("500", 500), ("2m", 120_000), ("1d", 86_400_000))
+        ),
         ("store.property_crc", "TRUE", True),
         ("store.property_crc", False, False),
         ("store.flush_least_pages", "8", 8),
@@ -76,6 +81,10 @@ def test_a_value_is_read_as_its_name_and_type_say(key: str, given: object, value
         ("store.commit_log_file_size_bytes", "4095", "outside 4KiB to"),
         ("store.commit_log_file_size_bytes", "2GiB", "outside"),
         ("store.commit_log_file_size_bytes", 6.5, "not a number"),
+        *(
+            ("retention.size_bytes", text, "is not a number, alone or with one of B, KiB")
+            for text in ("", "MiB", "1.5MiB", "64MB", "64mib", "1e3", "٣", "1 h")
+        ),
         ("store.flush", "often", "not one of sync, async"),
         ("store.flush_least_pages", True, "not a number"),
         ("store.flush_least_pages", "four", "not a number"),
@@ -120,6 +129,28 @@ def test_a_bad_value_is_refused_by_the_name_of_its_setting(
 def test_bounds_are_told_as_people_write_them() -> None:
     with pytest.raises(IllegalConfig, match="2s is outside 0 to 1s"):
         next(knobs_of_section("s", Section)).value_of("2s")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        *(
+            ("retention.size_bytes", value, text)
+            for value, text in (
+                (64 << 20, "64MiB"),
+                (6_000_000, "6000000"),
+                (0, "0"),
+                (1025, "1025"),
+            )
+        ),
+        *(
+            ("retention.age_ms", value, text)
+            for value, text in ((500, "500ms"), (10_000, "10s"), (7_200_000, "2h"), (0, "0"))
+        ),
+    ],
+)
+def test_a_number_is_shown_in_the_largest_unit_that_fits(key: str, value: int, text: str) -> None:
+    assert KNOBS[key].text_of(value) == text
 
 
 @given(st.data())

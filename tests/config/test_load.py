@@ -1,16 +1,21 @@
-"""Sources go over each other in their order, and what cannot be meant is refused by name."""
+"""Sources go over each other in their order, each value is told with its place, and what cannot be
+meant is refused by name."""
 
 from pathlib import Path
 
 import pytest
 
-from broker.config.load import examine, load
+from broker.config.load import Loaded, examine, lines_of_keys, load
+from broker.config.sections import KNOBS, PRESETS, Config
 from broker.model.errors import IllegalConfig
 
+MIB = 1024 * 1024
 
-def written(path: Path, text: str) -> Path:
-    file = path / "broker.toml"
-    file.write_text(text)
+
+def written(directory: Path, text: str | bytes, name: str = "broker.toml") -> Path:
+    file = directory / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
 
 
@@ -20,44 +25,206 @@ def refusal(*assignments: str, file: Path | None = None, **environment: str) -> 
     return str(caught.value)
 
 
+def reasons(loaded: Loaded) -> list[str]:
+    return [str(problem) for problem in loaded.problems]
+
+
+# -- over each other -------------------------------------------------------------------------------
+
+
 def test_the_environment_beats_the_file_and_set_beats_both(tmp_path: Path) -> None:
     file = written(tmp_path, '[broker]\nname = "file"\ncluster = "file"\n')
     environment = {"POCKETMQ__BROKER__NAME": "env", "POCKETMQ__BROKER__CLUSTER": "env"}
     config = load(file=file, environment=environment, assignments=["broker.cluster=set"])
-    assert config.broker.name == "env"
-    assert config.broker.cluster == "set"
+    assert (config.broker.name, config.broker.cluster) == ("env", "set")
     assert config.origins == {"broker.name": "POCKETMQ__BROKER__NAME", "broker.cluster": "--set"}
 
 
-def test_of_two_assignments_the_later_wins_whatever_names_they_use() -> None:
-    config = load(assignments=["store.flush=sync", "flushDiskType=ASYNC_FLUSH"])
+@pytest.mark.parametrize(
+    ("assignments", "key", "value"),
+    [
+        (["store.flush=sync", "flushDiskType=ASYNC_FLUSH"], "store.flush", "async"),
+        (["fileReservedTime=48", "retention.age_ms=1h"], "retention.age_ms", 3_600_000),
+        (["retention.age_ms=1h", "fileReservedTime=2"], "retention.age_ms", 7_200_000),
+        pytest.param(["broker.name=a=b"], "broker.name", "a=b", id="an equals sign"),
+    ],
+)
+def test_of_two_assignments_the_later_wins_whatever_names_they_use(
+    assignments: list[str], key: str, value: object
+) -> None:
+    assert load(assignments=assignments).value(key) == value
+
+
+def test_parts_go_over_the_file_by_their_names(tmp_path: Path) -> None:
+    file = written(tmp_path, '[broker]\nname = "file"\ncluster = "file"\n')
+    later = written(tmp_path, '[broker]\nname = "20"\n', "conf.d/20.toml")
+    early = written(tmp_path, '[broker]\nname = "10"\npermission = 4\n', "conf.d/10.toml")
+    written(tmp_path, '[broker]\nname = "30"\n', "conf.d/30.toml.off")
+    config = load(file=file)
+    assert (config.broker.name, config.broker.cluster, config.broker.permission) == (
+        "20",
+        "file",
+        4,
+    )
+    assert config.origins == {
+        "broker.name": f"{later}:2",
+        "broker.cluster": f"{file}:3",
+        "broker.permission": f"{early}:3",
+    }
+
+
+# -- presets ---------------------------------------------------------------------------------------
+
+
+def test_every_preset_sets_known_keys_to_values_they_accept() -> None:
+    for values in PRESETS.values():
+        assert all(KNOBS[key].value_of(value) == value for key, value in values.items())
+
+
+@pytest.mark.parametrize(
+    ("preset", "file_size", "slots", "entries", "flush"),
+    [
+        ("dev", 64 * MIB, 200_000, 1_000_000, "async"),
+        ("edge", 64 * MIB, 200_000, 1_000_000, "sync"),
+        (None, 64 * MIB, 200_000, 1_000_000, "sync"),
+        ("server", 1024 * MIB, 5_000_000, 20_000_000, "async"),
+    ],
+)
+def test_a_preset_is_for_a_kind_of_machine(
+    preset: str | None, file_size: int, slots: int, entries: int, flush: str
+) -> None:
+    config = load(preset=preset)
+    store = config.store
+    assert store.commit_log_file_size_bytes == file_size
+    assert (store.index_slot_count, store.index_entry_count_max) == (slots, entries)
+    assert store.flush == flush
+    origin = "--preset" if preset else "default"
+    assert (config.preset, config.preset_origin) == (preset or "edge", origin)
+
+
+def test_any_key_goes_over_a_preset_and_the_later_source_chooses_it(tmp_path: Path) -> None:
+    file = written(tmp_path, 'preset = "server"\n[store]\nflush = "sync"\n')
+    variable = {"POCKETMQ_PRESET": "dev"}
+    config = load(file=file)
+    assert (config.preset, config.preset_origin) == ("server", f"{file}:1")
+    assert (config.store.flush, config.store.commit_log_file_size_bytes) == ("sync", 1024 * MIB)
+    by_variable = load(file=file, environment=variable)
+    assert (by_variable.preset, by_variable.preset_origin) == ("dev", "POCKETMQ_PRESET")
+    assert load(file=file, environment={"POCKETMQ_PRESET": ""}).preset == "server"
+    assert load(file=file, environment=variable, preset="edge").preset == "edge"
+    assert load(preset="edge", assignments=["preset=server"]).preset == "server"
+
+
+def test_an_unknown_preset_is_refused_by_the_names_there_are(tmp_path: Path) -> None:
+    with pytest.raises(IllegalConfig, match="'cloud' is not one of dev, edge, server"):
+        load(preset="cloud")
+    file = written(tmp_path, 'preset = ["dev"]\n')
+    assert f"setting preset ({file}:1): ['dev'] is not one of" in refusal(file=file)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            '# a\n[broker]\n\nname = "b"\n[ store ]\n  flush="async"\n',
+            {"broker.name": ":4", "store.flush": ":6"},
+        ),
+        ('preset = "dev"\nstore.flush = "sync"\n', {"store.flush": ":2"}),
+        ('store = { flush = "sync" }\n', {"store.flush": ""}),
+    ],
+)
+def test_a_value_is_told_with_its_file_and_line(
+    tmp_path: Path, text: str, lines: dict[str, str]
+) -> None:
+    file = written(tmp_path, text)
+    assert load(file=file).origins == {key: f"{file}{line}" for key, line in lines.items()}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(b"[sotre]\n", "sotre", id="an empty section"),
+        pytest.param(b"[store.flush]\nmode = 1\n", "store.flush", id="a section in a section"),
+        *((content, "broker.toml") for content in (b"[store\n", b"\xff\xfe", b"[a]\n[a]\n")),
+        pytest.param(b"flushDiskType = 'SYNC_FLUSH'\n", "flushDiskType", id="RocketMQ's name"),
+    ],
+)
+def test_what_no_file_of_ours_holds_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
+    found = examine(file=written(tmp_path, content))
+    (reason,) = reasons(found)
+    assert told in reason
+    assert found.config == Config(origins=found.config.origins)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    assert str(missing) in refusal(file=missing)
+
+
+def test_lines_are_found_by_section_and_key() -> None:
+    text = 'preset = "dev"\n[a]\nb = 1 # c = 2\n[d.e]\nf = 3\n'
+    assert lines_of_keys(text) == {"preset": 1, "a.b": 3, "d.e.f": 5}
+
+
+# -- the environment -------------------------------------------------------------------------------
+
+
+def test_variables_are_sections_and_keys() -> None:
+    given = {"POCKETMQ__STORE__FLUSH": '"async"', "POCKETMQ_ENDPOINT": "h:1"}
+    config = load(environment=given)
     assert config.store.flush == "async"
+    assert config.origins == {"store.flush": "POCKETMQ__STORE__FLUSH"}
 
 
-def test_a_value_may_hold_an_equals_sign() -> None:
-    assert load(assignments=["broker.name=a=b"]).broker.name == "a=b"
+def test_a_variable_may_name_a_file_with_the_value(tmp_path: Path) -> None:
+    secret = written(tmp_path, "b7\n", "name")
+    config = load(environment={"POCKETMQ__BROKER__NAME_FILE": str(secret)})
+    assert config.broker.name == "b7"
+    assert config.origins == {"broker.name": f"POCKETMQ__BROKER__NAME_FILE {secret}"}
 
 
-def test_an_unknown_key_names_the_nearest_one() -> None:
+def test_what_is_wrong_with_variables_is_told_of_each(tmp_path: Path) -> None:
+    binary = written(tmp_path, b"\xff", "binary")
+    given = {
+        "POCKETMQ__BROKER__CLUSTER_FILE": str(binary),
+        "POCKETMQ__BROKER__NAME_FILE": str(tmp_path / "none"),
+        "POCKETMQ__RPC__LISTEN": "1",
+        "POCKETMQ__RPC__LISTEN_FILE": "twice",
+        "POCKETMQ__STORE__FLSH": "1",
+        "POCKETMQ__STORE__FLSH_FILE": "1",
+    }
+    found = reasons(examine(environment=given))
+    assert f"{binary} cannot be read: it is not UTF-8" in found[0]
+    assert f"{tmp_path / 'none'} cannot be read: No such file" in found[1]
+    assert "POCKETMQ__RPC__LISTEN is set as well" in found[2]
+    assert "did you mean store.flush?" in found[3]
+    assert "POCKETMQ__STORE__FLSH_FILE" in found[4]
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+
+def test_an_unknown_key_names_the_nearest_one_whatever_the_case() -> None:
     assert "did you mean store.flush?" in refusal("store.flsh=sync")
     assert "did you mean mappedFileSizeCommitLog?" in refusal("mappedFileSizeCommitlog=1")
     assert "did you mean brokerName?" in refusal("brokername=b")
     assert "did you mean" not in refusal("zzzzzzzz=1")
+    assert "did you mean flushDiskType?" in refusal("flushdisktype=SYNC_FLUSH")
 
 
-def test_a_bad_value_says_where_it_stood() -> None:
-    text = refusal("store.flush_interval_ms=soon")
-    assert "store.flush_interval_ms (--set)" in text
-    assert "'soon' is not a number" in text
-
-
-def test_an_assignment_needs_a_value() -> None:
-    assert "--set store.flush=VALUE" in refusal("store.flush")
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    missing = tmp_path / "none.toml"
-    assert str(missing) in refusal(file=missing)
+@pytest.mark.parametrize(
+    ("assignment", "told"),
+    [
+        ("store.flush_interval_ms=soon", "store.flush_interval_ms (--set): 'soon' is not a number"),
+        ("diskSpaceWarningLevelRatio=most", "diskSpaceWarningLevelRatio (--set): 'most' is not"),
+        ("store.flush", "--set store.flush=VALUE"),
+    ],
+)
+def test_a_bad_value_says_where_it_stood(assignment: str, told: str) -> None:
+    assert told in refusal(assignment)
 
 
 def test_a_known_name_without_a_meaning_draws_a_warning() -> None:
@@ -87,29 +254,13 @@ def test_what_is_loaded_without_problems_is_what_was_examined() -> None:
     assert examined.config == load(assignments=["store.flush=async"])
 
 
-def test_an_unknown_preset_is_refused_by_the_names_there_are() -> None:
-    with pytest.raises(IllegalConfig, match="'cloud' is not one of dev, edge, server"):
-        load(preset="cloud")
-
-
-def test_rocketmqs_share_above_the_one_at_which_files_go_is_lowered() -> None:
+def test_rocketmqs_share_above_the_one_at_which_files_go_is_lowered_and_our_own_refused() -> None:
     config = load(assignments=["diskMaxUsedSpaceRatio=88"])
     assert config.retention.disk_expire_percent == 85
     (warning,) = config.warnings
     assert "retention.disk_expire_percent is lowered from 88" in warning
     assert "retention.disk_force_percent = 85" in warning
-
-
-def test_our_own_is_refused() -> None:
     text = refusal("retention.disk_expire_percent=88")
     assert "retention.disk_expire_percent = 88 (--set)" in text
     assert "retention.disk_force_percent = 85 (default)" in text
     assert refusal("diskMaxUsedSpaceRatio=70", "retention.disk_expire_percent=88") == text
-
-
-def test_our_key_counts_over_rocketmqs_name_and_the_other_way() -> None:
-    later = load(assignments=["fileReservedTime=48", "retention.age_ms=1h"])
-    assert later.retention.age_ms == 3_600_000
-    assert load(assignments=["retention.age_ms=1h", "fileReservedTime=2"]).retention.age_ms == (
-        7_200_000
-    )

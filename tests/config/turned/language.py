@@ -1,36 +1,24 @@
-"""How a test turns a setting: a store or a whole broker as an operator would start it.
+"""How a test turns a setting: a store as an operator would start it.
 
     async with store_with(tmp_path, "store.flush=async") as store:
         await store.send("T", "a")
-    async with broker_with(tmp_path, "broker.name=b7") as broker:
-        await broker.client.admin.store_status()
 
 Files are small, so that everything rolls. In a store time stands still; `passed` lets some pass and
 returns when the store has looked at the clock since, so that what has not happened then will not.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from broker import app
-from broker.client.broker import BrokerClient
 from broker.config.load import load
 from broker.store.message_store import open_store
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, until
+from tests.running_broker import SMALL
 
-SMALL: Final = (
-    "store.commit_log_file_size_bytes=64KiB",
-    "store.consume_queue_file_size_bytes=2000",
-    "store.index_slot_count=8",
-    "store.index_entry_count_max=16",
-    "store.time_zone=UTC",
-    "limits.max_message_size_bytes=16KiB",
-)
 OFTEN: Final = ("store.flush=async", "store.flush_interval_ms=1", "store.view_flush_interval_ms=1")
 """Timers that let the store look at the clock all the time."""
 LOOKS: Final = 8
@@ -65,6 +53,15 @@ class TurnedStore(TalkingStore):
         enough = self.clock.looks + LOOKS
         await until(lambda: self.clock.looks >= enough)
 
+    async def happens_after(
+        self, by_ms: int, has_happened: Callable[[], bool], *, within_ms: int = 1
+    ) -> None:
+        """Let time pass, after which something has not happened yet; a little later it does."""
+        await self.passed(by_ms)
+        assert not has_happened()
+        await self.passed(within_ms)
+        await until(has_happened)
+
     def files(self, below: str) -> dict[str, int]:
         """Lengths of the files of a part of the store, by name."""
         found = sorted((self.directory / below).rglob("*"))
@@ -87,33 +84,3 @@ async def store_with(directory: Path, *assignments: str) -> AsyncIterator[Turned
         yield turned
     finally:
         await store.close()
-
-
-class TurnedBroker(NamedTuple):
-    """A broker that serves: the addresses it bound, a client, how to stop it, and its end."""
-
-    addresses: Mapping[str, Any]
-    client: BrokerClient
-    stop: asyncio.Future[str]
-    serving: asyncio.Task[int]
-
-
-@asynccontextmanager
-async def broker_with(directory: Path, *assignments: str) -> AsyncIterator[TurnedBroker]:
-    """Start a broker in this process as the settings say, and stop it in the end."""
-    ports = ("rpc.listen=127.0.0.1:0", "http.listen=127.0.0.1:0")
-    config = load(assignments=[*SMALL, *ports, f"store.directory={directory}", *assignments])
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[Mapping[str, Any]] = loop.create_future()
-    stop: asyncio.Future[str] = loop.create_future()
-    serving = asyncio.create_task(app.serve(config, ready.set_result, stop))
-    await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
-    if serving.done():
-        serving.result()
-    async with BrokerClient(ready.result()["grpc"]) as client:
-        try:
-            yield TurnedBroker(ready.result(), client, stop, serving)
-        finally:
-            if not stop.done():
-                stop.set_result("test")
-            await serving

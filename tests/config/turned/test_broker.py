@@ -10,9 +10,9 @@ from broker.client.broker import BrokerClient
 from broker.client.values import ClientError, Outgoing
 from broker.config.addresses import held_port, split_address
 from broker.model.step import SystemClock
-from tests.config.turned.language import broker_with
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
+from tests.running_broker import broker_with
 
 HELLO = [Outgoing("orders", b"hello", keys=["k"])]
 

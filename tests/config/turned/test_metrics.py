@@ -1,22 +1,16 @@
 """What /metrics shows, as an operator says."""
 
-import asyncio
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from broker.client.values import Outgoing
-from tests.config.turned.language import TurnedBroker, broker_with
-
-_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+from tests.running_broker import RunningBroker, broker_with
 
 
-async def page(broker: TurnedBroker) -> str:
+async def page(broker: RunningBroker) -> str:
     await broker.client.send([Outgoing("orders", b"x", queue_id=0)])
-    address = f"http://{broker.addresses['http']}/metrics"
-    text: bytes = await asyncio.to_thread(lambda: _open(address, timeout=30).read())
-    return text.decode()
+    return await broker.page("/metrics")
 
 
 @pytest.mark.knob("metrics.profile")

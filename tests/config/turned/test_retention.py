@@ -13,10 +13,10 @@ from broker.config.load import load
 from broker.files.disk import Disk
 from broker.services.retention import Retention
 from broker.store.message_store import open_store
-from tests.config.turned.language import SMALL
 from tests.fakes.clock import START_MS, FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, pauses_of
+from tests.running_broker import SMALL
 
 HOUR_MS: Final = 3_600_000
 ON: Final = ("retention.mode=on", "retention.hours=", "retention.age_ms=10h")

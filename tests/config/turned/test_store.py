@@ -14,12 +14,16 @@ from broker.model.batch import Destination, PutStatus, batch_of
 from broker.model.errors import StoreBusy
 from broker.model.message import DELAY
 from broker.model.topic import SCHEDULE_TOPIC
-from tests.config.turned.language import OFTEN, store_with
+from tests.config.turned.language import OFTEN, TurnedStore, store_with
 from tests.fakes.clock import START_MS
 from tests.fakes.store_language import STORE_HOST, until
 
 THOROUGH_NEVER = "store.flush_thorough_interval_ms=1d"
 VIEWS_NEVER = "store.view_flush_thorough_interval_ms=1d"
+
+
+def is_flushed(store: TurnedStore) -> bool:
+    return store.store.flushed == store.store.appended
 
 
 @pytest.mark.knob("store.directory")
@@ -109,10 +113,7 @@ async def test_the_log_is_flushed_at_its_interval(tmp_path: Path) -> None:
     given = (*OFTEN, THOROUGH_NEVER, "store.flush_least_pages=0", "store.flush_interval_ms=300")
     async with store_with(tmp_path, *given) as store:
         await store.send("T", "a")
-        await store.passed(299)
-        assert store.store.flushed == 0
-        await store.passed(1)
-        await until(lambda: store.store.flushed == store.store.appended)
+        await store.happens_after(299, lambda: is_flushed(store))
 
 
 @pytest.mark.knob("store.flush_least_pages")
@@ -120,10 +121,10 @@ async def test_few_dirty_pages_wait(tmp_path: Path) -> None:
     async with store_with(tmp_path, *OFTEN, THOROUGH_NEVER, "store.flush_least_pages=2") as store:
         await store.send("T", "x" * 7_000)
         await store.passed(1_000)
-        assert store.store.flushed == 0
+        assert not is_flushed(store)
         await store.send("T", "x" * 1_500)
         await store.passed(1)
-        await until(lambda: store.store.flushed == store.store.appended)
+        await until(lambda: is_flushed(store))
 
 
 @pytest.mark.knob("store.flush_thorough_interval_ms")
@@ -132,10 +133,7 @@ async def test_they_wait_for_the_thorough_flush(tmp_path: Path) -> None:
     async with store_with(tmp_path, *given) as store:
         await store.passed(1)
         await store.send("T", "a")
-        await store.passed(4_998)
-        assert store.store.flushed == 0
-        await store.passed(2)
-        await until(lambda: store.store.flushed == store.store.appended)
+        await store.happens_after(4_998, lambda: is_flushed(store), within_ms=2)
 
 
 @pytest.mark.knob("store.sync_flush_timeout_ms")
@@ -157,10 +155,7 @@ async def test_queues_are_flushed_at_their_interval(tmp_path: Path) -> None:
     async with store_with(tmp_path, *given, "store.view_flush_interval_ms=300") as store:
         await store.send("T", "a")
         await store.settled()
-        await store.passed(299)
-        assert not store.is_synced("consumequeue")
-        await store.passed(1)
-        await until(lambda: store.is_synced("consumequeue"))
+        await store.happens_after(299, lambda: store.is_synced("consumequeue"))
 
 
 @pytest.mark.knob("store.view_flush_least_pages")

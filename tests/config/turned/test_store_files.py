@@ -49,10 +49,7 @@ async def test_what_waits_is_committed_at_its_interval(tmp_path: Path) -> None:
     given = (*SELDOM, "store.commit_least_pages=0", "store.commit_interval_ms=300")
     async with store_with(tmp_path, *POOL, *given) as store:
         await store.send("T", "a")
-        await store.passed(299)
-        assert not is_committed(store)
-        await store.passed(1)
-        await until(lambda: is_committed(store))
+        await store.happens_after(299, lambda: is_committed(store))
 
 
 @pytest.mark.knob("store.commit_least_pages")
@@ -73,10 +70,7 @@ async def test_they_wait_for_the_thorough_pass(tmp_path: Path) -> None:
     async with store_with(tmp_path, *POOL, *given, "store.commit_least_pages=9") as store:
         await first_round(store)
         await store.send("T", "a")
-        await store.passed(4_900)
-        assert not is_committed(store)
-        await store.passed(200)
-        await until(lambda: is_committed(store))
+        await store.happens_after(4_900, lambda: is_committed(store), within_ms=200)
 
 
 @pytest.mark.knob("store.warm_files")
