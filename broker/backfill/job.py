@@ -24,10 +24,10 @@ from broker.format.names import (
 )
 from broker.model.errors import StoreLocked, ViewFailed
 from broker.rebuild.estimate import Estimate, estimate_job
-from broker.rebuild.log_files import ViewSettings, find_log_files
+from broker.rebuild.log_files import KnownShape, find_log_files
 from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import TRIES, Mapper, Range, TaskFailed, plan_ranges
-from broker.rebuild.staging import MANIFEST_FILE, PLAN_FILE, Staging
+from broker.rebuild.staging import FORMAT_VERSION, MANIFEST_FILE, PLAN_FILE, Staging
 
 RUN_LOCK_FILE: Final = "backfill.lock"
 
@@ -56,7 +56,7 @@ class Outlook:
 def new_job(
     store: Path,
     out: Path,
-    settings: ViewSettings,
+    settings: KnownShape,
     *,
     log_file_bytes: int,
     upto: int | None = None,
@@ -146,8 +146,14 @@ def _rebuild(job: Job, staging: Staging, mapper: Mapper) -> None:
 
 
 def manifest(out: Path) -> Document:
-    """Return what a finished run wrote down, an empty document when there is none."""
+    """Return what a finished run wrote down, an empty document when there is none.
+
+    What another version wrote counts as none.
+    """
     staging = Staging(out)
+    plan = staging.read(staging.work / PLAN_FILE) or {}
+    if plan.get("format_version") != FORMAT_VERSION:
+        return {}
     return staging.read(staging.work / MANIFEST_FILE) or {}
 
 

@@ -35,6 +35,11 @@ class StoreShape:
     delay_levels: str = ""
     property_crc: bool = False
 
+    @property
+    def levels(self) -> "DelayLevels":
+        """The delay levels, parsed."""
+        return DelayLevels(self.delay_levels or DEFAULT_DELAY_LEVELS)
+
     @classmethod
     def of(cls, wider: "StoreShape") -> "StoreShape":
         """Return the shape alone of what has one, and more."""

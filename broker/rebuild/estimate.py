@@ -9,10 +9,9 @@ from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import ENTRY_TYPE, decode
 from broker.format.consume_unit import UNIT_SIZE
 from broker.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
-from broker.model.store_shape import DelayLevels
 from broker.rebuild.index_builder import entries_per_file
 from broker.rebuild.index_pieces import PIECES_MAX
-from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.parallel import Job
 from broker.rebuild.plan import Range
 from broker.walk.reader import LogReader
@@ -54,18 +53,18 @@ class Estimate:
         return ceil((self.queue_bytes + self.index_bytes + open_blocks) * MARGIN)
 
 
-def estimate(ranges: Sequence[Range], settings: ViewSettings) -> Estimate:
+def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
     """Return what the views of these ranges will take, from the first chunk of some of them.
 
     Cost     8 MiB read for each sample
     """
-    queues, levels, reader = QueueTable(), DelayLevels(settings.delay_levels), LogReader()
+    queues, levels, reader = QueueTable(), settings.levels, LogReader()
     records = entries = sampled_bytes = 0
     for part in ranges[:: max(len(ranges) // SAMPLES, 1)]:
         with part.file.opened() as source:
             for chunk in reader.chunks(source, part.begin, part.end):
                 found = decode(
-                    chunk.buffer, chunk.heads, queues, style=settings.style, levels=levels
+                    chunk.buffer, chunk.heads, queues, style=settings.index_style, levels=levels
                 )
                 records += len(chunk.heads)
                 entries += len(found.entries.record)

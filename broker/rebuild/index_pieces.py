@@ -24,7 +24,7 @@ from broker.rebuild.index_builder import (
     overlay,
     slot_table_of,
 )
-from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.plan import Mapper
 from broker.rebuild.spool import Spools, read_segments
 from broker.rebuild.staging import Staging
@@ -56,7 +56,7 @@ class Piece:
 
 
 def build_index(
-    staging: Staging, spools: Spools, settings: ViewSettings, mapper: Mapper, *,
+    staging: Staging, spools: Spools, settings: KnownShape, mapper: Mapper, *,
     workers: int, piece_entries: int,
 ) -> list[str]:  # fmt: skip
     """Build all index files; returns their names in order."""
@@ -73,7 +73,7 @@ def build_index(
 
 
 def plan_pieces(
-    staging: Staging, spools: Spools, settings: ViewSettings, *, workers: int, piece_entries: int
+    staging: Staging, spools: Spools, settings: KnownShape, *, workers: int, piece_entries: int
 ) -> list[Piece]:
     """Return all pieces of all files, in order."""
     zone, full = zone_from_name(settings.time_zone), entries_per_file(settings.geometry)

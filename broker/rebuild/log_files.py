@@ -11,7 +11,7 @@ from broker.format.index_layout import IndexGeometry
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_from_file_name
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 from broker.model.message import OFFSET_MAX
-from broker.model.store_shape import DEFAULT_DELAY_LEVELS
+from broker.model.store_shape import StoreShape
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader
 from broker.walk.source import LogSource
@@ -53,25 +53,28 @@ class LogFile:
             os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class ViewSettings:
-    """What views are built with; the same in every worker.
+@dataclass(frozen=True, kw_only=True)
+class KnownShape(StoreShape):
+    """The shape of an existing store, and what else must be known before its files are opened.
 
-    check_crc      compare every body with its CRC, and a property CRC where there is one
-    crc_share      of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its place
-    property_crc   the writer appends a property CRC: properties that end in zeros are damage
-    removed        queue offsets of removed topics, as `QueueTable` takes them
+    removed             where queues of removed topics go on, "" without any (`QueueTable`)
+    property_crc_from   physical offset from which on records end with a CRC over all of them,
+                        OFFSET_MAX: nowhere yet; None where the store does not say: the first
+                        records tell
+    check_crc           compare every body with its CRC, and a property CRC where there is one
+    crc_share           of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its
+                        place
     """
 
-    consume_queue_file_bytes: int
-    geometry: IndexGeometry
-    style: str
-    time_zone: str = "UTC"
-    delay_levels: str = DEFAULT_DELAY_LEVELS
-    check_crc: bool = False
-    property_crc: bool = False
-    crc_share: float = 1.0
     removed: str = ""
+    property_crc_from: int | None = None
+    check_crc: bool = False
+    crc_share: float = 1.0
+
+    @property
+    def geometry(self) -> IndexGeometry:
+        """That of its index files."""
+        return IndexGeometry.of(self)
 
 
 def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:

@@ -20,16 +20,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from broker.format.columns.queues import QueueTable
 from broker.format.names import CONSUME_QUEUE_DIRECTORY
 from broker.model.errors import BrokerError, Corruption
 from broker.model.finding import ScanEnd
 from broker.model.message import QueueKey
 from broker.rebuild.index_pieces import build_index
-from broker.rebuild.log_files import LogFile, ViewSettings
+from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.manifest import write_manifest
 from broker.rebuild.plan import Mapper, Range, plan_ranges
-from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs
+from broker.rebuild.range_pass import RangePass, RangeResult
 from broker.rebuild.sequential import Rebuilt, finish_queues, refuse_holes, summary
 from broker.rebuild.spool import Spools, SpoolWriter
 from broker.rebuild.staging import (
@@ -61,7 +60,7 @@ class Job:
     """
 
     files: list[LogFile]
-    settings: ViewSettings
+    settings: KnownShape
     out: Path
     upto: int
     workers: int = 1
@@ -80,7 +79,7 @@ class RangeTask:
     """
 
     part: Range
-    settings: ViewSettings
+    settings: KnownShape
     out: str
     last_time_ms: int = UNKNOWN_TIME
     stop: Stop = NO_FILE
@@ -192,15 +191,14 @@ def read_range(task: RangeTask) -> str:
     Cost     some 2 µs of processor time a record, 150 MiB of memory
     """
     staging, part = Staging(Path(task.out)), task.part
-    queues = QueueTable(task.settings.removed)
     queue_files = QueueFiles(
-        staging.out / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_bytes
+        staging.out / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_size_bytes
     )
-    units = UnitWriter(queue_files, queues.keys)
+    units = UnitWriter(queue_files, task.settings.removed)
     draft = staging.spool(f"{part.name}.{os.getpid()}.draft")
     spool = SpoolWriter(draft)
     try:
-        reading = RangePass(task.settings, queues, units, spool.add)
+        reading = RangePass(task.settings, units, spool.add)
         reading.walk.resume(task.last_time_ms, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
@@ -213,7 +211,7 @@ def read_range(task: RangeTask) -> str:
         spool.close()
         queue_files.close()
     draft.replace(staging.spool(part.name))
-    runs: Runs = [(*key, *run) for key, run in queue_runs(units, queues.keys).items()]
+    runs: Runs = [(*key, *run) for key, run in units.queue_runs().items()]
     runs += [(*key, 0, 0, False) for key in task.retaken]
     staging.write(staging.range_file(part.name), range_document(part, result, runs))
     return part.name
@@ -231,7 +229,7 @@ def _finish(
     job: Job, runs_by_range: list[Runs], results: list[RangeResult], rebuilt: Rebuilt
 ) -> None:
     queue_files = QueueFiles(
-        job.out / CONSUME_QUEUE_DIRECTORY, job.settings.consume_queue_file_bytes
+        job.out / CONSUME_QUEUE_DIRECTORY, job.settings.consume_queue_file_size_bytes
     )
     try:
         runs = _joined_runs(runs_by_range)

@@ -2,31 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers
-from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, spooled, units_of
-from broker.model.message import QueueKey
-from broker.model.store_shape import DelayLevels
 from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.log_files import LogFile, ViewSettings
+from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.unit_files import UnitWriter
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader, Stop
 
 Advance = Callable[[int], None]
 """Is told how many more bytes of the log were read."""
-
-
-class UnitSink(Protocol):
-    """Takes the consume units that records ought to have."""
-
-    def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
-        """Take units in log order: of which queue, which ordinal, the 20 bytes as on disk."""
 
 
 def no_advance(byte_count: int) -> None:
@@ -55,23 +44,19 @@ class RangeResult:
 class RangePass:
     """Takes ranges one after the other, with one walk and one table of queues."""
 
-    __slots__ = (
-        "_advance", "_levels", "_look", "_queues", "_settings", "_take_entries", "_units", "walk",
-    )  # fmt: skip
+    __slots__ = ("_advance", "_levels", "_look", "_settings", "_take_entries", "_units", "walk")
 
     def __init__(
         self,
-        settings: ViewSettings,
-        queues: QueueTable,
-        units: UnitSink,
+        settings: KnownShape,
+        units: UnitWriter,
         take_entries: Callable[[NDArray[np.void]], None],
         advance: Advance = no_advance,
         look: Callable[[Chunk, Decoded], None] | None = None,
     ) -> None:
         self._look = look
         self._settings = settings
-        self._levels = DelayLevels(settings.delay_levels)
-        self._queues = queues
+        self._levels = settings.levels
         self._units = units
         self._take_entries = take_entries
         self._advance = advance
@@ -101,8 +86,12 @@ class RangePass:
     def _take(self, chunk: Chunk, result: RangeResult) -> None:
         heads = chunk.heads
         decoded = decode(
-            chunk.buffer, heads, self._queues, style=self._settings.style, levels=self._levels
-        )
+            chunk.buffer,
+            heads,
+            self._units.queues,
+            style=self._settings.index_style,
+            levels=self._levels,
+        )  # fmt: skip
         if self._look is not None:
             self._look(chunk, decoded)
         self._put_units(decoded)
@@ -122,7 +111,7 @@ class RangePass:
         self._units.add(queue, queue_offset, units)
 
     def _collect_gaps(self, decoded: Decoded, result: RangeResult) -> None:
-        numbers = [n for n, key in enumerate(self._queues.keys) if key[0] == QUARANTINE_TOPIC]
+        numbers = [n for n, key in enumerate(self._units.queues.keys) if key[0] == QUARANTINE_TOPIC]
         if numbers:
             found = np.flatnonzero(np.isin(decoded.queue, numbers))
             result.gaps += spans(decoded.heads.physical_offset[found], decoded.heads.size[found])
@@ -131,10 +120,3 @@ class RangePass:
 def spans(begins: Numbers, sizes: Numbers) -> list[tuple[int, int]]:
     """Return [begin, end) of each."""
     return list(zip(begins.tolist(), (begins + sizes).tolist(), strict=True))
-
-
-def queue_runs(units: UnitWriter, keys: list[QueueKey]) -> dict[QueueKey, tuple[int, int, bool]]:
-    """Return (first queue offset, count, whether they follow on each other) by queue."""
-    return {
-        keys[number]: (run.first, run.count, run.is_regular) for number, run in units.runs.items()
-    }

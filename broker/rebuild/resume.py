@@ -6,7 +6,6 @@
 Files of the page cache die with the machine, so nothing from before a restart of it is trusted.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker.format.columns.queues import QueueTable
 from broker.rebuild.index_builder import IndexBuilder
-from broker.rebuild.log_files import LogFile, ViewSettings
+from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.plan import Range
 from broker.rebuild.range_pass import RangeResult
 from broker.rebuild.staging import Staging, boot_id, range_mark, result_document, result_of
@@ -33,28 +31,34 @@ class Resume:
     __slots__ = ("_directory", "_files", "_marks", "_saved_at", "_settings", "_upto")
 
     def __init__(
-        self, directory: Path, files: Sequence[LogFile], settings: ViewSettings, upto: int
+        self, directory: Path, files: Sequence[LogFile], settings: KnownShape, upto: int
     ) -> None:
         self._directory = directory
         self._files = files
-        self._settings = json.loads(json.dumps(asdict(settings)))
+        self._settings = asdict(settings)
         self._upto = upto
         self._marks: list[list[Any]] = []
         self._saved_at = files[0].base if files else 0
 
-    def restore(
-        self, queues: QueueTable, units: UnitWriter, index: IndexBuilder
-    ) -> list[RangeResult]:
+    def saved(self) -> dict[str, Any] | None:
+        """Return what was saved of this log with these settings since the machine was started."""
+        found = Staging(self._directory).read(self._directory / PROGRESS_FILE)
+        if found is None or (found["settings"], found["boot"]) != (self._settings, boot_id()):
+            return None
+        marks = [self._mark(file) for file in self._files[: len(found["marks"])]]
+        return found if found["marks"] == marks else None
+
+    def restore(self, units: UnitWriter, index: IndexBuilder) -> list[RangeResult]:
         """Bring everything to where the last run was saved; returns what it had read.
 
         Returns  an empty list when there is nothing that fits
         """
-        saved = Staging(self._directory).read(self._directory / PROGRESS_FILE)
-        if saved is None or not self._fits(saved):
+        saved = self.saved()
+        if saved is None:
             return []
         self._marks = saved["marks"]
         for (topic, queue_id), run in zip(saved["keys"], saved["runs"], strict=True):
-            number = queues.add(topic.encode(), queue_id)
+            number = units.queues.add(topic.encode(), queue_id)
             if run is not None:
                 units.runs[number] = QueueRun(*run)
         slots = np.load(self._directory / saved["slots"]) if saved["slots"] else None
@@ -63,20 +67,12 @@ class Resume:
         self._saved_at = results[-1].end
         return results
 
-    def _fits(self, saved: dict[str, Any]) -> bool:
-        if saved["settings"] != self._settings or saved["boot"] != boot_id():
-            return False
-        return bool(
-            saved["marks"] == [self._mark(file) for file in self._files[: len(saved["marks"])]]
-        )
-
     def _mark(self, file: LogFile) -> list[Any]:
         return range_mark(Range(file, file.base, min(file.end, self._upto)))
 
     def finished(
-        self, file: LogFile, results: Sequence[RangeResult], queues: QueueTable,
-        units: UnitWriter, index: IndexBuilder,
-    ) -> None:  # fmt: skip
+        self, file: LogFile, results: Sequence[RangeResult], units: UnitWriter, index: IndexBuilder
+    ) -> None:
         """Take notice of a file that was read; saves the state now and then."""
         assert file.end > self._saved_at
         self._marks.append(self._mark(file))
@@ -89,12 +85,12 @@ class Resume:
         slots_name = "" if slots is None else f"slots-{len(self._marks)}.npy"
         if slots is not None:
             np.save(self._directory / slots_name, slots)
-        runs = [units.runs.get(number) for number in range(len(queues.keys))]
+        runs = [units.runs.get(number) for number in range(len(units.queues.keys))]
         document = {
             "settings": self._settings,
             "boot": boot_id(),
             "marks": self._marks,
-            "keys": [list(key) for key in queues.keys],
+            "keys": [list(key) for key in units.queues.keys],
             "runs": [run and [run.first, run.count, run.is_regular] for run in runs],
             "slots": slots_name,
             "index": index_state,

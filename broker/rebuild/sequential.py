@@ -6,27 +6,25 @@ The slot table of the index file being built and the ends of queues are carried 
 written twice. Queues that turned out irregular are done once more at the end.
 """
 
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from broker.format.columns.queues import QueueTable
-from broker.format.columns.records import Decoded, decode, units_of
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, queue_directory
+from broker.format.columns.records import decode, units_of
+from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.errors import Corruption
 from broker.model.message import QueueKey
-from broker.model.store_shape import DelayLevels
 from broker.rebuild.index_builder import IndexBuilder
-from broker.rebuild.irregular import Gaps, IrregularQueue
-from broker.rebuild.log_files import LogFile, ViewSettings
-from broker.rebuild.range_pass import Advance, RangePass, RangeResult, no_advance, queue_runs
+from broker.rebuild.irregular import IrregularQueue
+from broker.rebuild.log_files import KnownShape, LogFile
+from broker.rebuild.range_pass import Advance, RangePass, RangeResult, no_advance
 from broker.rebuild.resume import Resume
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.walk.log_walk import Hole, holes_and_tail
-from broker.walk.reader import LogReader
+from broker.walk.reader import Chunk, LogReader
 
 
 @dataclass(slots=True)
@@ -53,7 +51,7 @@ class Rebuilt:
 
 def rebuild(
     files: Sequence[LogFile],
-    settings: ViewSettings,
+    settings: KnownShape,
     out: Path,
     *,
     upto: int,
@@ -68,13 +66,12 @@ def rebuild(
     Errors   Corruption: sound records behind damage, unless these holes are accepted; IllegalTopic
     Cost     some 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
     """
-    queues = QueueTable(settings.removed)
-    queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_bytes)
-    units = UnitWriter(queue_files, queues.keys)
+    queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes)
+    units = UnitWriter(queue_files, settings.removed)
     index = IndexBuilder(out / INDEX_DIRECTORY, settings.geometry, settings.time_zone)
-    reading = RangePass(settings, queues, units, index.add, advance)
+    reading = RangePass(settings, units, index.add, advance)
     resume = Resume(state, files, settings, upto) if state is not None else None
-    results = resume.restore(queues, units, index) if resume is not None else []
+    results = resume.restore(units, index) if resume is not None else []
     if results:
         reading.walk.resume(results[-1].last_time_ms, results[-1].stop)
     advance(sum(file.size for file in files[: len(results)]))
@@ -86,14 +83,12 @@ def rebuild(
             if not accept_holes:
                 refuse_holes(results)
             if resume is not None:
-                resume.finished(file, results, queues, units, index)
+                resume.finished(file, results, units, index)
         units.flush()
         index.finish()
         rebuilt = summary(results, accept_holes=accept_holes)
         rebuilt.index_names = index.names
-        finish_queues(
-            files, settings, queue_files, queue_runs(units, queues.keys), results, rebuilt
-        )
+        finish_queues(files, settings, queue_files, units.queue_runs(), results, rebuilt)
     finally:
         queue_files.close()
     return rebuilt
@@ -138,78 +133,64 @@ def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
 
 def finish_queues(
     files: Sequence[LogFile],
-    settings: ViewSettings,
+    settings: KnownShape,
     queue_files: QueueFiles,
     runs: dict[QueueKey, tuple[int, int, bool]],
     results: Sequence[RangeResult],
     rebuilt: Rebuilt,
-) -> None:
-    """Fill up the fronts of regular queues and do irregular ones again, by the rule."""
+) -> dict[QueueKey, IrregularQueue]:
+    """Fill up the fronts of regular queues and do irregular ones again, by the rule.
+
+    Returns  what the irregular ones became
+    """
     for key, (first, count, is_regular) in runs.items():
         if is_regular:
             queue_files.fill(key, first)
             rebuilt.queues[key] = (first, first + count)
         else:
             rebuilt.irregular.append(key)
-    if not rebuilt.irregular:
-        return
-    queue_files.close()
-    for key in rebuilt.irregular:
-        shutil.rmtree(queue_directory(queue_files.directory, *key), ignore_errors=True)
-    gaps = sorted(
-        [gap for result in results for gap in result.gaps]
-        + [(hole.begin, hole.end) for hole in rebuilt.holes]
-    )
-    redone = redo_irregular(files, settings, queue_files, rebuilt.irregular, results, gaps)
+            queue_files.forget(key)
+    gaps = [gap for result in results for gap in result.gaps]
+    gaps = sorted(gaps + [(hole.begin, hole.end) for hole in rebuilt.holes])
+    redone = {key: IrregularQueue(queue_files, key, gaps) for key in rebuilt.irregular}
+    if redone:
+        _redo(files, settings, redone, results)
     rebuilt.queues |= {key: (queue.first, queue.end) for key, queue in redone.items() if queue.end}
+    return redone
 
 
-def redo_irregular(
+def _redo(
     files: Sequence[LogFile],
-    settings: ViewSettings,
-    queue_files: QueueFiles,
-    keys: Iterable[QueueKey],
+    settings: KnownShape,
+    wanted: dict[QueueKey, IrregularQueue],
     results: Sequence[RangeResult],
-    gaps: Gaps,
-) -> dict[QueueKey, IrregularQueue]:
-    """Give queues their units once more, one by one in log order; returns them.
+) -> None:
+    """Give queues their units once more, one by one in log order.
 
     Cost     the log is read and decoded once more
     """
-    wanted = {key: IrregularQueue(queue_files, key, gaps) for key in keys}
-    queues, levels = QueueTable(settings.removed), DelayLevels(settings.delay_levels)
+    queues, levels = QueueTable(settings.removed), settings.levels
+    for chunk in _sound_chunks(files, results):
+        decoded = decode(
+            chunk.buffer, chunk.heads, queues, style=settings.index_style, levels=levels
+        )
+        units = units_of(decoded)
+        for number in np.unique(decoded.queue[decoded.is_queued]).tolist():
+            queue = wanted.get(queues.keys[number])
+            if queue is not None:
+                mine = np.flatnonzero((decoded.queue == number) & decoded.is_queued)
+                queue.put(decoded.heads.queue_offset[mine], units[mine])
+
+
+def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:
+    """Yield what lies between the holes of all ranges, in order."""
     reader = LogReader()
-    for file, begin, end in sound_stretches(files, results):
-        with file.opened() as source:
-            for chunk in reader.chunks(source, begin, end):
-                decoded = decode(
-                    chunk.buffer, chunk.heads, queues, style=settings.style, levels=levels
-                )
-                _put_irregular(decoded, queues, wanted)
-    return wanted
-
-
-def _put_irregular(
-    decoded: Decoded, queues: QueueTable, wanted: dict[QueueKey, IrregularQueue]
-) -> None:
-    units = units_of(decoded)
-    for number in np.unique(decoded.queue[decoded.is_queued]).tolist():
-        queue = wanted.get(queues.keys[number])
-        if queue is not None:
-            mine = np.flatnonzero((decoded.queue == number) & decoded.is_queued)
-            queue.put(decoded.heads.queue_offset[mine], units[mine])
-
-
-def sound_stretches(
-    files: Sequence[LogFile], results: Sequence[RangeResult]
-) -> Iterable[tuple[LogFile, int, int]]:
-    """Yield (file, begin, end) of the stretches of sound records, in order."""
     for result in results:
         file = next(file for file in files if file.base <= result.begin < file.end)
-        begin = result.begin
+        borders = [result.begin]
         for hole in result.holes:
-            if begin < hole.begin:
-                yield file, begin, hole.begin
-            begin = hole.end
-        if begin < result.end:
-            yield file, begin, result.end
+            borders += [hole.begin, hole.end]
+        with file.opened() as source:
+            for begin, end in zip(borders[::2], [*borders[1::2], result.end], strict=True):
+                if begin < end:
+                    yield from reader.chunks(source, begin, end)

@@ -18,10 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from broker.format.index_layout import IndexGeometry
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.finding import ScanEnd
-from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.plan import Range
 from broker.rebuild.range_pass import RangeResult
 from broker.walk.log_walk import Hole
@@ -30,7 +29,7 @@ from broker.walk.reader import Stop
 WORK_DIRECTORY: Final = "rebuild"
 PLAN_FILE: Final = "plan.json"
 MANIFEST_FILE: Final = "manifest.json"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 Runs = list[tuple[str, int, int, int, bool]]
@@ -124,11 +123,11 @@ def boot_id() -> str:
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
-def plan_document(ranges: list[Range], settings: ViewSettings, upto: int) -> dict[str, Any]:
+def plan_document(ranges: list[Range], settings: KnownShape, upto: int) -> dict[str, Any]:
     """Return what `plan.json` says."""
     return {
         "format_version": FORMAT_VERSION,
-        "settings": json.loads(json.dumps(asdict(settings))),
+        "settings": asdict(settings),
         "boot": boot_id(),
         "upto": upto,
         "bytes": sum(part.end - part.begin for part in ranges),
@@ -136,13 +135,11 @@ def plan_document(ranges: list[Range], settings: ViewSettings, upto: int) -> dic
     }
 
 
-def build_settings(out: Path) -> tuple[int, ViewSettings]:
+def build_settings(out: Path) -> tuple[int, KnownShape]:
     """Return up to where a planned rebuild reads the log, and what it builds views with."""
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE)
-    fields = dict(plan["settings"])
-    geometry = IndexGeometry(*fields.pop("geometry"))
-    return plan["upto"], ViewSettings(geometry=geometry, **fields)
+    return plan["upto"], KnownShape(**plan["settings"])
 
 
 def range_mark(part: Range) -> list[Any]:

@@ -6,6 +6,7 @@ irregular and left to `irregular.py`.
 """
 
 import os
+import shutil
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers
+from broker.format.columns.queues import QueueTable
 from broker.format.consume_unit import PRE_BLANK, UNIT_SIZE, first_file_position
 from broker.format.names import offset_file_name, queue_directory
 from broker.model.message import QueueKey
@@ -74,6 +76,11 @@ class QueueFiles:
         if count:
             self.write(key, base // UNIT_SIZE, memoryview(PRE_BLANK * count))
 
+    def forget(self, key: QueueKey) -> None:
+        """Remove what was written of a queue."""
+        self.close()
+        shutil.rmtree(queue_directory(self.directory, *key), ignore_errors=True)
+
     def _descriptor(self, key: QueueKey, base: int) -> int:
         found = self._descriptors.get((key, base))
         if found is not None:
@@ -98,25 +105,30 @@ class QueueFiles:
 
 
 class UnitWriter:
-    """Takes the units of a stretch of the log in order; `runs` tells what it held."""
+    """Takes the units of a stretch of the log in order.
 
-    __slots__ = ("_files", "_held", "_held_count", "_keys", "runs")
+    queues   those met, numbered
+    runs     what the stretch held of each, by its number
+    """
 
-    def __init__(self, files: QueueFiles, keys: list[QueueKey]) -> None:
+    __slots__ = ("_files", "_held", "_held_count", "queues", "runs")
+
+    def __init__(self, files: QueueFiles, removed: str = "") -> None:
+        """Begin a stretch; `removed` is as `QueueTable` takes it."""
         self._files = files
-        self._keys = keys
+        self.queues = QueueTable(removed)
         self._held: list[tuple[Numbers, Numbers, NDArray[np.void]]] = []
         self._held_count = 0
         self.runs: dict[int, QueueRun] = {}
 
     def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
-        """Take units: of which queue (a place in `keys`), which ordinal, the 20 bytes."""
+        """Take units: of which queue (its number), which ordinal, the 20 bytes."""
         assert len(queue) == len(units)
         assert len(queue_offset) == len(units)
         # As plain bytes: numpy would join numbers in this processor's byte order.
         self._held.append((queue, queue_offset, units.view(_UNIT_BYTES)))
         self._held_count += len(units)
-        wanted = max(UNITS_HELD, UNITS_HELD_PER_QUEUE * len(self._keys))
+        wanted = max(UNITS_HELD, UNITS_HELD_PER_QUEUE * len(self.queues.keys))
         if self._held_count >= min(wanted, UNITS_HELD_MAX):
             self.flush()
 
@@ -131,7 +143,7 @@ class UnitWriter:
             np.concatenate(part) for part in zip(*self._held, strict=True)
         )
         self._held, self._held_count = [], 0
-        small = queue.astype(np.uint16) if len(self._keys) < 65_536 else queue
+        small = queue.astype(np.uint16) if len(self.queues.keys) < 65_536 else queue
         order = np.argsort(small, kind="stable")
         queue, queue_offset = queue[order], queue_offset[order]
         content = units[order].view(np.uint8).data
@@ -152,4 +164,9 @@ class UnitWriter:
         run.is_regular = run.is_regular and not is_torn and first == run.end and first >= 0
         run.count += count
         if run.is_regular:
-            self._files.write(self._keys[number], first, units)
+            self._files.write(self.queues.keys[number], first, units)
+
+    def queue_runs(self) -> dict[QueueKey, tuple[int, int, bool]]:
+        """Return (first queue offset, count, whether they follow on each other) by queue."""
+        keys = self.queues.keys
+        return {keys[n]: (run.first, run.count, run.is_regular) for n, run in self.runs.items()}

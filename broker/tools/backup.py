@@ -37,7 +37,7 @@ from broker.log.checkpoint import MARK_FILE, FlushedMark
 from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX
-from broker.rebuild.log_files import LogFile, find_log_files, records_end
+from broker.rebuild.log_files import KnownShape, LogFile, find_log_files, records_end
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.backup_document import (
     BACKUP_FILE,
@@ -60,7 +60,7 @@ from broker.tools.copying import (
     walk,
 )
 from broker.tools.install import sync_tree
-from broker.tools.store_access import KnownShape, is_live
+from broker.tools.store_access import is_live
 from broker.tools.verify.tables import flushed_upto
 from broker.walk.reader import LogReader
 

@@ -14,7 +14,7 @@ from broker.format.names import (
     queue_directory,
 )
 from broker.log.consume_queue import ConsumeQueue
-from broker.tools.store_access import KnownShape
+from broker.rebuild.log_files import KnownShape
 
 UNITS_AT_ONCE: Final = 4_096
 

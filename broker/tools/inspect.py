@@ -27,8 +27,8 @@ from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ManifestFile
-from broker.rebuild.log_files import find_log_files, records_end
-from broker.tools.store_access import KnownShape, is_live
+from broker.rebuild.log_files import KnownShape, find_log_files, records_end
+from broker.tools.store_access import is_live
 
 Description = dict[str, Any]
 

@@ -40,7 +40,7 @@ from broker.log.checkpoint import (
 )
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey
-from broker.tools.store_access import KnownShape
+from broker.rebuild.log_files import KnownShape
 
 STAGING_DIRECTORY: Final = "rebuild"
 """Where views wait below a store's pocketmq/."""

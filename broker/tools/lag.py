@@ -21,8 +21,8 @@ from broker.model.message import (
     QueueKey,
     first_unread,
 )
+from broker.rebuild.log_files import KnownShape
 from broker.tools.selection import LogSearch
-from broker.tools.store_access import KnownShape
 
 QueueRanges = dict[QueueKey, tuple[int, int]]
 """Queue offsets of the first message of a queue and behind its last one."""

@@ -32,8 +32,7 @@ from broker.format.names import (
     offset_from_file_name,
 )
 from broker.format.record import MAGIC_BLANK, RECORD_SIZE_MIN, SIZE_AND_MAGIC
-from broker.rebuild.log_files import LogFile
-from broker.tools.store_access import KnownShape
+from broker.rebuild.log_files import KnownShape, LogFile
 from broker.walk.search import store_time_at
 
 OTHER: Final = "other"

@@ -5,10 +5,8 @@ A rebuild in place is made in `pocketmq/rebuild/` and swapped in when it is comp
 stopped, or begins anew when log or settings are no longer the same.
 """
 
-import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +21,13 @@ from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, NotAStore
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import Estimate, estimate
-from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
+from broker.rebuild.log_files import KnownShape, LogFile, find_log_files
 from broker.rebuild.manifest import view_files
-from broker.rebuild.plan import Range, whole_files
+from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Advance, no_advance
-from broker.rebuild.resume import PROGRESS_FILE
+from broker.rebuild.resume import Resume
 from broker.rebuild.sequential import Rebuilt, rebuild
-from broker.rebuild.staging import Staging, boot_id, range_mark
 from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views, sync_tree
-from broker.tools.store_access import KnownShape, view_settings
 
 STATE_DIRECTORY: Final = "rebuild-state"
 BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
@@ -55,7 +51,7 @@ class RebuildPlan:
     out: Path | None
     files: list[LogFile]
     upto: int
-    settings: ViewSettings
+    settings: KnownShape
     estimate: Estimate
     replaced: tuple[int, int]
     free_bytes: int
@@ -100,7 +96,7 @@ def plan_rebuild(
     ours = {CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY}
     if out is not None and found - ours:
         raise NotAStore(path=str(out), why="it holds other things than a rebuild")
-    settings = view_settings(sizes, check_crc=check_crc)
+    settings = replace(sizes, check_crc=check_crc)
     plan = RebuildPlan(
         directory=directory,
         out=out,
@@ -112,7 +108,7 @@ def plan_rebuild(
         free_bytes=disk.free_bytes(_existing(staging)),
         has_extension=disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY),
         has_batch_queues=bool(disk.names(directory / BATCH_QUEUE_DIRECTORY)),
-        is_resumed=_is_resumable(staging / STATE_DIRECTORY, files, settings, upto),
+        is_resumed=Resume(staging / STATE_DIRECTORY, files, settings, upto).saved() is not None,
     )
     staged_bytes = _taken(staging)[1] if plan.is_resumed else 0
     if plan.free_bytes + staged_bytes < plan.estimate.view_bytes:
@@ -124,17 +120,6 @@ def _taken(directory: Path) -> tuple[int, int]:
     """Return how many files the views below a directory have, and what they take on the disk."""
     paths = [directory / path for path in view_files(directory)]
     return len(paths), sum(path.stat().st_blocks * STAT_BLOCK_BYTES for path in paths)
-
-
-def _is_resumable(state: Path, files: Sequence[LogFile], settings: ViewSettings, upto: int) -> bool:
-    """Return whether what an earlier rebuild saved is of this log and these settings."""
-    saved = Staging(state).read(state / PROGRESS_FILE)
-    if saved is None or saved["boot"] != boot_id():
-        return False
-    read = files[: len(saved["marks"])]
-    marks = [range_mark(Range(file, file.base, min(file.end, upto))) for file in read]
-    is_same_log: bool = saved["marks"] == marks
-    return is_same_log and saved["settings"] == json.loads(json.dumps(asdict(settings)))
 
 
 def _existing(path: Path) -> Path:

@@ -28,7 +28,7 @@ from bench.store import write_log
 from bench.table import Extent, Figure
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.model.message import OFFSET_MAX
-from broker.rebuild.log_files import ViewSettings, find_log_files
+from broker.rebuild.log_files import KnownShape, find_log_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE_SIZE = 256 * 1024 * 1024
@@ -41,9 +41,12 @@ SAMPLE_SECONDS = 0.05
 # --- measured processes -------------------------------------------------------------------------
 
 
-def settings(*, check_crc: bool = False) -> ViewSettings:
+def settings(*, check_crc: bool = False) -> KnownShape:
     """Return what the measured stores are built with: RocketMQ's own sizes."""
-    return ViewSettings(6_000_000, GEOMETRY, STYLE_5_5, "UTC", check_crc=check_crc)
+    return KnownShape(
+        index_slot_count=GEOMETRY.slot_count, index_entry_count_max=GEOMETRY.entry_count_max,
+        time_zone="UTC", check_crc=check_crc,
+    )  # fmt: skip
 
 
 def cpu_seconds() -> float:
@@ -68,7 +71,7 @@ def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
 def run_verify(store: Path, views: Path) -> dict[str, float]:
     """Check a log and its views in this process."""
     from broker.files.disk import Disk
-    from broker.tools.store_access import KnownShape
+    from broker.rebuild.log_files import KnownShape
     from broker.tools.verify.verification import VerifyOptions, verify
 
     begun, cpu = perf_counter(), cpu_seconds()

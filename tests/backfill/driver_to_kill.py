@@ -12,8 +12,7 @@ from typing import Any
 
 from broker.backfill.job import new_job, run
 from broker.backfill.session import open_session, spark_mapper
-from broker.format.index_layout import IndexGeometry
-from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.log_files import KnownShape
 
 
 def main(store: str, out: str, tasks_left: int, *sizes: int) -> None:
@@ -30,7 +29,10 @@ def main(store: str, out: str, tasks_left: int, *sizes: int) -> None:
         tasks_left -= len(tasks)
         return mapper(function, tasks)
 
-    settings = ViewSettings(queue_bytes, IndexGeometry(slots, entries), "5.5", "UTC")
+    settings = KnownShape(
+        commit_log_file_size_bytes=log_bytes, consume_queue_file_size_bytes=queue_bytes,
+        index_slot_count=slots, index_entry_count_max=entries, time_zone="UTC",
+    )  # fmt: skip
     run(new_job(Path(store), Path(out), settings, log_file_bytes=log_bytes), mortal)
 
 

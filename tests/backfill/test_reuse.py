@@ -77,7 +77,7 @@ def test_a_killed_run_reads_nothing_twice(tmp_path: Path) -> None:
 def test_other_settings_need_everything_anew(tmp_path: Path) -> None:
     job = small_job(small_log(tmp_path / "s"), tmp_path / "out")
     killed_before(job, "build_piece")
-    other = replace(job, settings=replace(job.settings, style="5.3"))
+    other = replace(job, settings=replace(job.settings, index_style="5.3"))
     assert outlook(other, map_here).is_cleared
     again = Counted()
     run(other, again)

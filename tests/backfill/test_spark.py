@@ -125,7 +125,7 @@ def test_a_driver_that_was_killed_is_gone_on_from(
 ) -> None:
     job = job_of(golden, "rebuild-base", tmp_path / "out")
     settings = job.settings
-    sizes = (job.files[0].size, settings.consume_queue_file_bytes, *settings.geometry)
+    sizes = (job.files[0].size, settings.consume_queue_file_size_bytes, *settings.geometry)
     store = str(golden.store("rebuild-base"))
     command = [sys.executable, driver_to_kill.__file__, store, str(job.out), "10", *map(str, sizes)]
     killed = subprocess.run(command, capture_output=True, text=True)

@@ -12,8 +12,8 @@ from typing import Any
 from broker.files.disk import Disk
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
 from broker.format.record_scan import RecordScan
+from broker.rebuild.log_files import KnownShape
 from broker.tools.repair.repair import repair_store
-from broker.tools.store_access import KnownShape, view_settings
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.log_bytes import dispatched, rebuilt_files
 from tests.fakes.quick_disk import QuickDisk
@@ -113,8 +113,7 @@ class DamagedStore:
 
     def dispatched(self, scratch: Path) -> dict[str, bytes]:
         """The views as the broker would build them from the log as it is."""
-        settings = view_settings(self.sizes, check_crc=False)
-        return dispatched(self.directory, settings, self.file_size, scratch)
+        return dispatched(self.directory, self.sizes, self.file_size, scratch)
 
     # -- mending -------------------------------------------------------------------------------
     def repair(self, disk: Disk | None = None, now_ms: int = NOW_MS) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from broker.format.addresses import host_from_text
-from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -29,7 +28,7 @@ from broker.model.batch import Destination, Written, batch_of
 from broker.model.message import TRANSACTION_ROLLBACK
 from broker.model.store_shape import DelayLevels
 from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
+from broker.rebuild.log_files import KnownShape, LogFile, find_log_files
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import GoldenStores
@@ -37,7 +36,9 @@ from tests.golden_stores import GoldenStores
 TIME_MS = 1_795_000_000_000
 IPV4 = host_from_text("127.0.0.1:10911")
 IPV6 = host_from_text("[2001:db8::7]:10911")
-SMALL = ViewSettings(200, IndexGeometry(7, 10), STYLE_5_5, "UTC")
+SMALL = KnownShape(
+    consume_queue_file_size_bytes=200, index_slot_count=7, index_entry_count_max=10, time_zone="UTC"
+)
 """Ten units a queue file, nine entries an index file."""
 EVERYTHING = 1 << 62
 
@@ -139,16 +140,9 @@ def _stand_in(entry: Written) -> Written:
     )
 
 
-def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> ViewSettings:
+def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False) -> KnownShape:
     """What a golden store's views were built with."""
-    shape = golden.shape(name)
-    return ViewSettings(
-        shape["consume_queue_file_size_bytes"],
-        IndexGeometry(shape["index_slot_count"], shape["index_entry_count_max"]),
-        shape["index_style"],
-        shape["time_zone"],
-        check_crc=check_crc,
-    )
+    return KnownShape(**golden.shape(name), check_crc=check_crc)
 
 
 def golden_files(golden: GoldenStores, name: str) -> list[LogFile]:
@@ -167,9 +161,9 @@ def views(directory: Path) -> dict[str, bytes]:
     return found | {f"index {number}": content for number, content in enumerate(contents)}
 
 
-def dispatched(store: Path, settings: ViewSettings, file_size: int, out: Path) -> dict[str, bytes]:
+def dispatched(store: Path, settings: KnownShape, file_size: int, out: Path) -> dict[str, bytes]:
     """The views of a log as the broker builds them record by record; names of files included."""
-    levels = DelayLevels(settings.delay_levels)
+    levels = settings.levels
     log = CommitLog(QuickDisk(), store / COMMIT_LOG_DIRECTORY, file_size)
     log.load(read_only=True)
     entries = [
@@ -179,14 +173,14 @@ def dispatched(store: Path, settings: ViewSettings, file_size: int, out: Path) -
     return applied(entries, settings, out)
 
 
-def applied(entries: Iterable[Written], settings: ViewSettings, out: Path) -> dict[str, bytes]:
+def applied(entries: Iterable[Written], settings: KnownShape, out: Path) -> dict[str, bytes]:
     """The views of these records as the broker builds them one by one."""
     disk = QuickDisk()
     queues = ConsumeQueueTable(
-        disk, out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_bytes
+        disk, out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes
     )
     index = HashIndex(
-        disk, out / INDEX_DIRECTORY, settings.geometry, style=settings.style,
+        disk, out / INDEX_DIRECTORY, settings.geometry, style=settings.index_style,
         zone=zone_from_name(settings.time_zone),
     )  # fmt: skip
     for entry in entries:

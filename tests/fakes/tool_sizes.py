@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from broker.format.index_layout import IndexGeometry
 from broker.model.store_shape import StoreShape
-from broker.tools.store_access import KnownShape
+from broker.rebuild.log_files import KnownShape
 from tests.golden_stores import GoldenStores
 
 

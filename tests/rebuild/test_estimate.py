@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.rebuild.estimate import SAMPLES, Estimate, estimate, estimate_job
-from broker.rebuild.log_files import LogFile, ViewSettings, find_log_files
+from broker.rebuild.log_files import KnownShape, LogFile, find_log_files
 from broker.rebuild.plan import map_here, plan_ranges, whole_files
 from broker.rebuild.sequential import rebuild
 from tests.backfill.jobs import small_job, small_log
@@ -20,7 +20,7 @@ from tests.fakes.log_bytes import (
 from tests.golden_stores import GoldenStores
 
 
-def estimated(files: list[LogFile], settings: ViewSettings, upto: int) -> Estimate:
+def estimated(files: list[LogFile], settings: KnownShape, upto: int) -> Estimate:
     return estimate(whole_files(files, upto), settings)
 
 

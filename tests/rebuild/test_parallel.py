@@ -96,7 +96,7 @@ def test_a_killed_job_goes_on_from_what_is_finished(golden: GoldenStores, tmp_pa
 
 def test_other_settings_begin_anew(golden: GoldenStores, tmp_path: Path) -> None:
     job = job_of(golden, "v533", tmp_path)
-    rebuild_parallel(replace(job, settings=replace(job.settings, style="5.5")), map_here)
+    rebuild_parallel(replace(job, settings=replace(job.settings, index_style="5.5")), map_here)
     rebuild_parallel(job, map_here)
     assert views(tmp_path) == views(golden.store("v533"))
 

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from broker.format.columns.queues import QueueTable
 from broker.model.errors import IllegalTopic
 from broker.model.finding import ScanEnd
 from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
 from broker.model.topic import QUARANTINE_TOPIC
-from broker.rebuild.range_pass import RangePass, RangeResult, queue_runs
+from broker.rebuild.range_pass import RangePass, RangeResult
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.walk.log_walk import UNKNOWN_TIME
 from broker.walk.reader import NO_FILE
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 
 
-class Seen:
+class Seen(UnitWriter):
     """Takes units and entries, and remembers where their records lie."""
 
     def __init__(self) -> None:
+        super().__init__(QueueFiles(Path("/none"), 200))
         self.units: list[int] = []
         self.entries: list[int] = []
         self.told = 0
@@ -42,7 +42,7 @@ class Seen:
 
 def passed(log: LogBytes, begin: int, upto: int, last_time_ms: int = 0) -> tuple[Seen, RangeResult]:
     seen = Seen()
-    reading = RangePass(SMALL, QueueTable(), seen, seen.take, seen.advance)
+    reading = RangePass(SMALL, seen, seen.take, seen.advance)
     reading.walk.resume(last_time_ms, NO_FILE)
     return seen, reading.run(log.close().found()[0], begin, upto)
 
@@ -117,7 +117,7 @@ def test_behind_a_hole_at_the_begin_the_time_before_it_decides(tmp_path: Path) -
     file = log.found()[0]
     for last_time_ms, wanted in ((0, 1), (TIME_MS + 1, 1), (TIME_MS + 3, 3), (TIME_MS + 6, 6)):
         seen = Seen()
-        reading = RangePass(SMALL, QueueTable(), seen, seen.take)
+        reading = RangePass(SMALL, seen, seen.take)
         reading.walk.resume(last_time_ms, NO_FILE)
         result = reading.run(file, 0, EVERYTHING)
         assert seen.units == log.places[wanted:]
@@ -128,7 +128,7 @@ def test_ranges_one_after_the_other_are_the_whole(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     file = log.close().found()[0]
     seen = Seen()
-    reading = RangePass(SMALL, QueueTable(), seen, seen.take)
+    reading = RangePass(SMALL, seen, seen.take)
     borders = [0, log.places[1], log.places[4], log.places[5], EVERYTHING]
     results = [reading.run(file, begin, end) for begin, end in pairwise(borders)]
     assert seen.units == log.places
@@ -147,14 +147,14 @@ def test_a_range_without_records(tmp_path: Path) -> None:
 
 def runs_of(log: LogBytes, out: Path) -> dict[tuple[str, int], tuple[int, int, bool]]:
     """Write the units of a log; returns first, end, and whether nothing is missing, by queue."""
-    queues, files = QueueTable(), QueueFiles(out, 200)
-    units = UnitWriter(files, queues.keys)
-    RangePass(SMALL, queues, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
+    files = QueueFiles(out, 200)
+    units = UnitWriter(files)
+    RangePass(SMALL, units, lambda rows: None).run(log.close().found()[0], 0, EVERYTHING)
     try:
         units.flush()
     finally:
         files.close()
-    return queue_runs(units, queues.keys)
+    return units.queue_runs()
 
 
 def test_runs_of_queues(tmp_path: Path) -> None:

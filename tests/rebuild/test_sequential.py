@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from broker.format.index_layout import IndexGeometry
-from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.sequential import rebuild
 from broker.walk.reader import LogReader
 from tests.fakes.golden_log import files_below, index_contents
@@ -74,7 +73,7 @@ def test_removed_views_come_back_whole(golden: GoldenStores, name: str, tmp_path
         assert views(tmp_path) == views(golden.store(f"{name}.after"))
 
 
-def assert_like_dispatch(log: LogBytes, scratch: Path, own: ViewSettings = SMALL) -> None:
+def assert_like_dispatch(log: LogBytes, scratch: Path, own: KnownShape = SMALL) -> None:
     rebuild(log.found(), own, scratch / "a", upto=EVERYTHING)
     wanted = dispatched(log.store, own, log.file_size, scratch / "b")
     assert rebuilt_files(scratch / "a") == wanted
@@ -174,7 +173,8 @@ def test_index_files_roll_inside_one_records_keys(
             time_ms=TIME_MS + number * 77 - number % 3 * 5_000,
         )  # fmt: skip
     log.close()
-    own = replace(SMALL, geometry=IndexGeometry(*geometry), style=style)
+    slots, entries = geometry
+    own = replace(SMALL, index_slot_count=slots, index_entry_count_max=entries, index_style=style)
     assert_like_dispatch(log, tmp_path, own)
     assert sum("/" not in name for name in rebuilt_files(tmp_path / "a")) >= 4
 

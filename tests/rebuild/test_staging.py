@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.format.columns.queues import QueueTable
 from broker.model.finding import ScanEnd
 from broker.rebuild import resume as module
 from broker.rebuild.index_builder import IndexBuilder
-from broker.rebuild.log_files import ViewSettings
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.manifest import mark_file, view_files, write_manifest
 from broker.rebuild.plan import Range, map_here
 from broker.rebuild.range_pass import RangeResult
@@ -47,7 +46,7 @@ def test_the_same_settings_keep_what_is_finished(tmp_path: Path) -> None:
     staging.write(staging.range_file("x"), {"a": 1})
     assert staging.prepare(document | {"upto": 100})
     assert staging.read(staging.range_file("x")) == {"a": 1}
-    other = plan_document(ranges, replace(SMALL, style="5.3"), 99)
+    other = plan_document(ranges, replace(SMALL, index_style="5.3"), 99)
     assert not staging.prepare(other)
     assert staging.read(staging.range_file("x")) is None
 
@@ -126,13 +125,12 @@ def log_of(tmp_path: Path) -> LogBytes:
     return log.close()
 
 
-def restored(log: LogBytes, tmp_path: Path, settings: ViewSettings = SMALL) -> tuple[int, int]:
+def restored(log: LogBytes, tmp_path: Path, settings: KnownShape = SMALL) -> tuple[int, int]:
     """How many files need not be read again, and how many queues are known from them."""
-    queues = QueueTable()
-    units = UnitWriter(QueueFiles(tmp_path / "q", 200), queues.keys)
+    units = UnitWriter(QueueFiles(tmp_path / "q", 200))
     index = IndexBuilder(tmp_path / "out/index", SMALL.geometry, "UTC")
     resume = Resume(tmp_path / "state", log.found(), settings, EVERYTHING)
-    results = resume.restore(queues, units, index)
+    results = resume.restore(units, index)
     return len(results), len(units.runs)
 
 
@@ -158,7 +156,7 @@ def test_other_settings_a_changed_file_or_another_start_begin_anew(
 ) -> None:
     log = log_of(tmp_path)
     saved(log, tmp_path)
-    assert restored(log, tmp_path, replace(SMALL, style="5.3")) == (0, 0)
+    assert restored(log, tmp_path, replace(SMALL, index_style="5.3")) == (0, 0)
     monkeypatch.setattr(module, "boot_id", lambda: "another")
     assert restored(log, tmp_path) == (0, 0)
     monkeypatch.undo()

@@ -27,9 +27,16 @@ def units_of(numbers: list[int]) -> "np.ndarray[tuple[int], np.dtype[np.void]]":
     return units
 
 
+def a_writer(files: QueueFiles, keys: list[tuple[str, int]]) -> UnitWriter:
+    writer = UnitWriter(files)
+    for topic, queue_id in keys:
+        writer.queues.add(topic.encode(), queue_id)
+    return writer
+
+
 def written(tmp_path: Path, batches: list[tuple[list[int], list[int]]]) -> tuple[UnitWriter, Path]:
     files = QueueFiles(tmp_path / "q", 60)
-    writer = UnitWriter(files, KEYS)
+    writer = a_writer(files, KEYS)
     place = 0
     for queues, offsets in batches:
         numbers = list(range(place, place + len(queues)))
@@ -99,7 +106,7 @@ def test_queues_that_follow_are_the_brokers(
         patch.object(unit_files, "OPEN_FILES_MAX", 3),
     ):
         files = QueueFiles(Path(scratch) / "found", 60)
-        writer = UnitWriter(files, keys)
+        writer = a_writer(files, keys)
         for begin in range(0, len(rows), batch):
             queues, offsets, places = zip(*rows[begin : begin + batch], strict=True)
             writer.add(np.array(queues), np.array(offsets), units_of(list(places)))
@@ -127,7 +134,7 @@ def test_several_hundred_queues_of_one_unit_each_time(
     monkeypatch.setattr(unit_files, "OPEN_FILES_MAX", 50)
     keys = [(f"topic-{number}", number % 4) for number in range(400)]
     files = QueueFiles(tmp_path, 60)
-    writer = UnitWriter(files, keys)
+    writer = a_writer(files, keys)
     chance = np.random.default_rng(7)
     for turn in range(5):
         order = chance.permutation(400)
@@ -146,7 +153,7 @@ def test_more_queues_than_a_short_number_holds(tmp_path: Path) -> None:
     """The order of the units of one queue is kept."""
     keys = [("T", number) for number in range(70_000)]
     files = QueueFiles(tmp_path, 60)
-    writer = UnitWriter(files, keys)
+    writer = a_writer(files, keys)
     queues = np.array([65_536, 0, 65_536, 0, 69_999, 65_536])
     writer.add(queues, np.array([0, 0, 1, 1, 0, 2]), units_of(list(range(1, 7))))
     writer.flush()

@@ -5,7 +5,7 @@ from typing import Any
 
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5, IndexGeometry
 from broker.format.record_scan import RecordScan
-from broker.tools.store_access import KnownShape
+from broker.rebuild.log_files import KnownShape
 from tests.fakes.tool_sizes import known_shape
 
 

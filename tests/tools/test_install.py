@@ -18,7 +18,6 @@ from broker.log.store_directory import ManifestFile
 from broker.rebuild.log_files import find_log_files
 from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.tools.install import StagedViews, install_views
-from broker.tools.store_access import view_settings
 from tests.fakes.log_bytes import EVERYTHING, rebuilt_files
 from tests.fakes.quick_disk import PowerCut, QuickDisk
 from tests.fakes.store_language import small_settings, store_at
@@ -39,7 +38,7 @@ async def a_store(directory: Path) -> Path:
 
 def staged_in(store: Path, out: Path, upto: int = EVERYTHING) -> tuple[StagedViews, Rebuilt]:
     files = find_log_files(store, SIZES.commit_log_file_size_bytes)
-    built = rebuild(files, view_settings(SIZES, check_crc=True), out, upto=upto)
+    built = rebuild(files, replace(SIZES, check_crc=True), out, upto=upto)
     return StagedViews(out, built.queues, built.index_names, built.end), built
 
 

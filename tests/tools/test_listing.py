@@ -14,13 +14,13 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
 from broker.format.index_layout import HEADER
 from broker.format.record import encode_blank
+from broker.rebuild.log_files import KnownShape
 from broker.tools.listing import (
     KINDS,
     TIME_MS_MAX,
     FileRow,
     list_files,
 )
-from broker.tools.store_access import KnownShape
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, GoldenStores
 

@@ -9,8 +9,8 @@ import pytest
 from broker.files.disk import Disk
 from broker.model.errors import Corruption, DiskFull, NotAStore
 from broker.rebuild import resume
+from broker.rebuild.log_files import KnownShape
 from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
-from broker.tools.store_access import KnownShape
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import views
 from tests.fakes.store_language import store_at

@@ -73,7 +73,7 @@ def _refuse_misfit(
     again = f"pocketmq backfill run {store} --out {views}"
     _, settings = build_settings(views)
     known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
-    if known != (settings.consume_queue_file_bytes, settings.geometry):
+    if known != (settings.consume_queue_file_size_bytes, settings.geometry):
         text = "the views were built for other file sizes than the store has"
         raise Failure(text, Exit.REFUSED, again)
     fit = compare_log(views, store, sizes.commit_log_file_size_bytes)

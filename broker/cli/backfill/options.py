@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -164,7 +165,6 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     from broker.backfill.job import new_job, objection
     from broker.cli.store.access import accessible, known_end, sizes_of
     from broker.format.names import zone_from_name
-    from broker.tools.store_access import view_settings
 
     disk = accessible(options.directory, read_only=options.read_only)
     _refuse_extension(options)
@@ -186,7 +186,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     return new_job(
         options.directory,
         options.target,
-        view_settings(sizes, check_crc=options.check_crc),
+        replace(sizes, check_crc=options.check_crc),
         log_file_bytes=sizes.commit_log_file_size_bytes,
         upto=upto,
         workers=workers,

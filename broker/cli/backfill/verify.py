@@ -98,10 +98,10 @@ def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verificati
     upto, settings = build_settings(views)
     sizes = replace(
         opened.sizes,
-        consume_queue_file_size_bytes=settings.consume_queue_file_bytes,
+        consume_queue_file_size_bytes=settings.consume_queue_file_size_bytes,
         index_slot_count=settings.geometry.slot_count,
         index_entry_count_max=settings.geometry.entry_count_max,
-        index_style=settings.style,
+        index_style=settings.index_style,
         time_zone=settings.time_zone,
         delay_levels=settings.delay_levels,
     )

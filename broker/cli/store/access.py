@@ -11,8 +11,8 @@ from broker.cli.output import Exit, Failure, talk, talk_notes
 if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.log.store_directory import StoreManifest
+    from broker.rebuild.log_files import KnownShape
     from broker.tools.selection import LogSearch
-    from broker.tools.store_access import KnownShape
 
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
 
@@ -71,8 +71,8 @@ def sizes_of(
     """
     from broker.config.load import load
     from broker.model.store_shape import StoreShape
+    from broker.rebuild.log_files import KnownShape
     from broker.store.starting.geometry import fit_to_disk
-    from broker.tools.store_access import KnownShape
 
     config = load(assignments=assignments)
     talk_notes(config.warnings)

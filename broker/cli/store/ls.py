@@ -11,7 +11,7 @@ from broker.cli.store.access import Given, accessible, given_options, sizes_of
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
-    from broker.tools.store_access import KnownShape
+    from broker.rebuild.log_files import KnownShape
 
 KINDS: Final = (
     "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",

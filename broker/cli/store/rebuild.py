@@ -14,9 +14,9 @@ from broker.cli.store.access import Given, accessible, given_options, known_end,
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
+    from broker.rebuild.log_files import KnownShape
     from broker.rebuild.sequential import Rebuilt
     from broker.tools.rebuild import RebuildPlan
-    from broker.tools.store_access import KnownShape
 
 
 @click.command(

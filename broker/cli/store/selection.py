@@ -13,9 +13,8 @@ from broker.cli.store.access import Given, known_end, show_damage
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
-    from broker.rebuild.log_files import LogFile
+    from broker.rebuild.log_files import KnownShape, LogFile
     from broker.tools.selection import LogSearch, Selection
-    from broker.tools.store_access import KnownShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey
-from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 from broker.store.settings import FLUSH_SYNC, StoreSettings
 from broker.store.starting.geometry import fit_to_disk
 
@@ -88,7 +87,7 @@ class Structures:
         geometry = IndexGeometry.of(settings)
         self.made_here = self.manifest is None or self.manifest.made_here
         """Whether this broker began the store; without a manifest, known once its log is loaded."""
-        self.levels = DelayLevels(settings.delay_levels or DEFAULT_DELAY_LEVELS)
+        self.levels = settings.levels
         self.log_files = OpenFiles(LOG_FILES_OPEN_MAX)
         self.log = CommitLog(
             disk,

@@ -30,6 +30,7 @@ from broker.format.names import (
 from broker.format.table_json import decode_table
 from broker.log.quarantine import unfinished_repair
 from broker.model.finding import Finding
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.repair.actions import FileAct, FileAction, LogAction, RepairPlan
 from broker.tools.repair.log_planning import (
@@ -40,7 +41,6 @@ from broker.tools.repair.log_planning import (
 )
 from broker.tools.repair.small_files import backup_of
 from broker.tools.repair.witnesses import QueueWitness
-from broker.tools.store_access import KnownShape
 from broker.tools.verify.tables import flushed_upto
 from broker.tools.verify.verification import Verification, VerifyOptions, verify
 

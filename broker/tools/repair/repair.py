@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
@@ -20,6 +21,7 @@ from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import estimate
+from broker.rebuild.log_files import KnownShape
 from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.sequential import rebuild
@@ -28,7 +30,6 @@ from broker.tools.repair.actions import RepairPlan, set_aside_whole
 from broker.tools.repair.planning import plan_repair
 from broker.tools.repair.small_files import lower_checkpoint
 from broker.tools.repair.witnesses import Neighbours
-from broker.tools.store_access import KnownShape, view_settings
 
 ROUNDS_MAX: Final = 4
 """What lies behind damage is seen for the first time once that is mended."""
@@ -112,8 +113,7 @@ class _Repair:
     def _check_room(self, plan: RepairPlan) -> None:
         needed = sum(action.end - action.begin for action in plan.log)
         if plan.builds_views:
-            settings = view_settings(self._sizes, check_crc=False)
-            needed += estimate(whole_files(plan.log_files, OFFSET_MAX), settings).view_bytes
+            needed += estimate(whole_files(plan.log_files, OFFSET_MAX), self._sizes).view_bytes
         if self._disk.free_bytes(self._directory) < needed:
             raise DiskFull(path=str(self._directory))
 
@@ -178,7 +178,7 @@ class _Repair:
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
         rmtree(staging, ignore_errors=True)
         self._disk.make_directory(staging)
-        settings = view_settings(self._sizes, check_crc=True)
+        settings = replace(self._sizes, check_crc=True)
         with self._stage("Rebuilding", plan.log_bytes) as advance:
             built = rebuild(plan.log_files, settings, staging, upto=OFFSET_MAX, advance=advance)
         staged = StagedViews(staging, built.queues, built.index_names, built.end)

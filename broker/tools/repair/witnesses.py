@@ -21,9 +21,8 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic, StorageError
 from broker.model.message import FLAG_BORN_HOST_V6, PROPERTY_CRC, QueueKey
 from broker.model.names import check_topic
-from broker.rebuild.log_files import LogFile
+from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.repair.actions import Loss
-from broker.tools.store_access import KnownShape
 from broker.walk.log_walk import LogWalk
 from broker.walk.reader import Chunk, LogReader
 from broker.walk.search import store_time_at

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.format.columns.queues import QueueTable
 from broker.format.layout import is_zero
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
@@ -19,11 +18,11 @@ from broker.format.names import (
 from broker.format.record import BLANK_SIZE, encode_blank
 from broker.model.finding import Finding
 from broker.model.message import OFFSET_MAX, QueueKey
-from broker.rebuild.log_files import LogFile
-from broker.rebuild.range_pass import RangePass, RangeResult, no_advance, queue_runs
-from broker.rebuild.sequential import damage_of, redo_irregular
+from broker.rebuild.log_files import KnownShape, LogFile
+from broker.rebuild.plan import whole_files
+from broker.rebuild.range_pass import RangePass, RangeResult, no_advance
+from broker.rebuild.sequential import Rebuilt, finish_queues, summary
 from broker.rebuild.unit_files import UnitWriter
-from broker.tools.store_access import KnownShape, view_settings
 from broker.tools.verify.collector import FINDINGS_MAX, Collector
 from broker.tools.verify.extension import Extension
 from broker.tools.verify.index_files import (
@@ -109,10 +108,7 @@ class _Walk:
         self._options = options
         self._views = options.views or directory
         self._collector = Collector(directory, options.findings_max)
-        self._settings = replace(
-            view_settings(sizes, check_crc=options.check_crc), crc_share=options.crc_share
-        )
-        self._queues = QueueTable(sizes.removed)
+        self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
 
     def run(self, advance: Callable[[int], None]) -> Verification:
         files = self._log_files()
@@ -136,35 +132,35 @@ class _Walk:
         index = IndexCheck(
             index_files, sizes.geometry, collector, log_begin=log_begin, log_end=log_end
         )
+        units = UnitWriter(compared, sizes.removed)
         records = RecordCheck(
-            collector, self._queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_size_bytes,
+            collector, units.queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_size_bytes,
             marked_from=sizes.property_crc_from, now_ms=self._options.now_ms,
             deep=self._options.deep,
         )  # fmt: skip
-        units = UnitWriter(compared, self._queues.keys)
         take_entries = (lambda rows: None) if self._options.log_only else index.take
-        reading = RangePass(
-            self._settings, self._queues, units, take_entries, advance, records.look
-        )
-        results = self._read(reading, files)
+        reading = RangePass(self._settings, units, take_entries, advance, records.look)
+        parts = whole_files(files, self._options.upto)
+        results = [reading.run(part.file, part.begin, self._options.upto) for part in parts]
         units.flush()
-        holes, tail = self._report_holes(files, results)
-        found = Verification([], {}, [], False, records.count, compared.units, index.entries)
-        found.log_begin, found.holes, found.tail, found.files = log_begin, holes, tail, files
-        found.log_end = max((r.end for r in results if r.record_count), default=log_begin)
-        queues = self._finish_queues(files, units, compared, results, holes)
+        rebuilt = summary(results, accept_holes=True)
+        self._report_holes(files, results, rebuilt)
+        self._finish_queues(files, units, compared, results, rebuilt)
         if not self._options.log_only:
-            compared.judge([*holes, *([tail] if tail else [])])
+            compared.judge([*rebuilt.holes, *([rebuilt.tail] if rebuilt.tail else [])])
             extension.look()
-            compared.look_beyond(queues, holes)
-            index.finish([(hole.begin, hole.end) for hole in holes], self._options.upto)
-            last_ms = max((result.last_time_ms for result in results), default=0)
+            compared.look_beyond(rebuilt.queues, rebuilt.holes)
+            holes = [(hole.begin, hole.end) for hole in rebuilt.holes]
+            index.finish(holes, self._options.upto)
             TableCheck(self._disk, self._directory, collector).look(
-                log_end=self._behind_blank(files, found.log_end), last_time_ms=last_ms
+                log_end=self._behind_blank(files, rebuilt.end),
+                last_time_ms=max((result.last_time_ms for result in results), default=0),
             )
-        found.findings, found.counts = collector.findings, dict(collector.counts)
-        found.notes, found.is_cut = collector.notes, collector.is_cut
-        return found
+        return Verification(
+            collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
+            records.count, compared.units, index.entries,
+            log_begin, rebuilt.end if results else log_begin, rebuilt.holes, rebuilt.tail, files,
+        )  # fmt: skip
 
     def _log_files(self) -> list[LogFile]:
         """Return the files of the log that can be walked; what is wrong with others is told."""
@@ -207,25 +203,15 @@ class _Walk:
             )
         return files
 
-    def _read(self, reading: RangePass, files: Sequence[LogFile]) -> list[RangeResult]:
-        results: list[RangeResult] = []
-        for file in files:
-            if file.base >= self._options.upto:
-                break
-            results.append(reading.run(file, file.base, self._options.upto))
-        return results
-
     def _report_holes(
-        self, files: Sequence[LogFile], results: Sequence[RangeResult]
-    ) -> tuple[list[Hole], Hole | None]:
-        holes, tail = damage_of(results)
-        for hole in holes:
+        self, files: Sequence[LogFile], results: Sequence[RangeResult], rebuilt: Rebuilt
+    ) -> None:
+        for hole in rebuilt.holes:
             self._report_hole("record", files, hole)
-        if tail is not None:
-            self._report_hole("torn_tail", files, tail)
+        if rebuilt.tail is not None:
+            self._report_hole("torn_tail", files, rebuilt.tail)
         elif results and self._options.upto == OFFSET_MAX:
-            self._look_behind(files, results, holes)
-        return holes, tail
+            self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
 
     def _report_hole(self, kind: str, files: Sequence[LogFile], hole: Hole) -> None:
         base = next(file.base for file in files if file.path == hole.path)
@@ -236,12 +222,9 @@ class _Walk:
             found=f"{what}, {hole.end - hole.begin} bytes", repairable=not hides_records,
         )  # fmt: skip
 
-    def _look_behind(
-        self, files: Sequence[LogFile], results: Sequence[RangeResult], holes: Sequence[Hole]
-    ) -> None:
+    def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
         """Look for bytes behind the last record: a real broker leaves what it cut off."""
-        end = max((result.end for result in results if result.record_count), default=0)
-        end = self._behind_blank(files, max([end, *(hole.end for hole in holes)]))
+        end = self._behind_blank(files, end)
         for file in files:
             if file.end > end and not _is_zero_from(file, max(end, file.base)):
                 path = self._collector.shown(file.path)
@@ -259,26 +242,14 @@ class _Walk:
 
     def _finish_queues(
         self, files: Sequence[LogFile], units: UnitWriter, compared: ComparedFiles,
-        results: Sequence[RangeResult], holes: Sequence[Hole],
-    ) -> dict[QueueKey, tuple[int, int]]:  # fmt: skip
-        runs = queue_runs(units, self._queues.keys)
-        gaps = [gap for result in results for gap in result.gaps]
-        gaps = sorted(gaps + [(hole.begin, hole.end) for hole in holes])
-        ends: dict[QueueKey, tuple[int, int]] = {}
-        irregular = [key for key, (_, _, is_regular) in runs.items() if not is_regular]
-        for key, (first, count, is_regular) in runs.items():
-            if is_regular:
-                compared.fill(key, first)
-                ends[key] = (first, first + count)
-        for key in irregular:
-            compared.forget(key)
-        if irregular:
-            redone = redo_irregular(files, self._settings, compared, irregular, results, gaps)
-            for key, queue in redone.items():
-                ends[key] = (queue.first, queue.end)
-                if queue.odd_count:
-                    self._report_continuity(key, queue.odd_place, queue.odd_count)
-        return ends
+        results: Sequence[RangeResult], rebuilt: Rebuilt,
+    ) -> None:  # fmt: skip
+        redone = finish_queues(
+            files, self._settings, compared, units.queue_runs(), results, rebuilt
+        )
+        for key, queue in redone.items():
+            if queue.odd_count:
+                self._report_continuity(key, queue.odd_place, queue.odd_count)
 
     def _report_continuity(self, key: QueueKey, place: int, count: int) -> None:
         size = self._sizes.commit_log_file_size_bytes

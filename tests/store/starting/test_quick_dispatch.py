@@ -38,7 +38,7 @@ class Built:
         self.log = CommitLog(self.disk, log.store / COMMIT_LOG_DIRECTORY, log.file_size)
         self.log.load(read_only=True)
         self.queues = ConsumeQueueTable(
-            self.disk, out / CONSUME_QUEUE_DIRECTORY, SMALL.consume_queue_file_bytes
+            self.disk, out / CONSUME_QUEUE_DIRECTORY, SMALL.consume_queue_file_size_bytes
         )
         zone = zone_from_name(SMALL.time_zone)
         self.index = HashIndex(

@@ -17,7 +17,7 @@ from tests.fakes.tool_sizes import known_shape
 from tests.golden_stores import GoldenStores
 
 NOW_MS = TIME_MS + 1_000
-SIZES = known_shape(4096, SMALL.consume_queue_file_bytes, SMALL.geometry, "5.5", "UTC")
+SIZES = known_shape(4096, SMALL.consume_queue_file_size_bytes, SMALL.geometry, "5.5", "UTC")
 
 
 def kinds(log: LogBytes) -> dict[str, int]:
