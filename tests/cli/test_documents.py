@@ -1,24 +1,15 @@
 """JSON documents have the proto's names and the proto3 mapping, from whichever side they come."""
 
-import json
 from base64 import b64decode
 
 from google.protobuf.json_format import MessageToDict
 
 from broker.cli.documents import (
-    counts_document,
-    group_document,
-    lag_documents,
     message_document,
     moved_document,
-    receipt_document,
-    topic_document,
 )
-from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.record import decode_record
-from broker.model.administration import MovedOffset, QueueLag, QueueState, TopicCounts, TopicLag
-from broker.model.batch import PutStatus
-from broker.model.group import GroupSettings
+from broker.model.administration import MovedOffset
 from broker.model.message import StoredMessage
 from broker.rpc.v1.convert import proto_message
 from tests.cli.local_broker import STORED_MS, stored
@@ -97,52 +88,6 @@ def test_real_messages_look_as_protobuf_maps_them(golden: GoldenStores) -> None:
             assert document == as_protobuf_says(message)
 
 
-def test_a_receipt_names_its_status() -> None:
-    receipt = Receipt("orders", "ID", "OFF", 1, 2, 3, STORED_MS, PutStatus.OK)
-    assert receipt_document(receipt) == {
-        "topic": "orders",
-        "message_id": "ID",
-        "offset_message_id": "OFF",
-        "queue_id": 1,
-        "queue_offset": 2,
-        "physical_offset": 3,
-        "store_timestamp_ms": STORED_MS,
-        "status": "SEND_OK",
-    }
-    late = receipt._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
-    assert receipt_document(late)["status"] == "FLUSH_DISK_TIMEOUT"
-
-
-def test_a_topic_has_its_queues_where_they_are_known() -> None:
-    topic = TopicState("t", 1, 1, 6, "FIFO", False, False, {"message.type": "FIFO"}, [])
-    assert "queues" not in topic_document(topic)
-    document = topic_document(topic._replace(queues=[QueueState(0, 0, 5, 1, 2)]))
-    assert document["queues"][0]["max_offset"] == 5
-    assert json.loads(json.dumps(document)) == document
-
-
-def test_a_group_has_its_settings_beside_its_name() -> None:
-    settings = GroupSettings(True, False, 17, 1, True, True, 15)
-    group = GroupState("readers", settings, False, {}, [])
-    document = group_document(group)
-    assert list(document)[:4] == ["name", "enabled", "fifo", "max_attempts"]
-    assert "topics" not in document
-    assert group_document(group._replace(topics=["orders"]))["topics"] == ["orders"]
-
-
-def test_a_queue_without_an_offset_has_none_in_its_lag() -> None:
-    queues = [QueueLag(0, 1, 0, 3, 2, 90), QueueLag(1, None, 0, 0, 0, 0)]
-    first, second = lag_documents(TopicLag("g", "t", 1, 2, 90, queues))
-    assert (first["group"], first["committed_offset"], first["lag_ms"]) == ("g", 1, 90)
-    assert "committed_offset" not in second
-
-
-def test_a_lag_without_queues_is_a_sum() -> None:
-    assert lag_documents(TopicLag("g", "t", 5, 2, 0, [])) == [
-        {"group": "g", "topic": "t", "committed_sum": 5, "lag_messages": 2}
-    ]
-
-
 def test_who_stood_nowhere_has_no_old_offset() -> None:
     assert moved_document("g", MovedOffset("t", 0, None, 5)) == {
         "group": "g",
@@ -151,9 +96,3 @@ def test_who_stood_nowhere_has_no_old_offset() -> None:
         "new_offset": 5,
     }
     assert moved_document("g", MovedOffset("t", 0, 0, 5))["old_offset"] == 0
-
-
-def test_counts_have_their_queues_where_they_were_asked_for() -> None:
-    counts = TopicCounts("t", 1, 2, 3, 10, 20, [QueueState(0, 1, 3, 10, 20)])
-    assert counts_document(counts)["queues"][0]["message_count"] == 2
-    assert "queues" not in counts_document(counts._replace(queues=[]))

@@ -1,6 +1,5 @@
 """What went wrong decides the exit code, and what to do next is said."""
 
-import click
 import pytest
 
 from broker.cli.failures import failure_of_broker, failure_of_client
@@ -71,8 +70,3 @@ def test_the_next_step_is_shown_below_the_error(capsys: pytest.CaptureFixture[st
     Failure("it broke", 1, "mend it").show()
     Failure("it broke", 1).show()
     assert capsys.readouterr().err == "Error: it broke\nNext:  mend it\nError: it broke\n"
-
-
-def test_a_failure_is_an_error_click_knows() -> None:
-    assert isinstance(Failure("x", 7), click.ClickException)
-    assert Failure("x", 7).exit_code == 7

@@ -77,16 +77,8 @@ def test_the_broker_s_own_topics_are_searched_as_an_operator(broker: LocalBroker
 
 
 def test_times_bound_the_search(broker: LocalBroker) -> None:
-    run(
-        "msg",
-        "by-key",
-        "orders",
-        "k",
-        "--since",
-        "2026-11-21T02:30:00Z",
-        "--until",
-        "1795228200009",
-    )
+    times = ("--since", "2026-11-21T02:30:00Z", "--until", "1795228200009")
+    run("msg", "by-key", "orders", "k", *times)
     (query,) = broker.requests("QueryByKey")
     assert (query.begin_ms, query.end_ms) == (1_795_228_200_000, 1_795_228_200_009)
     assert run("msg", "by-key", "orders", "k", "--since", "yesterday").code == 2

@@ -8,13 +8,9 @@ import sys
 import pytest
 
 from broker.cli.output import Output, Rows, column, columns, moment
+from tests.fakes.terminal import Terminal
 
 COLUMNS = {"NAME": column("name"), "SIZE": column("size")}
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from broker import __version__
+from broker.cli.groups import LazyGroup, Place
 from broker.cli.program import PLACES, program
-from broker.client.values import ClientError, Unreachable
+from broker.client.values import Unreachable
 from broker.model.errors import StoreFailed
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
@@ -150,6 +152,9 @@ def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> Non
     assert words == b""
 
 
-def test_a_client_error_without_a_known_reason_still_has_an_exit_code(broker: LocalBroker) -> None:
-    broker.error = ClientError("Internal", "internal error", code="INTERNAL")
-    assert run("topic", "ls").code == 1
+def test_a_list_of_commands_has_their_order_and_loads_none() -> None:
+    missing = "tests.cli.a_module_that_is_not_there"
+    places = {"topic": Place("broker.cli.topic", "Tells of topics."), "a": Place(missing, "No.")}
+    done = CliRunner().invoke(LazyGroup("tool", places=places), ["--help"])
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.output.splitlines()[-2:]] == ["topic", "a"]

@@ -7,27 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from broker.cli.output import REDRAW_SECONDS, amount, progress
+from tests.fakes.terminal import Terminal
 
 DRAWN = "\r"
 """What every drawing begins with."""
 CURSOR_SHOWN = "\x1b[?25h\n"
-
-
-class Terminal(io.StringIO):
-    """A terminal; after `hang_up` nothing can be written to it."""
-
-    is_gone = False
-
-    def isatty(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        if self.is_gone:
-            raise OSError(5, "Input/output error")
-        return super().write(text)
-
-    def hang_up(self) -> None:
-        self.is_gone = True
 
 
 class Clock:
@@ -141,7 +125,7 @@ def test_an_error_leaves_the_line_ended_and_the_cursor_shown(
 def test_work_goes_on_when_the_terminal_is_gone(terminal: Terminal, clock: Clock) -> None:
     done = 0
     with progress("Reading", 100, clock=clock) as advance:
-        terminal.hang_up()
+        terminal.is_gone = True
         for step in range(100):
             clock.now = float(step)
             advance(1)

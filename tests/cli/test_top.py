@@ -1,6 +1,5 @@
 """Rates are what grew between two moments; they are drawn on a terminal, printed elsewhere."""
 
-import io
 import sys
 
 import pytest
@@ -18,6 +17,7 @@ from broker.cli.top import (
 from broker.services.administration.status import Process, store_status
 from tests.cli.command_line import run
 from tests.cli.local_broker import STATUS, LocalBroker
+from tests.fakes.terminal import Terminal
 
 
 def moment(stored: int, committed: int, lag: int = 0) -> TopicMoment:
@@ -65,11 +65,6 @@ def test_the_document_sums_up() -> None:
     assert (document["in_per_s"], document["out_per_s"]) == (3.0, 2.0)
     assert document["lag_messages"] == 2
     assert document["store"] == later._asdict()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

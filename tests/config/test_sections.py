@@ -7,9 +7,7 @@ import pytest
 from broker.config.sections import (
     EXTENSION_FILE_SIZE_MIN,
     KNOBS,
-    SECTIONS,
     Config,
-    LogsSection,
     MetricsSection,
     RetentionSection,
     StoreSection,
@@ -20,11 +18,6 @@ from broker.metrics.exposition import NATIVE, NATIVE_LEGACY, SERIES_MAX
 from broker.metrics.numbers import FULL, PUBLIC
 from broker.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
 from broker.store.settings import StoreSettings
-
-
-def test_every_section_is_one_of_the_configuration() -> None:
-    config = Config()
-    assert {name: type(getattr(config, name)) for name in SECTIONS} == SECTIONS
 
 
 def test_every_setting_says_why_in_a_sentence() -> None:
@@ -61,10 +54,6 @@ def test_the_store_is_told_what_the_operator_set_himself() -> None:
     settings = config.store_settings()
     assert settings.index_slot_count == 500
     assert settings.explicit == {"index_slot_count"}
-
-
-def test_what_a_preset_says_gives_way_to_a_store_that_exists() -> None:
-    assert Config(preset="server").store_settings().explicit == frozenset()
 
 
 def test_every_section_with_settings_of_its_own_has_their_names() -> None:
@@ -105,10 +94,6 @@ def test_metrics_have_the_defaults_of_the_metrics() -> None:
     assert {NATIVE, NATIVE_LEGACY} == METRIC_PROFILES
     assert KNOBS["metrics.detail"].choices == (PUBLIC, FULL)
     assert set(KNOBS["retention.mode"].choices) == {MODE_AUTO, MODE_ON, MODE_OFF}
-
-
-def test_logs_are_for_people_on_a_terminal_only() -> None:
-    assert LogsSection() == LogsSection(level="info", format="auto")
 
 
 def test_the_largest_message_fits_a_file() -> None:

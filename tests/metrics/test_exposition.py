@@ -8,11 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.metrics.exposition import (
     LEGACY_NAMES,
-    NATIVE,
-    NATIVE_LEGACY,
     Exposition,
     build_info,
-    names_shown,
 )
 from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
@@ -31,31 +28,6 @@ def samples(*stats: Stat) -> dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def labelled(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
-
-
-def test_a_counter_without_labels_is_one_series() -> None:
-    counter = Counter("pocketmq_things_total", "Things.")
-    counter.value = 3
-    assert samples(counter)[labelled("pocketmq_things_total")] == 3
-    assert "# TYPE pocketmq_things_total counter" in page(counter)
-    assert "# HELP pocketmq_things_total Things." in page(counter)
-
-
-def test_a_native_counter_carries_the_labels_of_its_broker() -> None:
-    counter = Counter("rocketmq_messages_in_total", "Messages.", ("topic", "is_system"))
-    counter.add(("T", "false"), 2)
-    counter.add(("%RETRY%G", "false"))
-    found = samples(counter)
-    name = "rocketmq_messages_in_total"
-    assert found[labelled(name, **BASE, topic="T", is_system="false")] == 2
-    assert found[labelled(name, **BASE, topic="%RETRY%G", is_system="false")] == 1
-
-
-def test_a_storage_metric_says_where_it_stores() -> None:
-    gauge = Gauge("rocketmq_storage_flush_behind_bytes", "Bytes.", lambda: 42.0)
-    name = "rocketmq_storage_flush_behind_bytes"
-    key = labelled(name, **BASE, storage_type="local", storage_medium="disk")
-    assert samples(gauge)[key] == 42
 
 
 def test_a_gauge_is_asked_at_each_scrape() -> None:
@@ -101,14 +73,6 @@ def test_the_build_is_told_by_labels() -> None:
     assert line.endswith(" 1.0")
 
 
-def test_histograms_by_label_are_series_of_one_metric() -> None:
-    sizes = Histograms("rocketmq_message_size", "Sizes.", (1024.0,), ("topic", "is_system"))
-    sizes.at(("T", "false")).observe(10)
-    name = "rocketmq_message_size_bucket"
-    key = labelled(name, **BASE, topic="T", is_system="false", le="1024.0")
-    assert samples(sizes)[key] == 1
-
-
 # --- names ---
 
 
@@ -133,19 +97,6 @@ def test_profiles_choose_the_names(profiles: list[str], names: set[str]) -> None
     found = {x.name for x in text_string_to_metric_families(text)}
     assert {name for name in found if name.startswith("rocketmq")} == names
     assert text.count('storage_type="local"') == len(names) - 1
-
-
-def test_names_lose_their_unit_in_the_legacy_profile() -> None:
-    name = "rocketmq_rpc_latency_milliseconds"
-    assert names_shown(name, [NATIVE]) == (name,)
-    assert names_shown(name, [NATIVE_LEGACY]) == ("rocketmq_rpc_latency",)
-    assert names_shown(name, [NATIVE, NATIVE_LEGACY]) == (name, "rocketmq_rpc_latency")
-
-
-@pytest.mark.parametrize("name", ["rocketmq_message_size", "pocketmq_disk_free_bytes"])
-def test_names_without_an_old_form_stay(name: str) -> None:
-    for profiles in ([NATIVE], [NATIVE_LEGACY], [NATIVE, NATIVE_LEGACY]):
-        assert names_shown(name, profiles) == (name,)
 
 
 def test_no_old_name_is_a_new_one() -> None:

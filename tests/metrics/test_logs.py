@@ -15,11 +15,7 @@ from broker.metrics.logs import (
     RepeatLimit,
     start_logs,
 )
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.fakes.terminal import Terminal
 
 
 @pytest.fixture(autouse=True)
