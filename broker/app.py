@@ -32,10 +32,8 @@ from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
 from broker.log.store_directory import FORMAT_VERSION
 from broker.metrics.exposition import Exposition, build_info
-from broker.metrics.health import Health
 from broker.metrics.logs import start_logs
-from broker.metrics.loop_lag import LoopLag
-from broker.metrics.numbers import Numbers
+from broker.metrics.numbers import LoopLag, Numbers
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
 from broker.model.step import SystemClock
@@ -209,7 +207,7 @@ class _Outside:
 
     def show(self, store: MessageStore, parts: _Parts, config: Config) -> None:
         """Show and serve an open store from now on."""
-        assert self._store is None, "a broker has one store"
+        assert self.starting.progress == 1.0, "the store has recovered"
         self._store = store
         self._numbers = Numbers(
             store,
@@ -299,7 +297,7 @@ def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], 
 async def _http_served(config: Config, outside: _Outside) -> AsyncIterator[str]:
     """Serve metrics and health, from before recovery until the store is closed."""
     # Here, because loading it would keep gRPC clients waiting for the port.
-    from broker.metrics.endpoint import HttpServer, application
+    from broker.metrics.endpoint import Health, HttpServer, application
 
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(

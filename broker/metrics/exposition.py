@@ -36,26 +36,15 @@ NATIVE: Final = "native"
 NATIVE_LEGACY: Final = "native-legacy"
 
 LEGACY_NAMES: Final[Mapping[str, str]] = {
-    f"rocketmq_{name}_{unit}": f"rocketmq_{name}"
-    for unit, names in {
-        "milliseconds": (
-            "rpc_latency",
-            "consumer_lag_latency",
-            "consumer_queueing_latency",
-            "topic_create_execution_time",
-            "consumer_group_create_execution_time",
-            "finish_message_latency",
-            "storage_message_reserve_time",
-            "timer_enqueue_latency",
-            "timer_dequeue_latency",
-            "pop_buffer_scan_time_consume",
-            "pop_revive_lag",
-            "pop_revive_latency",
-        ),
-        "seconds": ("delay_message_latency",),
-        "bytes": ("storage_size",),
-    }.items()
-    for name in names
+    name: name.removesuffix("_milliseconds").removesuffix("_bytes")
+    for name in (
+        "rocketmq_rpc_latency_milliseconds",
+        "rocketmq_consumer_lag_latency_milliseconds",
+        "rocketmq_topic_create_execution_time_milliseconds",
+        "rocketmq_consumer_group_create_execution_time_milliseconds",
+        "rocketmq_storage_message_reserve_time_milliseconds",
+        "rocketmq_storage_size_bytes",
+    )
 }
 """Name with its unit -> name without."""
 SERIES_MAX: Final = 50_000

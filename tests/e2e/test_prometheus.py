@@ -17,8 +17,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from tests.e2e.daemon import Daemon
-from tests.metrics.contract import NATIVE, OWN
-from tests.metrics.shown import compare, families
+from tests.metrics.contract import NATIVE, OWN, compare, families
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 PATIENCE_S: Final = 60

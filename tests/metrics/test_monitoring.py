@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.metrics.contract import FULL, NATIVE, OWN, Due
+from tests.metrics.contract import FULL, NATIVE, OWN
 
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 DASHBOARD: Final = DIRECTORY / "grafana-dashboard.json"
 FILES: Final = sorted(path.name for path in DIRECTORY.iterdir())
-ROWS: Final = {row.name: row for row in (*NATIVE, *OWN, *FULL) if row.due is not Due.LATER}
+ROWS: Final = {row.name: row for row in (*NATIVE, *OWN, *FULL)}
 # Recorded series have colons in their names.
 METRIC: Final = re.compile(r"(?<![\w:])(?:rocketmq|pocketmq)_\w+(?![\w:])")
 SELECTOR: Final = re.compile(r"((?:rocketmq|pocketmq)_\w+)\s*\{([^}]*)\}")

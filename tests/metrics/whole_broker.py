@@ -8,8 +8,7 @@ from random import Random
 from broker.format.addresses import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info
 from broker.metrics.lag import Position
-from broker.metrics.loop_lag import LoopLag
-from broker.metrics.numbers import PUBLIC, Numbers
+from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.messaging import Messaging
