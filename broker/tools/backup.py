@@ -17,12 +17,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.format.names import (
@@ -39,25 +38,23 @@ from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import KnownShape, LogFile, find_log_files, records_end
 from broker.rebuild.range_pass import Advance, no_advance
-from broker.tools.backup_document import (
+from broker.tools.copies import (
     BACKUP_FILE,
     BEFORE_FILE,
     DRAFT_FILE,
-    Backup,
-    CopiedFile,
-    read_backup,
-    write_backup,
-)
-from broker.tools.copying import (
     RUNNING,
     STOPPED,
     WITH_VIEWS,
+    Backup,
+    CopiedFile,
     Turn,
     copy_file,
     is_of_a_store,
+    read_backup,
     shown_left_out,
     turn_of,
     walk,
+    write_backup,
 )
 from broker.tools.install import sync_tree
 from broker.tools.store_access import is_live
@@ -92,7 +89,8 @@ def backup(
     made = Backup(str(store), now_ms, is_live=running, is_whole=with_views and not was_aborted)
     column = RUNNING if running else WITH_VIEWS if with_views else STOPPED
     with _begun(disk, copy, str(store)) as before:
-        copying = _Copying(disk, directory, copy, made, before, column, advance)
+        earlier = {file.path: file for file in before.files}
+        copying = _Copying(disk, directory, copy, made, earlier, column, advance)
         copying.files(Turn.EARLY)
         copying.log(find_log_files(directory, sizes.commit_log_file_size_bytes))
         copying.files(Turn.LATE)
@@ -129,7 +127,7 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
     if before.store != store:
         raise NotAStore(path=str(copy), why=f"it is a copy of {before.store}")
     disk.make_directory(copy / COMMIT_LOG_DIRECTORY)
-    lock = DirectoryLock(copy / LOCK_FILE)
+    lock = disk.directory_lock(copy / LOCK_FILE)
     lock.acquire()
     try:
         write_backup(disk, copy, before, BEFORE_FILE)
@@ -140,32 +138,21 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
         lock.release()
 
 
+@dataclass(frozen=True, slots=True)
 class _Copying:
-    """One run in progress."""
+    """One run in progress.
 
-    __slots__ = (
-        "_advance",
-        "_column",
-        "_copy",
-        "_directory",
-        "_disk",
-        "_earlier",
-        "_known",
-        "_made",
-    )
+    earlier   what earlier runs copied, by path
+    column    which turns files have: RUNNING, STOPPED or WITH_VIEWS
+    """
 
-    def __init__(
-        self, disk: Disk, directory: Path, copy: Path, made: Backup, before: Backup, column: int,
-        advance: Advance,
-    ) -> None:  # fmt: skip
-        self._disk = disk
-        self._directory = directory
-        self._copy = copy
-        self._made = made
-        self._earlier = {file.path for file in before.files}
-        self._known = {file.path: file for file in before.files if file.is_complete}
-        self._column = column
-        self._advance = advance
+    _disk: Disk
+    _directory: Path
+    _copy: Path
+    _made: Backup
+    _earlier: dict[str, CopiedFile]
+    _column: int
+    _advance: Advance
 
     def files(self, turn: Turn) -> None:
         """Copy all files whose turn it is, and say what is left out."""
@@ -215,16 +202,17 @@ class _Copying:
         relative = f"{COMMIT_LOG_DIRECTORY}/{Path(file.path).name}"
         size = file.size if is_complete else min(limit - file.base, file.size)
         copied = self._put(relative, size, is_complete=is_complete)
-        if copied is self._known.get(relative):
+        if copied is self._earlier.get(relative):
             return copied
         copy = LogFile(str(self._copy / relative), file.base, file.size)
         return replace(copied, damage=first_damage(copy, min(made.checked_upto, file.end)))
 
     def _put(self, relative: str, upto: int | None = None, *, is_complete: bool) -> CopiedFile:
         """Copy a file, or its first bytes, unless it is known; zeros stand for the rest."""
-        source, known = self._directory / relative, self._known.get(relative)
-        if is_complete and known is not None and known.is_at(source):
-            if known.is_at(self._copy / relative):
+        source, target = self._directory / relative, self._copy / relative
+        known = self._earlier.get(relative)
+        if is_complete and known is not None and known.is_complete:
+            if known.is_at(source) and known.is_at(target):
                 self._made.files_known += 1
                 self._advance(known.size)
                 return known
@@ -232,8 +220,8 @@ class _Copying:
         upto, draft = stat.st_size if upto is None else upto, self._copy / DRAFT_FILE
         digest = copy_file(source, draft, upto=upto, size=stat.st_size, advance=self._advance)
         os.utime(draft, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
-        self._disk.make_directory((self._copy / relative).parent)
-        self._disk.rename(draft, self._copy / relative)
+        self._disk.make_directory(target.parent)
+        self._disk.rename(draft, target)
         self._made.bytes_copied += upto
         return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 

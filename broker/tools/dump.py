@@ -1,20 +1,20 @@
-"""What lies in the views of a store: units of a queue, entries of the index."""
+"""What lies in a store besides its log: units of queues, entries of the index."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
-from broker.format.index_layout import STYLE_5_5
-from broker.format.names import (
-    CONSUME_QUEUE_DIRECTORY,
-    INDEX_DIRECTORY,
-    queue_directory,
-)
+from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, queue_directory
 from broker.log.consume_queue import ConsumeQueue
 from broker.rebuild.log_files import KnownShape
+
+if TYPE_CHECKING:
+    from broker.log.consume_queue_table import ConsumeQueueTable
+    from broker.log.hash_index import HashIndex
 
 UNITS_AT_ONCE: Final = 4_096
 
@@ -69,11 +69,7 @@ def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Index
 
     Errors   WrongFileSize
     """
-    from broker.log.hash_index import HashIndex  # loads numpy, which dumping records does not need
-
-    index = HashIndex(disk, directory / INDEX_DIRECTORY, sizes.geometry, style=STYLE_5_5, zone=UTC)
-    index.load(read_only=True)
-    try:
+    with loaded_index(disk, directory, sizes) as index:
         for file in index.files:
             begin_ms = file.header.begin_timestamp
             for number in range(1, min(file.header.index_count, sizes.geometry.entry_count_max)):
@@ -87,5 +83,40 @@ def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Index
                     store_time_ms=begin_ms + seconds * 1000,
                     previous=previous,
                 )
+
+
+@contextmanager
+def loaded_queues(
+    disk: Disk, directory: Path, sizes: KnownShape, *, log_begin: int
+) -> "Iterator[ConsumeQueueTable]":
+    """Yield all queues of a store, to be read; what lies before the log's begin is left out.
+
+    Errors   WrongFileSize, NotAStore
+    """
+    from broker.log.consume_queue_table import ConsumeQueueTable
+
+    root = directory / CONSUME_QUEUE_DIRECTORY
+    table = ConsumeQueueTable(disk, root, sizes.consume_queue_file_size_bytes)
+    table.load(read_only=True)
+    try:
+        table.correct_min(log_begin)
+        yield table
+    finally:
+        table.close()
+
+
+@contextmanager
+def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[HashIndex]":
+    """Yield the index of a store, to be read.
+
+    Errors   WrongFileSize
+    """
+    from broker.format.index_layout import STYLE_5_5
+    from broker.log.hash_index import HashIndex  # loads numpy, which dumping records does not need
+
+    index = HashIndex(disk, directory / INDEX_DIRECTORY, sizes.geometry, style=STYLE_5_5, zone=UTC)
+    index.load(read_only=True)
+    try:
+        yield index
     finally:
         index.close()

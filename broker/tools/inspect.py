@@ -6,28 +6,16 @@ reading them.
 
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
-from broker.files.table_file import TableFile
-from broker.format.index_layout import STYLE_5_5
-from broker.format.names import (
-    ABORT_FILE,
-    CHECKPOINT_FILE,
-    CONFIG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
-    INDEX_DIRECTORY,
-    OWN_DIRECTORY,
-    TOPICS_FILE,
-)
-from broker.format.table_json import decode_table
+from broker.format.names import ABORT_FILE, CHECKPOINT_FILE, OWN_DIRECTORY, TOPICS_FILE
 from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ManifestFile
 from broker.rebuild.log_files import KnownShape, find_log_files, records_end
+from broker.tools.dump import loaded_index, loaded_queues
+from broker.tools.lag import read_table
 from broker.tools.store_access import is_live
 
 Description = dict[str, Any]
@@ -66,12 +54,7 @@ def _commit_log(directory: Path, sizes: KnownShape) -> Description:
 def _consume_queues(
     disk: Disk, directory: Path, sizes: KnownShape, min_physical_offset: int
 ) -> Description:
-    table = ConsumeQueueTable(
-        disk, directory / CONSUME_QUEUE_DIRECTORY, sizes.consume_queue_file_size_bytes
-    )
-    table.load(read_only=True)
-    try:
-        table.correct_min(min_physical_offset)
+    with loaded_queues(disk, directory, sizes, log_begin=min_physical_offset) as table:
         queues = [
             {
                 "topic": topic,
@@ -83,8 +66,6 @@ def _consume_queues(
             for (topic, queue_id), queue in sorted(table.queues.items())
         ]
         messages = sum(queue.max_offset - queue.min_offset for queue in table.queues.values())
-    finally:
-        table.close()
     return {
         "file_size_bytes": sizes.consume_queue_file_size_bytes,
         "messages": messages,
@@ -94,9 +75,7 @@ def _consume_queues(
 
 
 def _index(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
-    index = HashIndex(disk, directory / INDEX_DIRECTORY, sizes.geometry, style=STYLE_5_5, zone=UTC)
-    index.load(read_only=True)
-    try:
+    with loaded_index(disk, directory, sizes) as index:
         files = [
             {
                 "name": file.path.name,
@@ -108,8 +87,6 @@ def _index(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
             }
             for file in index.files
         ]
-    finally:
-        index.close()
     return {
         "slot_count": sizes.geometry.slot_count,
         "entry_count_max": sizes.geometry.entry_count_max,
@@ -142,6 +119,5 @@ def _manifest(disk: Disk, directory: Path) -> Description | None:
 
 def _topics(disk: Disk, directory: Path) -> list[str]:
     with suppress(ValueError):
-        table = TableFile(disk, directory / CONFIG_DIRECTORY / TOPICS_FILE).read(decode_table)
-        return sorted((table or {}).get("topicConfigTable") or {})
+        return sorted(read_table(disk, directory, TOPICS_FILE).get("topicConfigTable") or {})
     return []

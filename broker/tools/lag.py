@@ -4,7 +4,7 @@ Queues end where their consume queues do, or, where a store has none, where the 
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, CONSUMER_OFFSETS_FILE
 from broker.format.table_json import decode_table, offset_rows
-from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.model.message import (
     FLAG_TRANSACTION_MASK,
     OFFSET_MAX,
@@ -22,6 +21,7 @@ from broker.model.message import (
     first_unread,
 )
 from broker.rebuild.log_files import KnownShape
+from broker.tools.dump import loaded_queues
 from broker.tools.selection import LogSearch
 
 QueueRanges = dict[QueueKey, tuple[int, int]]
@@ -44,14 +44,21 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
-    path = directory / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
-    table = TableFile(disk, path).read(decode_table) or {}
     lags = []
-    for group, topic, queue_id, committed in offset_rows(table):
+    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
+    for group, topic, queue_id, committed in rows:
         lower, upper = ranges.get((topic, queue_id), (0, 0))
         lag = upper - first_unread(committed, lower, upper)
         lags.append(GroupLag(group, topic, queue_id, committed, upper or None, lag))
     return lags
+
+
+def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
+    """Return a table under config/, or its .bak; empty where there is none.
+
+    Errors   ValueError: neither can be read
+    """
+    return TableFile(disk, directory / CONFIG_DIRECTORY / name).read(decode_table) or {}
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
@@ -59,16 +66,10 @@ def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSear
 
     Errors   WrongFileSize, StoreGap
     """
-    queues = directory / CONSUME_QUEUE_DIRECTORY
-    if not disk.names(queues):
+    if not disk.names(directory / CONSUME_QUEUE_DIRECTORY):
         return ranges_in_log(search)
-    table = ConsumeQueueTable(disk, queues, sizes.consume_queue_file_size_bytes)
-    table.load(read_only=True)
-    try:
-        table.correct_min(search.log_begin)
+    with loaded_queues(disk, directory, sizes, log_begin=search.log_begin) as table:
         found = {key: (queue.min_offset, queue.max_offset) for key, queue in table.queues.items()}
-    finally:
-        table.close()
     return {key: ends for key, ends in found.items() if ends[1]}
 
 

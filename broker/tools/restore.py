@@ -11,14 +11,12 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
 from broker.format.names import COMMIT_LOG_DIRECTORY, LOCK_FILE
 from broker.log.store_directory import StoreDirectory
 from broker.model.errors import Corruption, NotAStore, StoreLocked
 from broker.rebuild.range_pass import Advance, no_advance
-from broker.tools.backup_document import BACKUP_FILE, Backup, CopiedFile, read_backup
-from broker.tools.copying import copy_file
+from broker.tools.copies import BACKUP_FILE, Backup, CopiedFile, copy_file, read_backup
 from broker.tools.install import sync_tree
 from broker.tools.store_access import is_live
 
@@ -44,9 +42,7 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
     directory = directory.resolve()
     _check_place(directory)
     draft = directory.with_name(directory.name + RESTORING_SUFFIX)
-    StoreDirectory(disk, draft).check()
-    disk.make_directory(draft)
-    lock = DirectoryLock(draft / LOCK_FILE)
+    lock = StoreDirectory(disk, draft)
     lock.acquire()
     try:
         for name in set(disk.names(draft)) - {LOCK_FILE}:

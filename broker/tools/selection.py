@@ -153,6 +153,16 @@ class LogSearch:
         for picked in self:
             yield from picked.messages()
 
+    def topics(self, picked: Picked) -> Numbers:
+        """Return a number for each record, the same for all of a topic: that of its first queue.
+
+        Cost     0.1 µs a queue met so far
+        """
+        first: dict[str, int] = {}
+        keys = enumerate(self.queues.keys)
+        numbers = [first.setdefault(topic, number) for number, (topic, _) in keys]
+        return np.array(numbers, dtype=np.int64)[picked.queue]
+
     def _read_or_not(self) -> Iterator[tuple[LogFile, bool]]:
         """Yield every file and whether it may hold records wanted."""
         chosen = self.selection

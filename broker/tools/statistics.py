@@ -68,7 +68,7 @@ class Statistics:
 class Portion(NamedTuple):
     """Some records, and what groups may be made of.
 
-    topic   a number by topic for each record
+    topic   a number for each record, the same for all of a topic
     """
 
     picked: Picked
@@ -104,7 +104,7 @@ def measure(
     top      rows at most of groups that have no order of their own, and of the largest messages
     Cost     about 1 µs a record besides reading; with `key` some more
     """
-    total, tally, largest, topics = Tally(), Tally(), Largest(top), TopicNumbers()
+    total, tally, largest = Tally(), Tally(), Largest(top)
     dimension = DIMENSIONS[by] if by is not None else None
     for picked in search:
         spans = find_properties(picked.buffer, picked.heads)
@@ -114,8 +114,7 @@ def measure(
         total.add(picked, key_counts, Members(every, np.zeros_like(every)))
         largest.add(picked)
         if dimension is not None:
-            topic = topics.of(search.queues.keys)[picked.queue]
-            portion = Portion(picked, topic, spans.tags, pieces)
+            portion = Portion(picked, search.topics(picked), spans.tags, pieces)
             tally.add(picked, key_counts, dimension.members(portion))
     sums, groups, keys = total.rows(), tally.rows(), search.queues.keys
     summary = _amounts(sums[0] if len(sums) else np.zeros(1, dtype=_ROW)[0])
@@ -131,32 +130,14 @@ def measure(
     return Statistics(summary, rows, largest.documents(keys), len(groups), tally.is_rough)
 
 
-class TopicNumbers:
-    """Which of the queues met share a topic: a topic has the number of its first queue."""
-
-    __slots__ = ("_first", "_numbers")
-
-    def __init__(self) -> None:
-        self._first: dict[str, int] = {}
-        self._numbers: list[int] = []
-
-    def of(self, keys: list[QueueKey]) -> Numbers:
-        """Return the topic's number by queue number."""
-        for number in range(len(self._numbers), len(keys)):
-            self._numbers.append(self._first.setdefault(keys[number][0], number))
-        return np.array(self._numbers, dtype=np.int64)
-
-
+@dataclass(slots=True)
 class Tally:
     """Sums by group; `queues` are the numbers of all queues that were added."""
 
-    __slots__ = ("_parts", "_pending", "is_rough", "queues")
-
-    def __init__(self) -> None:
-        self._parts: list[Rows] = []
-        self._pending = 0
-        self.queues: set[int] = set()
-        self.is_rough = False
+    queues: set[int] = field(default_factory=set)
+    is_rough: bool = False
+    _parts: list[Rows] = field(default_factory=list)
+    _pending: int = 0
 
     def add(self, picked: Picked, key_counts: Numbers, members: Members) -> None:
         """Take the members' records."""
@@ -292,17 +273,10 @@ def _size_label(group: Any, key: QueueKey, text: bytes) -> Document:
 
 
 def _members_by_tag(portion: Portion) -> Members:
-    begin = np.zeros(len(portion.topic), dtype=np.int64)
-    length = np.zeros(len(portion.topic), dtype=np.int64)
-    begin[portion.tags.record], length[portion.tags.record] = (
-        portion.tags.begin,
-        portion.tags.length,
-    )
-    return _members_by_text(portion, Spans(np.arange(len(begin)), begin, length), portion.topic)
-
-
-def _members_by_key(portion: Portion) -> Members:
-    return _members_by_text(portion, portion.keys, portion.topic)
+    tags, count = portion.tags, len(portion.topic)
+    places = np.zeros((2, count), dtype=np.int64)
+    places[:, tags.record] = tags.begin, tags.length
+    return _members_by_text(portion, Spans(np.arange(count), *places), portion.topic)
 
 
 def _members_by_host(portion: Portion) -> Members:
@@ -345,7 +319,8 @@ DIMENSIONS: Final = {
         _members_by_tag, lambda group, key, text: {"topic": key[0], "tag": _text(text) or None}
     ),
     "key": Dimension(
-        _members_by_key, lambda group, key, text: {"topic": key[0], "key": _text(text)}
+        lambda portion: _members_by_text(portion, portion.keys, portion.topic),
+        lambda group, key, text: {"topic": key[0], "key": _text(text)},
     ),
     "host": Dimension(
         _members_by_host, lambda group, key, text: {"born_host": str(ip_address(text))}

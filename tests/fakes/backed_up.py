@@ -10,7 +10,7 @@ from pathlib import Path
 from broker.files.disk import Disk
 from broker.rebuild.log_files import KnownShape
 from broker.tools.backup import backup
-from broker.tools.backup_document import Backup
+from broker.tools.copies import Backup
 from broker.tools.restore import restore
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, small_settings, store_at

@@ -13,12 +13,14 @@ from broker.model.errors import Corruption, NotAStore, StoreLocked
 from broker.rebuild.log_files import find_log_files
 from broker.tools import backup as module
 from broker.tools.backup import first_damage, is_running
-from broker.tools.backup_document import Backup, CopiedFile, read_backup
-from broker.tools.copying import (
+from broker.tools.copies import (
     RUNNING,
     STOPPED,
     WITH_VIEWS,
+    Backup,
+    CopiedFile,
     Turn,
+    read_backup,
     shown_left_out,
     turn_of,
     walk,

@@ -55,13 +55,8 @@ def test_every_record_is_shown_as_rocketmq_shows_it(golden: GoldenStores, name: 
 def test_units_of_a_queue_are_those_the_broker_iterates(golden: GoldenStores, name: str) -> None:
     manifest = golden.manifest(name)
     for queue in manifest["queues"]:
-        units = queue_units(
-            Disk(),
-            golden.store(name),
-            sizes_of(manifest),
-            topic=queue["topic"],
-            queue_id=queue["queueId"],
-        )
+        key = queue["topic"], queue["queueId"]
+        units = queue_units(Disk(), golden.store(name), sizes_of(manifest), *key)
         rows = [(u.queue_offset, [u.physical_offset, u.size, u.tags_code]) for u in units]
         numbered = enumerate(queue["units"], queue["maxOffset"] - len(queue["units"]))
         assert rows == [(n, unit) for n, unit in numbered if unit[1] != 2**31 - 1]
@@ -69,7 +64,7 @@ def test_units_of_a_queue_are_those_the_broker_iterates(golden: GoldenStores, na
 
 def test_an_unknown_queue_has_no_units(golden: GoldenStores) -> None:
     store, sizes = golden.store("basic"), sizes_of(golden.manifest("basic"))
-    assert list(queue_units(Disk(), store, sizes, topic="none", queue_id=0)) == []
+    assert list(queue_units(Disk(), store, sizes, "none", 0)) == []
 
 
 def test_index_entries_lead_to_records_with_their_keys(golden: GoldenStores) -> None:

@@ -12,7 +12,7 @@ from broker.files.disk import Disk
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.log.checkpoint import FlushedMark
 from broker.model.errors import Corruption, NotAStore, StoreLocked
-from broker.tools.backup_document import read_backup
+from broker.tools.copies import read_backup
 from broker.tools.restore import restore
 from tests.fakes.backed_up import backed_up, restored, stocked
 from tests.fakes.quick_disk import PowerCut, QuickDisk

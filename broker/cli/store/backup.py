@@ -15,7 +15,7 @@ from broker.cli.store.access import accessible, log_bytes, sizes_of
 from broker.model.errors import Corruption
 
 if TYPE_CHECKING:
-    from broker.tools.backup_document import Backup
+    from broker.tools.copies import Backup
 
 
 @click.command(

@@ -222,11 +222,7 @@ class Files:
         if self._shape.split_by == DAY:
             return picked.heads.store_timestamp_ms // DAY_MS, day_name
         keys = self._search.queues.keys
-        first: dict[str, int] = {}
-        numbers = np.unique(picked.queue)
-        topics = [first.setdefault(keys[number][0], number) for number in numbers.tolist()]
-        places = np.searchsorted(numbers, picked.queue)
-        return np.array(topics, dtype=np.int64)[places], lambda number: keys[number][0]
+        return self._search.topics(picked), lambda number: keys[number][0]
 
 
 def day_name(day: int) -> str:
