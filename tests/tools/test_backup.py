@@ -9,7 +9,7 @@ import pytest
 
 from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
-from broker.model.errors import Corruption, NotAStore, StoreLocked
+from broker.model.errors import NotAStore, StoreLocked
 from broker.rebuild.log_files import find_log_files
 from broker.tools import backup as module
 from broker.tools.backup import first_damage, is_running
@@ -185,14 +185,6 @@ async def test_a_running_store_that_tells_no_mark(
 
 
 @pytest.mark.usefixtures("live")
-async def test_views_are_not_copied_of_a_running_store(tmp_path: Path) -> None:
-    await stocked(tmp_path / "s", 0, 2)
-    with pytest.raises(StoreLocked):
-        backed_up(tmp_path / "s", tmp_path / "b", with_views=True)
-    assert not (tmp_path / "b").exists()
-
-
-@pytest.mark.usefixtures("live")
 async def test_positions_are_read_before_the_log_and_names_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,20 +239,6 @@ async def test_files_that_retention_takes_meanwhile(
 
 
 # -- stopped stores --------------------------------------------------------------------------------
-async def test_a_stopped_store_with_its_views_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    store = await stocked(tmp_path / "s", 0, 30)
-    found = backed_up(store, tmp_path / "b", with_views=True)
-    assert found.is_whole
-    assert found.left_out == []
-    again = restored(tmp_path / "b", tmp_path / "again")
-    for path in store.rglob("*"):
-        if path.is_file() and path.name not in ("lock", "reserve"):
-            assert (again / path.relative_to(store)).read_bytes() == path.read_bytes()
-    assert not (again / "abort").exists()
-    async with store_at(again) as reopened:
-        assert len(await reopened.pulled("T")) == 30
-
-
 async def test_a_stopped_store_without_its_views_builds_them_again(tmp_path: Path) -> None:
     await stocked(tmp_path / "s", 0, 30)
     found = backed_up(tmp_path / "s", tmp_path / "b")
@@ -527,17 +505,6 @@ async def test_nothing_is_taken_away_behind_a_link(tmp_path: Path) -> None:
     assert list(walk(far)) == before != []
 
 
-async def test_topics_that_were_removed_stay_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "is_live", lambda directory: True)
-    store = await stocked(tmp_path / "s", 0, 2)
-    (store / "pocketmq/removed.json").write_text('{"T": {"0": 2}}')
-    backed_up(store, tmp_path / "b")
-    again = restored(tmp_path / "b", tmp_path / "again")
-    assert (again / "pocketmq/removed.json").read_text() == '{"T": {"0": 2}}'
-
-
 async def test_a_first_backup_that_was_killed_at_once_is_gone_on_with(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 2)
     (tmp_path / "b/commitlog").mkdir(parents=True)
@@ -545,17 +512,6 @@ async def test_a_first_backup_that_was_killed_at_once_is_gone_on_with(tmp_path: 
         (tmp_path / "b" / name).touch()
     backed_up(store, tmp_path / "b")
     restored(tmp_path / "b", tmp_path / "again")
-
-
-async def test_a_backup_json_that_was_changed_is_not_gone_on_with(tmp_path: Path) -> None:
-    store = await stocked(tmp_path / "s", 0, 60)
-    backed_up(store, tmp_path / "b")
-    path = tmp_path / "b/backup.json"
-    content = path.read_text().replace('"is_complete": true', '"is_complete": false', 1)
-    path.write_text(content)
-    with pytest.raises(Corruption, match="its sha256 is another"):
-        backed_up(store, tmp_path / "b")
-    assert path.read_text() == content
 
 
 async def test_the_sums_are_those_any_tool_computes(tmp_path: Path) -> None:

@@ -268,11 +268,6 @@ def test_a_directory_that_cannot_be_read_is_listed(
     assert {path: row.note for path, row in rows.items()} == {"index": "not looked into"}
 
 
-def test_a_name_that_is_no_text_can_be_printed(golden: GoldenStores, store: Path) -> None:
-    Path(os.fsdecode(os.fsencode(store / "commitlog") + b"/\xff")).touch()
-    assert listed(golden, store)["commitlog/�"].note == "stray name"
-
-
 # -- any damage ------------------------------------------------------------------------------------
 @settings(max_examples=60)
 @given(st.data())

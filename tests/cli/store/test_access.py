@@ -2,16 +2,24 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from broker.cli.options import directory_argument, queue_option, read_only_option, yes_option
-from broker.cli.output import FLUSH_COUNT, Exit, Failure, Output, column
+from broker.cli.output import FLUSH_COUNT, Output, column
+from broker.cli.store import export, grep, ls, stats
 from broker.cli.store.access import accessible
 from broker.files.disk import Disk
-from broker.model.errors import NotAStore, StoreLocked
+from broker.model.errors import StoreLocked
+from broker.tools import grep as tools_grep
+from broker.tools import listing, statistics
+from broker.tools.export import files, sinks
+from tests.cli.command_line import run
+from tests.golden_stores import GoldenStores
+from tests.tools.offline import record_positions
 
 
 @click.command()
@@ -47,15 +55,6 @@ def test_what_is_no_queue_is_a_usage_error(text: str) -> None:
     assert "is not TOPIC:QUEUE" in given("s", "--queue", text)
 
 
-def test_a_directory_must_be_there_and_be_a_store(tmp_path: Path) -> None:
-    with pytest.raises(Failure) as failure:
-        accessible(tmp_path / "none", read_only=False)
-    assert failure.value.exit_code == Exit.NOT_FOUND
-    (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(NotAStore):
-        accessible(tmp_path, read_only=True)
-
-
 def test_a_store_in_use_is_looked_at_only_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +64,64 @@ def test_a_store_in_use_is_looked_at_only_when_asked(
     with pytest.raises(StoreLocked):
         accessible(tmp_path, read_only=False)
     assert isinstance(accessible(tmp_path, read_only=True), Disk)
+
+
+# -- every command ---------------------------------------------------------------------------------
+READERS: Final = (
+    ("dump",), ("grep", "."), ("stats",), ("export", "--to", "-", "--format", "jsonl", "--system"),
+)  # fmt: skip
+"""Commands that read messages."""
+COMMANDS: Final = (*READERS, ("info",), ("ls",), ("verify",), ("repair",), ("rebuild",))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_directory_must_be_there_and_be_a_store(tmp_path: Path, command: tuple[str, ...]) -> None:
+    missing = run("store", *command, str(tmp_path / "none"))
+    assert missing.code == 3
+    assert "none" in missing.err
+    (tmp_path / "holiday.jpg").touch()
+    other = run("store", *command, str(tmp_path))
+    assert other.code == 4
+    assert "holiday.jpg" in other.err
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda words: words[0])
+def test_damage_is_passed_over_told_and_exit_10(
+    golden: GoldenStores, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    store = golden.copy("rebuild-base", tmp_path / "store")
+    file = sorted((store / "commitlog").iterdir())[1]
+    position, _ = record_positions(file)[2]
+    content = bytearray(file.read_bytes())
+    content[position + 90] ^= 1
+    file.write_bytes(content)
+    done = run("store", *command, str(store))
+    assert done.code == 10
+    assert f"Damage: {file} at {int(file.name) + position}" in done.err
+    count = len(golden.manifest("rebuild-base")["records"]) - 1
+    if command[0] == "stats":
+        assert done.document["summary"]["messages"] == count
+    else:
+        assert len(done.rows if command[0] == "export" else done.document) == count
+    if command[0] == "grep":
+        assert run("store", "grep", "no such text", str(store)).code == 10
+        assert run("store", "grep", ".", str(store), "--no-crc").code == 0
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda words: words[0])
+def test_a_torn_tail_is_noted_and_no_damage(golden: GoldenStores, command: tuple[str, ...]) -> None:
+    done = run("store", *command, str(golden.store("crash-torn.before")))
+    assert done.code == 0
+    assert "Note: behind the last record" in done.err
+
+
+def test_the_words_of_options_are_those_of_the_tools() -> None:
+    assert grep.PLACES == tools_grep.PLACES
+    assert set(stats.LABELS) == set(statistics.DIMENSIONS)
+    assert listing.KINDS == ls.KINDS
+    assert set(export.FORMATS) == set(files.SUFFIXES.values())
+    assert export.SPLITS == files.SPLITS
+    assert (sinks.PARQUET, sinks.ARROW, sinks.JSONL) == export.FORMATS
 
 
 def test_rows_are_seen_long_before_the_last_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,6 @@ import os
 import shutil
 from pathlib import Path
 
-from broker.cli.store.ls import KINDS
-from broker.tools import listing
 from tests.cli.command_line import Ran, run
 from tests.cli.store.other_process import run_elsewhere
 from tests.fakes.log_bytes import LogBytes
@@ -24,14 +22,6 @@ def test_files_are_listed(golden: GoldenStores) -> None:
     ]  # fmt: skip
     paths = {path for path in golden.store("v533").rglob("*") if path.is_file()}
     assert len(table) == 1 + len(paths)
-
-
-def test_every_kind_can_be_chosen(golden: GoldenStores) -> None:
-    assert KINDS == listing.KINDS
-    store = str(golden.store("v533"))
-    rows = run("store", "ls", store, "--kind", "config", "-o", "jsonl").rows
-    assert {row["path"].partition("/")[0] for row in rows} == {"config"}
-    assert run("store", "ls", store, "--kind", "pictures").code == 2
 
 
 def test_files_are_listed_where_the_index_tells_no_geometry(

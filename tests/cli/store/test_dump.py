@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
-from tests.tools.offline import record_positions
 
 
 def test_a_dump_has_every_message_in_the_order_stored(golden: GoldenStores) -> None:
@@ -47,25 +44,6 @@ def test_sizes_can_be_set_and_must_fit(golden: GoldenStores) -> None:
     assert run("store", "dump", store, "--set", "mappedFileSizeCommitLog=131072").code == 0
 
 
-def test_damage_is_passed_over_told_and_exit_10(golden: GoldenStores, tmp_path: Path) -> None:
-    store = golden.copy("rebuild-base", tmp_path / "store")
-    file = sorted((store / "commitlog").iterdir())[1]
-    position, _ = record_positions(file)[2]
-    content = bytearray(file.read_bytes())
-    content[position + 90] ^= 1
-    file.write_bytes(content)
-    done = run("store", "dump", str(store), "-o", "jsonl")
-    assert done.code == 10
-    assert len(done.rows) == len(golden.manifest("rebuild-base")["records"]) - 1
-    assert f"Damage: {file} at {int(file.name) + position}" in done.err
-
-
-def test_a_torn_tail_is_noted_and_no_damage(golden: GoldenStores) -> None:
-    done = run("store", "dump", str(golden.store("crash-torn.before")), "-o", "jsonl")
-    assert done.code == 0
-    assert done.err.startswith("Note: behind the last record")
-
-
 def test_a_store_is_described(golden: GoldenStores) -> None:
     store = golden.store("basic")
     document = run("store", "info", str(store)).document
@@ -73,17 +51,6 @@ def test_a_store_is_described(golden: GoldenStores) -> None:
     lines = run("store", "info", str(store), "-o", "table").out.splitlines()
     assert lines[0].split() == ["directory", str(store)]
     assert any(line.startswith("index") and "(500 slots" in line for line in lines)
-
-
-@pytest.mark.parametrize("command", ["info", "dump"])
-def test_a_directory_must_be_a_store(tmp_path: Path, command: str) -> None:
-    missing = run("store", command, str(tmp_path / "none"))
-    assert missing.code == 3
-    assert "none" in missing.err
-    (tmp_path / "holiday.jpg").touch()
-    other = run("store", command, str(tmp_path))
-    assert other.code == 4
-    assert "holiday.jpg" in other.err
 
 
 def test_wrong_use_says_how(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from broker.cli.store import export as command
-from broker.tools.export import files, sinks
 from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
 
@@ -147,17 +146,3 @@ def test_without_pyarrow(basic: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     code = "import sys; sys.modules['pyarrow'] = None\nfrom broker.cli import main\nmain()"
     words = ["store", "export", basic, "--to", str(tmp_path / "y.jsonl")]
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
-
-
-def test_damage_is_told_behind_a_whole_file(golden: GoldenStores, tmp_path: Path) -> None:
-    store, target = str(golden.store("crash-flip.before")), tmp_path / "x.jsonl"
-    done = run("store", "export", store, "--to", str(target), "--system")
-    assert done.code == 10
-    assert "Damage:" in done.err
-    assert target.read_text() == run("store", "dump", store, "-o", "jsonl").out
-
-
-def test_the_lists_of_words_are_those_of_the_tools() -> None:
-    assert set(command.FORMATS) == set(files.SUFFIXES.values())
-    assert command.SPLITS == files.SPLITS
-    assert (sinks.PARQUET, sinks.ARROW, sinks.JSONL) == command.FORMATS

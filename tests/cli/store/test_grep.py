@@ -9,13 +9,10 @@ import pytest
 
 from broker.cli.store.grep import PLACES
 from broker.cli.store.stats import LABELS
-from broker.tools import grep as grep_tool
-from broker.tools import statistics
 from tests.cli.command_line import run
 from tests.cli.store.other_process import run_elsewhere
 from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
-from tests.tools.offline import record_positions
 
 
 @pytest.fixture
@@ -27,17 +24,6 @@ def basic(golden: GoldenStores) -> str:
 def records(golden: GoldenStores) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = golden.manifest("basic")["records"]
     return found
-
-
-@pytest.fixture
-def flipped(golden: GoldenStores, tmp_path: Path) -> str:
-    """A store with a body that is damaged."""
-    store = golden.copy("rebuild-base", tmp_path / "store")
-    file = sorted((store / "commitlog").iterdir())[1]
-    content = bytearray(file.read_bytes())
-    content[record_positions(file)[2][0] + 90] ^= 1
-    file.write_bytes(content)
-    return str(store)
 
 
 # -- grep ------------------------------------------------------------------------------------------
@@ -65,14 +51,6 @@ def test_grep_that_finds_nothing_exits_3(basic: str, place: str) -> None:
     done = run("store", "grep", "no such text", basic, "--in", place)
     assert (done.code, done.out) == (3, "[]\n")
     assert run("store", "grep", "no such text", basic, "--in", place, "--count").code == 3
-
-
-def test_grep_tells_damage_and_exits_10(flipped: str) -> None:
-    done = run("store", "grep", ".", flipped, "-o", "jsonl")
-    assert done.code == 10
-    assert "Damage:" in done.err
-    assert run("store", "grep", "no such text", flipped).code == 10
-    assert run("store", "grep", ".", flipped, "--no-crc").code == 0
 
 
 def test_a_pattern_must_be_one(basic: str) -> None:
@@ -129,18 +107,6 @@ async def test_a_store_in_use_is_searched_up_to_what_is_flushed(tmp_path: Path) 
     assert "The store is in use: records below" in found.err
 
 
-@pytest.mark.parametrize("command", [("grep", "x"), ("stats",)])
-def test_a_directory_must_be_a_store(tmp_path: Path, command: tuple[str, ...]) -> None:
-    assert run("store", *command, str(tmp_path / "none")).code == 3
-    (tmp_path / "holiday.jpg").touch()
-    assert run("store", *command, str(tmp_path)).code == 4
-
-
-def test_the_lists_of_words_are_those_of_the_tools() -> None:
-    assert PLACES == grep_tool.PLACES
-    assert set(LABELS) == set(statistics.DIMENSIONS)
-
-
 # -- stats -----------------------------------------------------------------------------------------
 def test_sums_over_everything(basic: str, records: list[dict[str, Any]]) -> None:
     document = run("store", "stats", basic).document
@@ -172,19 +138,6 @@ def test_groups_left_out_are_told(basic: str) -> None:
     done = run("store", "stats", basic, "--by", "queue", "--top", "2", "-o", "jsonl")
     assert len(done.rows) == 2
     assert "Only the 2 largest groups" in done.err
-
-
-def test_stats_of_a_damaged_store_exit_10(flipped: str, golden: GoldenStores) -> None:
-    done = run("store", "stats", flipped)
-    assert done.code == 10
-    count = len(golden.manifest("rebuild-base")["records"])
-    assert done.document["summary"]["messages"] == count - 1
-
-
-def test_a_torn_tail_is_noted_and_no_damage(golden: GoldenStores) -> None:
-    done = run("store", "stats", str(golden.store("crash-torn.before")))
-    assert done.code == 0
-    assert done.err.startswith("Note: behind the last record")
 
 
 def test_lag_of_groups(golden: GoldenStores, tmp_path: Path) -> None:

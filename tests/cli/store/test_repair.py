@@ -69,9 +69,5 @@ def test_what_no_repair_mends_is_told(golden: GoldenStores, tmp_path: Path) -> N
         assert "pocketmq store verify" in done.err
 
 
-def test_wrong_use(golden: GoldenStores, tmp_path: Path) -> None:
-    store = str(golden.store("v533"))
-    assert run("store", "repair", store, "--yes", "--read-only").code == 2
-    assert run("store", "repair", str(tmp_path / "none")).code == 3
-    (tmp_path / "x").touch()
-    assert run("store", "repair", str(tmp_path)).code == 4
+def test_wrong_use(golden: GoldenStores) -> None:
+    assert run("store", "repair", str(golden.store("v533")), "--yes", "--read-only").code == 2

@@ -1,7 +1,5 @@
 """`pocketmq store verify`: findings as rows or one document, exit 10, and what to do next."""
 
-from pathlib import Path
-
 from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
 
@@ -43,9 +41,3 @@ def test_views_of_another_directory(golden: GoldenStores) -> None:
     assert done.code == 10
     assert len(done.document["findings"]) == 3
     assert "Only the first 3 findings" in done.err
-
-
-def test_what_is_no_store(tmp_path: Path) -> None:
-    assert run("store", "verify", str(tmp_path / "none")).code == 3
-    (tmp_path / "x").touch()
-    assert run("store", "verify", str(tmp_path)).code == 4
