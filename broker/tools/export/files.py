@@ -13,7 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -122,27 +122,21 @@ class _Open(NamedTuple):
     sink: Sink
 
 
+@dataclass(slots=True)
 class Files:
     """The files of an export by the names their messages are split by.
 
-    only   name of the file where there is but one
+    _only   name of the file where there is but one
     """
 
-    __slots__ = (
-        "_directory", "_disk", "_exported", "_only", "_open", "_parts", "_search", "_shape",
-    )  # fmt: skip
-
-    def __init__(
-        self, disk: Disk, search: LogSearch, directory: Path, shape: Shape, only: str
-    ) -> None:
-        self._disk = disk
-        self._search = search
-        self._directory = directory
-        self._shape = shape
-        self._only = only
-        self._open: dict[str, _Open] = {}
-        self._parts: Counter[str] = Counter()
-        self._exported = Exported([])
+    _disk: Disk
+    _search: LogSearch
+    _directory: Path
+    _shape: Shape
+    _only: str
+    _open: dict[str, _Open] = field(default_factory=dict)
+    _parts: Counter[str] = field(default_factory=Counter)
+    _exported: Exported = field(default_factory=lambda: Exported([]))
 
     def add(self, picked: Picked) -> None:
         """Take messages."""
@@ -152,12 +146,10 @@ class Files:
                 with FullDisk(self._directory):
                     sink.add(some)
             self._exported.messages += len(part.heads)
-        pending = {name: entry.sink.pending_bytes for name, entry in self._open.items()}
-        while sum(pending.values()) > PENDING_BYTES_MAX:
-            name = max(pending, key=lambda name: pending[name])
+        sinks = [entry.sink for entry in self._open.values()]
+        while sum(sink.pending_bytes for sink in sinks) > PENDING_BYTES_MAX:
             with FullDisk(self._directory):
-                self._open[name].sink.flush()
-            pending[name] = 0
+                max(sinks, key=lambda sink: sink.pending_bytes).flush()
 
     def close(self) -> Exported:
         """Complete all files and make them durable."""

@@ -7,7 +7,7 @@ Parquet      batches held until they make a row group
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 from broker.format.message_columns import BODY, MessageColumn
 from broker.model.message import StoredMessage
@@ -49,40 +49,15 @@ Content = Any
 """Messages on their way to a file: a `Picked` for JSON lines, else a `pyarrow.RecordBatch`."""
 
 
-class Sink(Protocol):
-    """One file in the making."""
-
-    pending_bytes: int
-
-    def add(self, content: Content) -> None:
-        """Take messages."""
-
-    def flush(self) -> None:
-        """Write what is held in memory."""
-
-    def close(self) -> None:
-        """Write the end of the file; the file itself stays open."""
-
-    def abandon(self) -> None:
-        """Write nothing more."""
-
-
-def sink_for(file: BinaryIO, shape: Shape, *, is_stream: bool = False) -> Sink:
-    """Return what writes messages to a file in the form asked for."""
-    if shape.form == JSONL:
-        return LineSink(file, shape)
-    return ParquetSink(file, shape) if shape.form == PARQUET else ArrowSink(file, shape, is_stream)
-
-
 class LineSink:
-    """Messages as JSON, one a line."""
+    """Messages as JSON, one a line, written at once."""
 
-    __slots__ = ("_file", "_shape", "pending_bytes")
+    __slots__ = ("_file", "_shape")
+    pending_bytes: Final = 0
 
     def __init__(self, file: BinaryIO, shape: Shape) -> None:
         self._file = file
         self._shape = shape
-        self.pending_bytes = 0
 
     def add(self, content: Content) -> None:
         """Write messages."""
@@ -100,9 +75,10 @@ class LineSink:
 
 
 class ArrowSink:
-    """Messages as record batches: a file that can be read in any order, or a stream."""
+    """Messages as record batches, written at once: a file to be read in any order, or a stream."""
 
-    __slots__ = ("_file", "_writer", "pending_bytes")
+    __slots__ = ("_file", "_writer")
+    pending_bytes: Final = 0
 
     def __init__(self, file: BinaryIO, shape: Shape, is_stream: bool) -> None:
         import pyarrow as pa
@@ -114,7 +90,6 @@ class ArrowSink:
         new = pa.ipc.new_stream if is_stream else pa.ipc.new_file
         self._file = file
         self._writer = new(file, schema_of(shape.columns), options=options)
-        self.pending_bytes = 0
 
     def add(self, content: Content) -> None:
         """Write a batch."""
@@ -134,7 +109,7 @@ class ArrowSink:
 
 
 class ParquetSink:
-    """Messages in row groups of some `ROW_GROUP_BYTES`."""
+    """Messages in row groups of some `ROW_GROUP_BYTES`; `pending_bytes` are held until then."""
 
     __slots__ = ("_batches", "_writer", "pending_bytes")
 
@@ -179,6 +154,17 @@ class ParquetSink:
     def abandon(self) -> None:
         """Keep the writer from writing a footer when it is collected."""
         self._writer.is_open = False
+
+
+Sink = LineSink | ArrowSink | ParquetSink
+"""One file in the making; the file itself stays open when it is closed or abandoned."""
+
+
+def sink_for(file: BinaryIO, shape: Shape, *, is_stream: bool = False) -> Sink:
+    """Return what writes messages to a file in the form asked for."""
+    if shape.form == JSONL:
+        return LineSink(file, shape)
+    return ParquetSink(file, shape) if shape.form == PARQUET else ArrowSink(file, shape, is_stream)
 
 
 def _leaves(names: Sequence[str], *, without: frozenset[str]) -> list[str]:
