@@ -143,6 +143,7 @@ class MessageComparison:
     damages: list[Hole] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Difference]:
+        assert not self.damages, "a comparison is made once"
         found: defaultdict[QueueKey, _Queue] = defaultdict(_Queue)
         sides = (self.left, self.right)
         for pair in zip_longest(*map(self._records, sides)):
