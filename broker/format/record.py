@@ -49,6 +49,8 @@ TOPIC_LENGTH_MAX_V1: Final = 127
 BLANK_SIZE: Final = 8
 """A record leaves at least this many bytes in its file, so that a BLANK always fits."""
 PROPERTY_CRC_SIZE: Final = 20
+STORE_TIMESTAMP_FIELD: Final = 10
+"""Which of the fields of a head is the store time."""
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
 HOSTS_V6_MASK: Final = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 
@@ -211,6 +213,12 @@ def encode_blank(size_left: int) -> bytes:
 
 def _separated(block: bytes) -> bytes:
     return block if not block or block.endswith(b"\x02") else block + b"\x02"
+
+
+def ends_with_crc(buffer: Buffer, end: int) -> bool:
+    """Return whether the record that ends at a position closes with a property CRC."""
+    begin = end - PROPERTY_CRC_SIZE
+    return begin >= 0 and bytes(buffer[begin : begin + len(_CRC_MARK)]) == _CRC_MARK
 
 
 def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, int, int]:  # type: ignore[type-arg]

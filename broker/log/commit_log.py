@@ -23,7 +23,15 @@ from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.files.transient_pool import TransientPool
 from broker.format.names import offset_file_name
-from broker.format.record import BLANK_SIZE, SIZE_AND_MAGIC, BadRecord, check_record, encode_blank
+from broker.format.record import (
+    BLANK_SIZE,
+    SIZE_AND_MAGIC,
+    STORE_TIMESTAMP_FIELD,
+    BadRecord,
+    check_record,
+    encode_blank,
+    split_record,
+)
 from broker.format.record_scan import RecordScan
 from broker.model.finding import ScanEnd
 
@@ -40,17 +48,11 @@ class LogScan:
     `path` tell why the walk stopped there.
     """
 
-    __slots__ = (
-        "_crc", "_property_crc", "_queue", "_upper", "end", "path", "position", "reason",
-    )  # fmt: skip
+    __slots__ = ("_queue", "_upper", "end", "path", "position", "reason")
 
-    def __init__(
-        self, queue: MappedFileQueue, begin: int, upper: int, *, crc: bool, property_crc: bool
-    ) -> None:
+    def __init__(self, queue: MappedFileQueue, begin: int, upper: int) -> None:
         self._queue = queue
         self._upper = upper
-        self._crc = crc
-        self._property_crc = property_crc
         self.position = begin
         self.end = ScanEnd.END_OF_DATA
         self.reason = ""
@@ -61,13 +63,7 @@ class LogScan:
             file = self._queue.file_at(self.position)
             if file is None:
                 return
-            scan = RecordScan(
-                file.view,
-                file.base,
-                self.position - file.base,
-                crc=self._crc,
-                property_crc=self._property_crc,
-            )
+            scan = RecordScan(file.view, file.base, self.position - file.base)
             for position, size in scan:
                 physical_offset = file.base + position
                 if physical_offset >= self._upper:
@@ -307,15 +303,16 @@ class CommitLog:
         except BadRecord:
             return None
 
-    def scan(self, begin: int, upper: int = 2**63, *, crc: bool = False) -> LogScan:
-        """Return a walk over the records from a record start up to an offset."""
-        return LogScan(
-            self.files,
-            max(begin, self.min_offset),
-            upper,
-            crc=crc,
-            property_crc=self.property_crc,
-        )
+    def store_time_at(self, physical_offset: int) -> int:
+        """Return the store time of the record that starts at an offset, 0 when none does."""
+        file = self.files.file_at(physical_offset)
+        if file is None or self.record_size_at(physical_offset) is None:
+            return 0
+        return int(split_record(file.view, physical_offset - file.base)[0][STORE_TIMESTAMP_FIELD])
+
+    def scan(self, begin: int, upper: int = 2**63) -> LogScan:
+        """Return a walk over the records from a record start up to an offset; bodies unread."""
+        return LogScan(self.files, max(begin, self.min_offset), upper)
 
     # -- opening, syncing, cutting -------------------------------------------------------------
     def load(self, *, read_only: bool = False) -> None:

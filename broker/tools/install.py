@@ -31,7 +31,7 @@ from broker.format.names import (
     offset_file_name,
     queue_directory,
 )
-from broker.format.record import split_record
+from broker.format.record import STORE_TIMESTAMP_FIELD, split_record
 from broker.log.checkpoint import (
     MARK_FILE,
     Checkpoint,
@@ -48,7 +48,6 @@ REPLACED_DIRECTORY: Final = "replaced"
 EXTENSION_KEPT_AS: Final = "extension"
 """Where an extension is put whose views are not kept."""
 _VIEWS: Final = (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY)
-_STORE_TIMESTAMP_FIELD: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def _last_dispatched(
     path = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
     size = int.from_bytes(_read(disk, path, last - base, 4))
     head = split_record(_read(disk, path, last - base, size), 0)[0]
-    return last, head[_STORE_TIMESTAMP_FIELD]
+    return last, head[STORE_TIMESTAMP_FIELD]
 
 
 def _read(disk: Disk, path: Path, position: int, size: int) -> bytes:

@@ -14,6 +14,7 @@ from broker.format.record import (
     MAGIC_V2,
     RECORD_SIZE_MIN,
     SIZE_AND_MAGIC,
+    STORE_TIMESTAMP_FIELD,
     BadRecord,
     check_record,
     split_record,
@@ -24,7 +25,6 @@ _MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
 _MAGIC_ENDS: Final = (MAGIC_V1 & 0xFF, MAGIC_V2 & 0xFF)
 _MAGIC_AT: Final = 4
 _PIECE_SIZE: Final = 1024 * 1024
-_STORE_TIMESTAMP_FIELD: Final = 10
 
 
 def store_time_at(source: LogSource, physical_offset: int) -> int | None:
@@ -38,7 +38,7 @@ def store_time_at(source: LogSource, physical_offset: int) -> int | None:
         head = split_record(buffer, position)[0]
     except BadRecord:
         return None
-    return int(head[_STORE_TIMESTAMP_FIELD])
+    return int(head[STORE_TIMESTAMP_FIELD])
 
 
 def is_sound_at(source: LogSource, physical_offset: int, last_time_ms: int) -> bool:

@@ -9,7 +9,6 @@ Not here: building what is missing (store/starting/recovery.py).
 from broker.format.index_layout import entry_keys, is_indexed
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
-from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ClosedState
@@ -30,15 +29,15 @@ def missing_from_list(
         for queue_id_text, (lower, upper) in ranges.items():
             key = (topic, int(queue_id_text))
             queue = queues.queues.get(key)
-            if queue is None or not _is_as_listed(queue, lower, upper, closed.log_end):
+            if (
+                queue is None
+                or queue.min_offset > lower
+                or queue.max_offset != upper
+                or queue.max_physical_offset > closed.log_end
+            ):
                 lacking.add(key)
     names = [file.path.name for file in index.files]
     return lacking, names[: len(closed.index_files)] != closed.index_files
-
-
-def _is_as_listed(queue: ConsumeQueue, lower: int, upper: int, log_end: int) -> bool:
-    has_all = queue.min_offset <= lower and queue.max_offset == upper
-    return has_all and queue.max_physical_offset <= log_end
 
 
 def missing_from_log(

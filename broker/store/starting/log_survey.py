@@ -59,6 +59,11 @@ class Survey:
     last_record: int = 0
     last_time: int = 0
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether something that is no sound record lies behind the end."""
+        return self.scan_end is not ScanEnd.END_OF_DATA
+
 
 def log_sources(log: CommitLog, disk: Disk, begin: int) -> Iterator[LogSource]:
     """Yield the files of a log from the one that holds an offset on, as a walk takes them."""

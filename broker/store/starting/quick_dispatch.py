@@ -7,58 +7,45 @@ The views end as they would if each record had been dispatched alone.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from broker.files.disk import Disk
 from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
 from broker.format.index_entries import IndexEntries
-from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
 from broker.log.queue_units import Units
 from broker.model.finding import ScanEnd
-from broker.model.store_shape import DelayLevels
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting.log_survey import CHUNK_SIZE, log_sources
+from broker.store.starting.structures import Structures
 from broker.walk.reader import Chunk, LogReader
 
 COLLECTED_MAX: Final = 262_144
 """Units kept until queues get theirs: one write for each queue, not one for each chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """What is built, and the physical offsets from which on each lacks records."""
-
-    queues: ConsumeQueueTable
-    queues_from: int
-    index: HashIndex
-    index_from: int
-
-
 class QuickDispatch:
-    """One run over stretches of the log without damage."""
+    """One run over stretches of the log without damage.
+
+    queues_from, index_from   physical offsets from which on each lacks records
+    """
 
     __slots__ = (
-        "_collected", "_disk", "_gap_queues", "_levels", "_log", "_looked_at", "_numbers",
-        "_reader", "_stretches", "_views",
+        "_collected", "_gap_queues", "_index_from", "_looked_at", "_numbers", "_parts",
+        "_queues_from", "_reader", "_stretches",
     )  # fmt: skip
 
     def __init__(
-        self, log: CommitLog, disk: Disk, views: Lacking, levels: DelayLevels,
-        stretches: Iterable[tuple[int, int]], *, chunk_size: int = CHUNK_SIZE,
+        self, parts: Structures, stretches: Iterable[tuple[int, int]], *, queues_from: int,
+        index_from: int, chunk_size: int = CHUNK_SIZE,
     ) -> None:  # fmt: skip
-        self._log = log
-        self._disk = disk
-        self._reader = LogReader(chunk_size=chunk_size)
+        self._parts = parts
         self._stretches = stretches
-        self._views = views
-        self._levels = levels
+        self._queues_from = queues_from
+        self._index_from = index_from
+        self._reader = LogReader(chunk_size=chunk_size)
         self._numbers = QueueTable()
         self._gap_queues: list[int] = []
         """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
@@ -82,7 +69,7 @@ class QuickDispatch:
 
     def _chunks(self) -> Iterator[Chunk]:
         for begin, end in self._stretches:
-            for source in log_sources(self._log, self._disk, begin):
+            for source in log_sources(self._parts.log, self._parts.disk, begin):
                 if source.base >= end:
                     break
                 yield from self._reader.chunks(source, max(begin, source.base), end)
@@ -91,14 +78,14 @@ class QuickDispatch:
 
     def _take(self, chunk: Chunk) -> int:
         """Index the records of a chunk and keep their units; returns how many these are."""
-        index = self._views.index
+        parts = self._parts
         decoded = decode(
-            chunk.buffer, chunk.heads, self._numbers, style=index.style, levels=self._levels
+            chunk.buffer, chunk.heads, self._numbers, style=parts.index.style, levels=parts.levels
         )
         self._note_gaps(decoded)
         self._put_entries(decoded)
         heads = decoded.heads
-        chosen = decoded.is_queued & (heads.physical_offset >= self._views.queues_from)
+        chosen = decoded.is_queued & (heads.physical_offset >= self._queues_from)
         units, times = units_of(decoded)[chosen], heads.store_timestamp_ms[chosen]
         self._collected.append((decoded.queue[chosen], heads.queue_offset[chosen], units, times))
         return int(chosen.sum())
@@ -112,16 +99,16 @@ class QuickDispatch:
             found = decoded.heads.take(is_gap)
             ends = found.physical_offset + found.size
             gaps = zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
-            self._views.queues.note_gaps(gaps)
+            self._parts.queues.note_gaps(gaps)
 
     def _put_entries(self, decoded: Decoded) -> None:
         heads, entries = decoded.heads, decoded.entries
         places = heads.physical_offset[entries.record]
-        chosen = slice(int(np.searchsorted(places, self._views.index_from)), None)
+        chosen = slice(int(np.searchsorted(places, self._index_from)), None)
         hashes = entries.hash[chosen].astype(np.int64)
         times = heads.store_timestamp_ms[entries.record[chosen]]
         if len(hashes):
-            self._views.index.put(IndexEntries(hashes, places[chosen], times))
+            self._parts.index.put(IndexEntries(hashes, places[chosen], times))
 
     def _put_units(self) -> None:
         if self._collected:
@@ -130,4 +117,4 @@ class QuickDispatch:
             self._collected = []
             assert all(len(row) == len(queue) for row in rows)
             if len(queue):
-                self._views.queues.apply_units(self._numbers.keys, queue, *rows)
+                self._parts.queues.apply_units(self._numbers.keys, queue, *rows)

@@ -8,23 +8,15 @@ Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recove
 
 import logging
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.files.disk import Disk
-from broker.format.record_scan import written_at
-from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
-from broker.log.view import View
 from broker.model.errors import StoreDamaged
-from broker.model.finding import ScanEnd
-from broker.model.store_shape import DelayLevels
 from broker.store.starting.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.store.starting.progress import Starting
-from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
+from broker.store.starting.quick_dispatch import QuickDispatch
 from broker.store.starting.stand_ins import fill_holes
+from broker.store.starting.structures import Structures
 from broker.walk.log_walk import Hole
 
 WALK_BACK: Final = 16 * 1024 * 1024
@@ -63,27 +55,13 @@ class Recovery:
     """
 
     __slots__ = (
-        "_directory", "_disbelieve", "_disk", "_index", "_levels", "_log", "_progress", "_queues",
-        "damage", "holes", "last_record", "last_time", "plan",
+        "_disbelieve", "_parts", "_progress", "damage", "holes", "last_record", "last_time", "plan",
     )  # fmt: skip
 
     def __init__(
-        self,
-        disk: Disk,
-        directory: Path,
-        log: CommitLog,
-        queues: ConsumeQueueTable,
-        index: HashIndex,
-        levels: DelayLevels,
-        progress: Starting,
-        disbelieve: Callable[[int], None],
+        self, parts: Structures, progress: Starting, disbelieve: Callable[[int], None]
     ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._levels = levels
+        self._parts = parts
         self._progress = progress
         self._disbelieve = disbelieve
         self.plan = Plan("@no_log", LogDecision.KEEP)
@@ -102,13 +80,13 @@ class Recovery:
         Effects  where the table says DAMAGED: `damage` is set, the log is as it was
         Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
         """
-        log = self._log
+        log = self._parts.log
         below = beliefs.views.below
         if beliefs.is_aborted and beliefs.mark is not None:
-            self._index.mend(below, self._store_time)
+            self._parts.index.mend(below, self._parts.log.store_time_at)
         marks = (
-            self._queues.durable_below(below),
-            self._index.durable_below(below, beliefs.views.sealed_time),
+            self._parts.queues.durable_below(below),
+            self._parts.index.durable_below(below, beliefs.views.sealed_time),
         )
         begin = min(log.min_offset if beliefs.from_min else marks[0], marks[1], log.appended)
         self._progress.enter("scan")
@@ -137,7 +115,7 @@ class Recovery:
     def _survey(self, begin: int, marks: tuple[int, int], beliefs: Beliefs) -> Survey:
         view_end = max(marks) if not beliefs.is_aborted else None
         known = Known(beliefs.mark, view_end)
-        survey = survey_log(self._log, self._disk, begin, known, crc=beliefs.is_aborted)
+        survey = survey_log(self._parts.log, self._parts.disk, begin, known, crc=beliefs.is_aborted)
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
         assert self.last_record <= survey.end
@@ -149,15 +127,15 @@ class Recovery:
 
     def _begin_of_walk(self, physical_offset: int) -> int:
         """Return where to begin so that a record is known to start there."""
-        position = physical_offset % self._log.file_size_bytes
-        if position > WALK_BACK and self._log.record_size_at(physical_offset) is not None:
+        position = physical_offset % self._parts.log.file_size_bytes
+        if position > WALK_BACK and self._parts.log.record_size_at(physical_offset) is not None:
             return physical_offset
         return physical_offset - position
 
     # -- the log -------------------------------------------------------------------------------
     def _refuse(self, survey: Survey, mark: int | None) -> None:
         """Serve what is sound, and say why nothing is taken."""
-        self._log.serve_upto(survey.end)
+        self._parts.log.serve_upto(survey.end)
         first = survey.holes[0] if survey.holes else None
         begin = first.begin if first is not None else survey.end
         end = first.end if first is not None else max(mark or 0, survey.end)
@@ -166,8 +144,8 @@ class Recovery:
             why += f", but bytes up to {mark} were durable"
         path = first.path if first is not None else survey.path
         self.damage = StoreDamaged(
-            path=path or str(self._log.files.directory),
-            file_position=begin % self._log.file_size_bytes,
+            path=path or str(self._parts.log.files.directory),
+            file_position=begin % self._parts.log.file_size_bytes,
             begin=begin,
             end=end,
             why=why,
@@ -179,23 +157,22 @@ class Recovery:
 
     def _end_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
         """Make the log end with its last sound record, and the views not reach beyond it."""
-        log, end = self._log, survey.end
-        self._index.drop_doubtful(self._store_time, beliefs.views.sealed_time)
+        log, end = self._parts.log, survey.end
+        self._parts.index.drop_doubtful(self._parts.log.store_time_at, beliefs.views.sealed_time)
         upto = min(below, end, survey.holes[0].begin if survey.holes else end)
         if beliefs.is_aborted and upto < below:
             self._disbelieve(upto)
         self._cut_views(upto)
         if survey.holes:  # Views first: none may lead to what is no message any more.
             fill_holes(
-                log, self._disk, self._directory, survey.holes,
+                log, self._parts.disk, self._parts.settings.directory, survey.holes,
                 time_ms=self._time_before(survey), now_ms=beliefs.now_ms,
             )  # fmt: skip
             self.holes = []
-        is_torn = survey.scan_end is not ScanEnd.END_OF_DATA
-        if is_torn:
+        if survey.is_torn:
             logger.warning("log.cut", extra={"physical_offset": end, "reason": survey.reason})
             self._progress.truncated_bytes = log.appended - end
-        if is_torn or beliefs.is_aborted:
+        if survey.is_torn or beliefs.is_aborted:
             log.truncate(end)  # A lost page may have left records behind it.
         else:
             log.adopt_end(end)
@@ -204,40 +181,32 @@ class Recovery:
 
     def _time_before(self, survey: Survey) -> int:
         """Return the store time of a record before the first hole, 0 without one."""
-        file = self._log.files.file_at(survey.holes[0].begin)
+        file = self._parts.log.files.file_at(survey.holes[0].begin)
         assert file is not None
         last = None
-        for physical_offset, _, _, _ in self._log.scan(file.base, survey.holes[0].begin):
+        for physical_offset, _, _, _ in self._parts.log.scan(file.base, survey.holes[0].begin):
             last = physical_offset
-        return 0 if last is None else self._store_time(last)
+        return 0 if last is None else self._parts.log.store_time_at(last)
 
     # -- the views -----------------------------------------------------------------------------
     def _cut_views(self, physical_offset: int) -> None:
-        self._queues.truncate(physical_offset, self._store_time)
-        self._index.truncate(physical_offset, self._store_time)
-
-    def _store_time(self, physical_offset: int) -> int:
-        file = self._log.files.file_at(physical_offset)
-        if file is None or self._log.record_size_at(physical_offset) is None:
-            return 0
-        written = written_at(file.view, physical_offset - file.base, self._levels)
-        return written.store_time_ms
+        self._parts.queues.truncate(physical_offset, self._parts.log.store_time_at)
+        self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
     def _dispatch(self, end: int, *, from_min: bool) -> Iterator[float]:
         """Give the views what they lack of the log below an offset."""
-        views: tuple[View, ...] = (self._queues, self._index)
-        starts = [view.durable_offset for view in views]
+        parts = self._parts
+        queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
         if from_min:
-            starts[0] = self._log.min_offset
-        lowest = min(starts)
+            queues_from = parts.log.min_offset
+        lowest = min(queues_from, index_from)
         if lowest > self.last_record:
             return
-        begin = max(self._begin_of_walk(lowest), self._log.min_offset)
+        begin = max(self._begin_of_walk(lowest), parts.log.min_offset)
         holes = [hole for hole in self.holes if hole.end > begin]
-        self._queues.note_gaps((hole.begin, hole.end) for hole in holes)
-        lacking = Lacking(self._queues, starts[0], self._index, starts[1])
+        parts.queues.note_gaps((hole.begin, hole.end) for hole in holes)
         quick = QuickDispatch(
-            self._log, self._disk, lacking, self._levels, stretches(holes, begin, end)
+            parts, stretches(holes, begin, end), queues_from=queues_from, index_from=index_from
         )
         for place in quick.steps():
             yield (place - begin) / (end - begin)

@@ -12,14 +12,12 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile
 from broker.format.layout import is_zero
-from broker.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE
+from broker.format.record import BLANK_SIZE, ends_with_crc
 from broker.format.stand_in import Style, size_min, stand_in, stand_in_to_file_end
 from broker.log.commit_log import CommitLog
 from broker.log.quarantine import new_quarantine
-from broker.model.message import PROPERTY_CRC
 from broker.walk.log_walk import Hole
 
-_CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
 _PIECE: Final = 1024 * 1024
 
 logger = logging.getLogger(__name__)
@@ -39,7 +37,7 @@ def fill_holes(
     for hole in holes:
         file = log.files.file_at(hole.begin)
         assert file is not None
-        style = Style(time_ms, log.property_crc or _has_crc(file, hole.begin - file.base))
+        style = Style(time_ms, log.property_crc or ends_with_crc(file.view, hole.begin - file.base))
         end = _widened(log, file, hole, size_min(style))
         note = {"reason": hole.reason, "begin": hole.begin, "end": end}
         quarantine.keep(file.path, hole.begin, end, base=file.base, note=note)
@@ -76,12 +74,6 @@ def _is_damaged_blank(file: MappedFile, position: int) -> bool:
         return False
     begins = range(position + BLANK_SIZE, file.size, _PIECE)
     return all(is_zero(file.view, begin, min(begin + _PIECE, file.size)) for begin in begins)
-
-
-def _has_crc(file: MappedFile, end: int) -> bool:
-    """Return whether the record that ends at a position closes with a property CRC."""
-    begin = end - PROPERTY_CRC_SIZE
-    return begin >= 0 and bytes(file.view[begin : begin + len(_CRC_MARK)]) == _CRC_MARK
 
 
 def _write(disk: Disk, file: MappedFile, begin: int, contents: Iterable[bytes]) -> None:

@@ -10,10 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from broker.format.checkpoint_layout import encode_checkpoint
-from broker.log.consume_queue_table import NO_ENDS
 from broker.log.index_style import writer_style
 from broker.model.errors import Corruption
-from broker.model.message import QueueKey
 from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
 from broker.store.starting.decisions import Compared, ViewObservation, ViewPlan, decide_views
@@ -44,10 +42,7 @@ class Start:
     def __init__(self, parts: Structures, progress: Starting) -> None:
         self._parts = parts
         self._progress = progress
-        self.recovery = Recovery(
-            parts.disk, parts.settings.directory, parts.log, parts.queues, parts.index,
-            parts.levels, progress, self._disbelieve,
-        )  # fmt: skip
+        self.recovery = Recovery(parts, progress, self._disbelieve)
         self.views: ViewPlan | None = None
         """The row of the table of views that applied."""
 
@@ -101,7 +96,7 @@ class Start:
             getattr(found, name) == getattr(settings, name) for name in VIEW_SIZES
         )
         checkpoint_bytes = parts.checkpoint.content
-        ends = parts.ends.load(checkpoint_bytes) if plan.takes_ends else NO_ENDS
+        ends = parts.ends.load(checkpoint_bytes) if plan.takes_ends else {}
         parts.queues.load(believed_upto=plan.units_upto, knows_size=knows_size, ends=ends)
         parts.index.load(knows_size=knows_size)
         if found is None:
@@ -126,15 +121,14 @@ class Start:
         parts = self._parts
         log, queues, index = parts.log, parts.queues, parts.index
         queues.correct_min(log.min_offset)
-        lacking: set[QueueKey] = set()
-        index_lacks = False
+        lacking, index_lacks = queues.damaged, False
         if plan.compared is Compared.LIST:
             assert parts.manifest is not None
             assert parts.manifest.closed is not None
             lacking, index_lacks = missing_from_list(parts.manifest.closed, queues, index)
         elif plan.compared is Compared.LOG:
             lacking, index_lacks = missing_from_log(log, queues, index, parts.levels)
-        lacking |= queues.damaged
+        lacking = lacking | queues.damaged
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
         if lacking and parts.was_aborted:

@@ -11,15 +11,15 @@ from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, round_file_size
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory, queue_id_from_name
 from broker.format.record import (
     BLANK_SIZE,
-    PROPERTY_CRC_SIZE,
     RECORD_HEAD,
     SIZE_AND_MAGIC,
     SYSTEM_FLAG,
     SYSTEM_FLAG_POSITION,
+    ends_with_crc,
 )
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import IllegalTopic, StorageError
-from broker.model.message import FLAG_BORN_HOST_V6, PROPERTY_CRC, QueueKey
+from broker.model.message import FLAG_BORN_HOST_V6, QueueKey
 from broker.model.names import check_topic
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.repair.actions import Loss
@@ -29,7 +29,6 @@ from broker.walk.search import store_time_at
 
 TIME_SIZE: Final = 8
 """Bytes of a store time."""
-_CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
 
 
 class Neighbour(NamedTuple):
@@ -99,8 +98,8 @@ def _read(file: LogFile, physical_offset: int) -> Neighbour | None:
             return None
         position = physical_offset - file.base
         size: int = SIZE_AND_MAGIC.unpack_from(source.view, position)[0]
-        mark = bytes(source.view[position + size - PROPERTY_CRC_SIZE : position + size])
-    return Neighbour(physical_offset, size, time_ms, mark.startswith(_CRC_MARK))
+        has_crc = ends_with_crc(source.view, position + size)
+    return Neighbour(physical_offset, size, time_ms, has_crc)
 
 
 def store_time_position(record: bytes) -> int:

@@ -1,5 +1,6 @@
 """Dispatch by column: the views end as if every record had been dispatched alone."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,58 +10,56 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from broker.format.index_layout import STYLE_5_3, STYLE_5_5
-from broker.format.names import (
-    COMMIT_LOG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
-    INDEX_DIRECTORY,
-    zone_from_name,
-)
-from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable
-from broker.log.hash_index import HashIndex
+from broker.format.names import COMMIT_LOG_DIRECTORY
+from broker.log.consume_queue_table import NONE_REMOVED
 from broker.model.message import TRANSACTION_ROLLBACK, QueueKey
-from broker.model.store_shape import DelayLevels
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting import quick_dispatch
-from broker.store.starting.quick_dispatch import Lacking, QuickDispatch
+from broker.store.starting.quick_dispatch import QuickDispatch
+from broker.store.starting.structures import Structures
 from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files
 from tests.fakes.odd_records import records
 from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.store_language import small_settings
 
 CHUNKS = [64, 119, 300, 1 << 20]
 
 
-class Built:
+class Built(Structures):
     """A log, and views built of it by column in a directory of their own."""
 
-    def __init__(self, log: LogBytes, out: Path, *, style: str = STYLE_5_5) -> None:
-        self.disk, self.out = QuickDisk(), out
-        self.log = CommitLog(self.disk, log.store / COMMIT_LOG_DIRECTORY, log.file_size)
+    def __init__(
+        self, log: LogBytes, out: Path, *, style: str = STYLE_5_5,
+        removed: Mapping[QueueKey, int] = NONE_REMOVED,
+    ) -> None:  # fmt: skip
+        out.mkdir()
+        (out / COMMIT_LOG_DIRECTORY).symlink_to(log.store / COMMIT_LOG_DIRECTORY)
+        settings = small_settings(
+            out,
+            commit_log_file_size_bytes=log.file_size,
+            consume_queue_file_size_bytes=SMALL.consume_queue_file_size_bytes,
+            index_slot_count=SMALL.geometry.slot_count,
+            index_entry_count_max=SMALL.geometry.entry_count_max,
+            index_style=style,
+            time_zone=SMALL.time_zone,
+        )
+        super().__init__(settings, QuickDisk(), removed)
         self.log.load(read_only=True)
-        self.queues = ConsumeQueueTable(
-            self.disk, out / CONSUME_QUEUE_DIRECTORY, SMALL.consume_queue_file_size_bytes
-        )
-        zone = zone_from_name(SMALL.time_zone)
-        self.index = HashIndex(
-            self.disk, out / INDEX_DIRECTORY, SMALL.geometry, style=style, zone=zone
-        )
 
     def dispatch(
         self, begin: int, end: int, *, queues_from: int = 0, index_from: int = 0,
         chunk_size: int = 300,
     ) -> list[int]:  # fmt: skip
         """Dispatch a stretch; returns what was told of progress."""
-        lacking = Lacking(self.queues, queues_from, self.index, index_from)
         quick = QuickDispatch(
-            self.log, self.disk, lacking, DelayLevels(), [(begin, end)], chunk_size=chunk_size
-        )
+            self, [(begin, end)],
+            queues_from=queues_from, index_from=index_from, chunk_size=chunk_size,
+        )  # fmt: skip
         return [*quick.steps()]
 
     def files(self) -> dict[str, bytes]:
-        self.queues.close()
-        self.index.close()
-        self.log.close()
-        return rebuilt_files(self.out)
+        self.close()
+        return rebuilt_files(self.settings.directory)
 
 
 def log_of(tmp_path: Path, count: int = 40) -> LogBytes:
@@ -85,11 +84,9 @@ def test_odd_records_lead_to_the_same_views(
         log = LogBytes(Path(directory) / "s", 2_048)
         for one in fields:
             log.add(**one)
-        built = Built(log.close(), Path(directory) / "quick", style=style)
-        built.queues.removed = removed
+        built = Built(log.close(), Path(directory) / "quick", style=style, removed=removed)
         built.dispatch(0, log.end, chunk_size=chunk_size)
-        single = Built(log, Path(directory) / "single", style=style)
-        single.queues.removed = removed
+        single = Built(log, Path(directory) / "single", style=style, removed=removed)
         for found in log.entries:
             single.queues.apply([found])
             single.index.apply([found])
