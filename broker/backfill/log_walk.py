@@ -80,7 +80,7 @@ def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | Damage]:
     """Yield the sound records of a stretch chunk by chunk, and the holes between them, in order."""
     file, upto = stretch.part.file, stretch.part.end
     log_walk = LogWalk(LogReader(check_crc=check_crc))
-    log_walk.resume(stretch.last_time_ms, NO_FILE)
+    log_walk.resume((0, stretch.last_time_ms), NO_FILE)
     with file.opened() as source:
         for found in log_walk.over(source, stretch.part.begin, upto):
             if not isinstance(found, Hole):

@@ -41,6 +41,8 @@ BACKUP_SUFFIX: Final = ".bak"
 OFFSET_DIGITS: Final = 20
 QUEUE_ID_MAX: Final = 2**31 - 1
 INDEX_NAME_FORMAT: Final = "%Y%m%d%H%M%S"
+NAMED_MS_MAX: Final = 253_370_764_800_000
+"""The year 9999 begins: the latest time an index file is named by, with names left behind it."""
 
 _QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 _OFFSET_NAME = re.compile(r"[0-9]{20,}")
@@ -91,7 +93,11 @@ def zone_from_name(name: str) -> tzinfo:
 
 
 def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
-    """Return the name of an index file made at this time: local time, 17 digits."""
+    """Return the name of an index file made at this time: local time, 17 digits.
+
+    A damaged store time may lie outside of what a calendar holds; its nearest end stands for it.
+    """
+    timestamp_ms = min(max(timestamp_ms, 0), NAMED_MS_MAX)
     moment = datetime.fromtimestamp(timestamp_ms // 1000, zone)
     return f"{moment.strftime(INDEX_NAME_FORMAT)}{timestamp_ms % 1000:03d}"
 

@@ -40,9 +40,8 @@ from broker.rebuild.staging import (
     result_of,
 )
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
-from broker.walk.log_walk import UNKNOWN_TIME
+from broker.walk.log_walk import NO_RECORD, Times, is_too_old, oldest_behind
 from broker.walk.reader import NO_FILE, Stop
-from broker.walk.search import store_time_at
 
 PIECE_ENTRIES: Final = 400_000
 """Entries of an index file that are worth a task of their own."""
@@ -74,14 +73,14 @@ class Job:
 class RangeTask:
     """One range for a worker.
 
-    last_time_ms, stop   how the walk before it ended
+    last_times, stop     how the walk before it ended
     retaken              queues that units were given of by a reading that is not believed
     """
 
     part: Range
     settings: KnownShape
     out: str
-    last_time_ms: int = UNKNOWN_TIME
+    last_times: Times = ()
     stop: Stop = NO_FILE
     retaken: tuple[QueueKey, ...] = ()
 
@@ -106,7 +105,7 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
     ranges = plan(job, mapper)
     staging = Staging(job.out)
     tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
-    tasks[:1] = [replace(task, last_time_ms=0) for task in tasks[:1]]
+    tasks[:1] = [replace(task, last_times=NO_RECORD) for task in tasks[:1]]
     unfinished = [task for task in tasks if not _is_finished(staging, task.part)]
     if unfinished:  # Their entries may change what finished pieces of the index are made of.
         staging.forget_pieces()
@@ -164,25 +163,23 @@ def _look_behind_holes(
     staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
 ) -> None:
     """Read ranges once more behind damage, now that the time before them is known."""
+    last_times: Times = ()
     for number, task in enumerate(tasks[1:], 1):
-        before, result = results[:number], results[number]
-        last_time_ms = max(result.last_time_ms for result in before)
-        begins_badly = bool(result.holes) and result.holes[0].begin == task.part.begin
-        is_unsearched = begins_badly and result.last_time_ms == UNKNOWN_TIME
-        is_stale = not before[-1].stop.is_orderly and _is_older(task.part, last_time_ms)
+        before, result = results[number - 1], results[number]
+        last_times = (*last_times, *before.last_times)[-len(NO_RECORD) :]
+        is_unsearched = bool(result.holes) and oldest_behind(result.last_times) is None
+        is_stale = not before.stop.is_orderly and _is_stale(task.part, last_times)
         if is_unsearched or is_stale:
             runs: Runs = staging.read(staging.range_file(task.part.name))["runs"]
-            retaken = tuple((topic, queue_id) for topic, queue_id, *_ in runs)
-            again = replace(task, last_time_ms=last_time_ms, stop=before[-1].stop, retaken=retaken)
+            retaken = tuple((topic, queue_id) for topic, queue_id, *_ in runs if is_stale)
+            again = replace(task, last_times=last_times, stop=before.stop, retaken=retaken)
             _run(staging, [again], mapper)
             results[number] = _result(staging, task.part)
 
 
-def _is_older(part: Range, last_time_ms: int) -> bool:
-    """Return whether a range begins with a record that is older than one before it."""
+def _is_stale(part: Range, last_times: Times) -> bool:
     with part.file.opened() as source:
-        time_ms = store_time_at(source, part.begin)
-    return time_ms is not None and time_ms < last_time_ms
+        return is_too_old(source, part.begin, last_times)
 
 
 def read_range(task: RangeTask) -> str:
@@ -199,7 +196,7 @@ def read_range(task: RangeTask) -> str:
     spool = SpoolWriter(draft)
     try:
         reading = RangePass(task.settings, units, spool.add)
-        reading.walk.resume(task.last_time_ms, task.stop)
+        reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
     except BrokerError as error:  # Told by file: a worker's traceback would help nobody.

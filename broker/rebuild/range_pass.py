@@ -11,7 +11,7 @@ from broker.format.columns.records import Decoded, decode, spooled, units_of
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.unit_files import UnitWriter
-from broker.walk.log_walk import Hole, LogWalk
+from broker.walk.log_walk import NO_RECORD, Hole, LogWalk, Times
 from broker.walk.reader import Chunk, LogReader, Stop
 
 Advance = Callable[[int], None]
@@ -28,6 +28,7 @@ class RangeResult:
 
     end      physical offset behind its last sound record
     holes    bytes that are no record; the last one may be where the log ends
+    last_times   as `LogWalk` has them behind it
     gaps     places where records were taken out by a repair, as [begin, end)
     """
 
@@ -36,7 +37,7 @@ class RangeResult:
     stop: Stop
     record_count: int = 0
     entry_count: int = 0
-    last_time_ms: int = 0
+    last_times: Times = NO_RECORD
     holes: list[Hole] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
@@ -80,7 +81,7 @@ class RangePass:
                 else:
                     self._take(found, result)
         result.stop = self.walk.stop
-        result.last_time_ms = self.walk.last_time_ms
+        result.last_times = self.walk.last_times
         return result
 
     def _take(self, chunk: Chunk, result: RangeResult) -> None:

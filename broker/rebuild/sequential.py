@@ -73,7 +73,7 @@ def rebuild(
     resume = Resume(state, files, settings, upto) if state is not None else None
     results = resume.restore(units, index) if resume is not None else []
     if results:
-        reading.walk.resume(results[-1].last_time_ms, results[-1].stop)
+        reading.walk.resume(results[-1].last_times, results[-1].stop)
     advance(sum(file.size for file in files[: len(results)]))
     try:
         for file in files[len(results) :]:

@@ -168,5 +168,6 @@ def result_of(document: dict[str, Any]) -> RangeResult:
     stop = fields.pop("stop")
     fields["stop"] = Stop(ScanEnd[stop["kind"]], stop["physical_offset"], stop["reason"])
     fields["holes"] = [Hole(**hole) for hole in fields["holes"]]
+    fields["last_times"] = tuple(fields["last_times"])
     fields["gaps"] = [(begin, end) for begin, end in fields["gaps"]]
     return RangeResult(**fields)

@@ -23,9 +23,13 @@ ORDERLY_END: Final = "no record up to the file's end"
 """The reason of a hole that is zeros: what lies behind the last record of a log."""
 TOO_OLD: Final = "a record older than those before it"
 """The reason of a hole that begins with a sound record, at the beginning of a file."""
-UNKNOWN_TIME: Final = -1
-"""Of the last record, where a walk begins in the middle: behind a hole there nothing is searched,
-as a broker may have cut it off."""
+PAUSE_MS_MAX: Final = 30 * 24 * 3_600_000
+"""A record this much younger than the one before it, and damage right behind it: rather a flipped
+bit in its time, which no CRC covers, than a broker that stood still and then stored one record."""
+Times = tuple[int, ...]
+"""Store times (ms) of the last two sound records of a walk; fewer where it began in the middle."""
+NO_RECORD: Final[Times] = (0, 0)
+"""Where a log begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,28 @@ class Hole:
     is_followed: bool
 
 
+def oldest_behind(last_times: Times) -> int | None:
+    """Return the store time that a record behind damage has at least, ms.
+
+    Returns  None where too few records before the damage are known: there nothing is searched, as a
+             broker may have cut it off
+    """
+    if len(last_times) < len(NO_RECORD):
+        return None
+    before, last = last_times
+    return before if before and last - before > PAUSE_MS_MAX else last
+
+
 class LogWalk:
     """One walk; files are given to it in order.
 
     end            physical offset behind the last sound record, 0 without one
-    last_time_ms   its store time
+    last_times     of it and the one before it
     damaged_from   where the damage begins that the walk is in, None behind a sound record
     stop           how the records of the last file end
     """
 
-    __slots__ = ("_reader", "_search_below", "damaged_from", "end", "last_time_ms", "stop")
+    __slots__ = ("_reader", "_search_below", "damaged_from", "end", "last_times", "stop")
 
     def __init__(self, reader: LogReader, *, search_below: int = OFFSET_MAX) -> None:
         """Begin a walk.
@@ -62,13 +78,13 @@ class LogWalk:
         self._reader = reader
         self._search_below = search_below
         self.end = 0
-        self.last_time_ms = 0
+        self.last_times: Times = NO_RECORD
         self.damaged_from: int | None = None
         self.stop = NO_FILE
 
-    def resume(self, last_time_ms: int, stop: Stop) -> None:
+    def resume(self, last_times: Times, stop: Stop) -> None:
         """Go on behind a walk that ended so."""
-        self.last_time_ms = last_time_ms
+        self.last_times = last_times
         self.stop = stop
         self.damaged_from = None if stop.is_orderly else stop.physical_offset
 
@@ -84,7 +100,7 @@ class LogWalk:
         """
         assert begin >= max(source.base, self.end)
         while True:
-            if self.damaged_from is not None and self._is_too_old(source, begin):
+            if self.damaged_from is not None and is_too_old(source, begin, self.last_times):
                 self.stop = Stop(ScanEnd.BAD, begin, TOO_OLD)
             else:
                 yield from self._chunks(source, begin, upto)
@@ -99,14 +115,11 @@ class LogWalk:
                 return
             begin, self.damaged_from = hole.end, None
 
-    def _is_too_old(self, source: LogSource, begin: int) -> bool:
-        time_ms = store_time_at(source, begin)
-        return time_ms is not None and time_ms < self.last_time_ms
-
     def _chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
         for chunk in self._reader.chunks(source, begin, upto):
             self.end, self.damaged_from = chunk.end, None
-            self.last_time_ms = int(chunk.heads.store_timestamp_ms[-1])
+            times = chunk.heads.store_timestamp_ms[-len(NO_RECORD) :].tolist()
+            self.last_times = (*self.last_times, *times)[-len(NO_RECORD) :]
             yield chunk
         self.stop = self._reader.stop
 
@@ -115,11 +128,17 @@ class LogWalk:
         _, begin, reason = self.stop
         if self.damaged_from is None:
             self.damaged_from = begin
-        following = None
-        if self.last_time_ms != UNKNOWN_TIME and self.damaged_from < self._search_below:
-            following = next_sound_record(source, begin, self.last_time_ms)
+        following, oldest_ms = None, oldest_behind(self.last_times)
+        if oldest_ms is not None and self.damaged_from < self._search_below:
+            following = next_sound_record(source, begin, oldest_ms)
         end = source.end if following is None else min(following, upto)
         return Hole(source.path, begin, end, reason or ORDERLY_END, following is not None)
+
+
+def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
+    """Return whether a sound record behind damage is older than those before the damage."""
+    time_ms, oldest_ms = store_time_at(source, begin), oldest_behind(last_times)
+    return time_ms is not None and oldest_ms is not None and time_ms < oldest_ms
 
 
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:

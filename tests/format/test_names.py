@@ -120,8 +120,21 @@ def test_another_name_is_no_index_file(name: str) -> None:
         (1_795_221_315_000, "20261121003515660", "20261121003515661"),
         (1_795_221_315_660, "20261121003515999", "20261121003516000"),
         (1_795_221_315_660, "20261231235959999", "20270101000000000"),
+        (2**62, "", "99990101000000000"),
+        (2**63 - 1, "99990101000000000", "99990101000000001"),
+        (-(2**62), "", "19700101000000000"),
     ],
-    ids=["first", "later", "same ms", "clock went back", "next second", "next year"],
+    ids=[
+        "first",
+        "later",
+        "same ms",
+        "clock went back",
+        "next second",
+        "next year",
+        "behind all years",
+        "again",
+        "before all years",
+    ],
 )
 def test_a_name_sorts_behind_the_one_before(timestamp_ms: int, previous: str, name: str) -> None:
     assert next_index_file_name(timestamp_ms, UTC, previous) == name

@@ -13,7 +13,7 @@ from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_PREPARED
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.range_pass import RangePass, RangeResult
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
-from broker.walk.log_walk import UNKNOWN_TIME
+from broker.walk.log_walk import NO_RECORD, Times
 from broker.walk.reader import NO_FILE
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 
@@ -40,10 +40,12 @@ class Seen(UnitWriter):
         self.told += byte_count
 
 
-def passed(log: LogBytes, begin: int, upto: int, last_time_ms: int = 0) -> tuple[Seen, RangeResult]:
+def passed(
+    log: LogBytes, begin: int, upto: int, last_times: Times = NO_RECORD
+) -> tuple[Seen, RangeResult]:
     seen = Seen()
     reading = RangePass(SMALL, seen, seen.take, seen.advance)
-    reading.walk.resume(last_time_ms, NO_FILE)
+    reading.walk.resume(last_times, NO_FILE)
     return seen, reading.run(log.close().found()[0], begin, upto)
 
 
@@ -67,8 +69,8 @@ def test_units_and_entries_of_a_range(tmp_path: Path) -> None:
 def test_behind_a_hole_at_the_begin_nothing_is_believed_without_a_time(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.damage(0, bytes(8))
-    seen, result = passed(log, 0, EVERYTHING, UNKNOWN_TIME)
-    assert (seen.units, result.record_count, result.last_time_ms) == ([], 0, UNKNOWN_TIME)
+    seen, result = passed(log, 0, EVERYTHING, ())
+    assert (seen.units, result.record_count, result.last_times) == ([], 0, ())
 
 
 def test_records_in_the_place_of_damage_are_gaps_without_units(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_behind_a_hole_at_the_begin_the_time_before_it_decides(tmp_path: Path) -
     for last_time_ms, wanted in ((0, 1), (TIME_MS + 1, 1), (TIME_MS + 3, 3), (TIME_MS + 6, 6)):
         seen = Seen()
         reading = RangePass(SMALL, seen, seen.take)
-        reading.walk.resume(last_time_ms, NO_FILE)
+        reading.walk.resume((0, last_time_ms), NO_FILE)
         result = reading.run(file, 0, EVERYTHING)
         assert seen.units == log.places[wanted:]
         assert result.record_count == 6 - wanted
@@ -139,9 +141,9 @@ def test_ranges_one_after_the_other_are_the_whole(tmp_path: Path) -> None:
 
 def test_a_range_without_records(tmp_path: Path) -> None:
     log = LogBytes(tmp_path / "s")
-    seen, result = passed(log, 0, EVERYTHING, TIME_MS)
+    seen, result = passed(log, 0, EVERYTHING, (0, TIME_MS))
     assert (seen.units, result.record_count, result.end) == ([], 0, 0)
-    assert result.last_time_ms == TIME_MS
+    assert result.last_times == (0, TIME_MS)
     assert [(hole.begin, hole.end, hole.is_followed) for hole in result.holes] == [(0, 4096, False)]
 
 

@@ -209,6 +209,15 @@ def test_zones_name_index_files_and_delays_follow_the_table(
     assert_like_dispatch(log, tmp_path, own)
 
 
+@pytest.mark.parametrize("time_ms", [2**62, -(2**62)])
+def test_a_time_outside_of_all_calendars_names_an_index_file(tmp_path: Path, time_ms: int) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(40):
+        log.add(queue_offset=number, keys="a b", time_ms=time_ms if number == 9 else TIME_MS)
+    log.close()
+    assert_like_dispatch(log, tmp_path)
+
+
 def test_an_empty_log(tmp_path: Path) -> None:
     log = LogBytes(tmp_path / "s").close()
     found = rebuild(log.found(), SMALL, tmp_path / "a", upto=EVERYTHING)

@@ -71,7 +71,7 @@ def test_half_a_document_counts_as_none(tmp_path: Path) -> None:
 
 def test_results_survive_being_written_down(tmp_path: Path) -> None:
     result = RangeResult(
-        1, 9, Stop(ScanEnd.BAD, 9, "odd"), 3, 4, 5, [Hole("f", 9, 12, "odd", True)], [(2, 3)]
+        1, 9, Stop(ScanEnd.BAD, 9, "odd"), 3, 4, (5, 6), [Hole("f", 9, 12, "odd", True)], [(2, 3)]
     )
     staging = Staging(tmp_path)
     staging.write(tmp_path / "r", result_document(result))

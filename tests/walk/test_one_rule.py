@@ -99,7 +99,7 @@ def shown(*arguments: str) -> list[int]:
     return [row["physical_offset"] for row in run("store", *arguments).rows]
 
 
-def all_see(tmp_path: Path, log: LogBytes) -> list[int]:
+def all_see(tmp_path: Path, log: LogBytes, piece_size: int = 0) -> list[int]:
     """The records everything that reads a log agrees on."""
     files = log.found()
     wanted, holes = walked(files)
@@ -108,7 +108,10 @@ def all_see(tmp_path: Path, log: LogBytes) -> list[int]:
     built = rebuild(files, CRC, tmp_path / "one", upto=EVERYTHING, accept_holes=True)
     assert (built.record_count, built.holes) == (len(wanted), holes)
     assert unit_count(tmp_path / "one") == len(wanted)
-    job = Job(files, CRC, tmp_path / "many", files[-1].end, workers=2, accept_holes=True)
+    job = Job(
+        files, CRC, tmp_path / "many", files[-1].end, workers=2, piece_size=piece_size,
+        accept_holes=True,
+    )  # fmt: skip
     spread = rebuild_parallel(job, map_here)
     assert (spread.record_count, spread.holes) == (len(wanted), holes)
     assert unit_count(tmp_path / "many") == len(wanted)
@@ -153,6 +156,22 @@ def test_all_agree_on_any_damage(tmp_path: Path, seed: int) -> None:
     damage = {chance.randrange(COUNT - 1): chance.choice(kinds) for _ in range(chance.randrange(9))}
     log = an_image(tmp_path / "s", damage)
     assert len(all_see(tmp_path, log)) <= COUNT - len(damage)
+
+
+@pytest.mark.parametrize("piece_size", [0, 110, 400])
+@pytest.mark.parametrize("flipped", [[1], [5], [17], [18], [2, 16, 21, 30], [53]])
+def test_a_flipped_time_before_damage_hides_nothing(
+    tmp_path: Path, flipped: list[int], piece_size: int
+) -> None:
+    """Also as the last or first of a file, and where each range is one record."""
+    log = an_image(tmp_path / "s", {number + 1: BODY for number in flipped})
+    for number in flipped:
+        file = log.found()[log.places[number] // FILE_SIZE]
+        with Path(file.path).open("r+b") as opened:
+            opened.seek(log.places[number] - file.base + 57)
+            opened.write(b"\1")
+    wanted = [place for number, place in enumerate(log.places) if number - 1 not in flipped]
+    assert all_see(tmp_path, log, piece_size) == wanted
 
 
 def test_behind_damage_a_file_of_older_records_is_no_part_of_the_log(tmp_path: Path) -> None:

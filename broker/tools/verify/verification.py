@@ -154,7 +154,7 @@ class _Walk:
             index.finish(holes, self._options.upto)
             TableCheck(self._disk, self._directory, collector).look(
                 log_end=self._behind_blank(files, rebuilt.end),
-                last_time_ms=max((result.last_time_ms for result in results), default=0),
+                last_time_ms=max((max(result.last_times) for result in results), default=0),
             )
         return Verification(
             collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
