@@ -70,16 +70,11 @@ class Batch:
         flags: list[int],
         reconsume_times: list[int],
     ) -> None:
-        count = len(bodies)
-        assert count
-        assert len(property_blocks) == count
-        assert len(unique_keys) == count
-        assert len(keys) == count
-        assert len(tags) == count
-        assert len(born_ms) == count
-        assert len(born_hosts) == count
-        assert len(flags) == count
-        assert len(reconsume_times) == count
+        assert bodies
+        assert len(bodies) == len(property_blocks)
+        assert len(bodies) == len(unique_keys) == len(keys) == len(tags)
+        assert len(bodies) == len(born_ms) == len(born_hosts)
+        assert len(bodies) == len(flags) == len(reconsume_times)
         self.bodies = bodies
         self.property_blocks = property_blocks
         self.unique_keys = unique_keys
@@ -99,28 +94,19 @@ Run = tuple[Destination, Batch]
 
 
 def batch_of(
-    body: bytes,
-    *,
-    property_block: bytes = b"",
-    unique_key: str = "",
-    keys: str = "",
-    tag: str = "",
-    born_ms: int = 0,
-    born_host: bytes = bytes(8),
-    flag: int = 0,
-    reconsume_times: int = 0,
+    body: bytes, *, property_block: bytes = b"", born_ms: int = 0, born_host: bytes = bytes(8)
 ) -> Batch:
-    """Return a batch of one message."""
+    """Return a batch of one message that is found by nothing but its place."""
     return Batch(
         bodies=[body],
         property_blocks=[property_block],
-        unique_keys=[unique_key],
-        keys=[keys],
-        tags=[tag],
+        unique_keys=[""],
+        keys=[""],
+        tags=[""],
         born_ms=[born_ms],
         born_hosts=[born_host],
-        flags=[flag],
-        reconsume_times=[reconsume_times],
+        flags=[0],
+        reconsume_times=[0],
     )
 
 
@@ -154,13 +140,10 @@ class Written:
         keys: list[str],
         tags: list[str],
     ) -> None:
-        count = len(physical_offsets)
-        assert count
-        assert len(sizes) == count
-        assert len(tags_codes) == count
-        assert len(unique_keys) == count
-        assert len(keys) == count
-        assert len(tags) == count
+        assert physical_offsets
+        assert len(physical_offsets) == len(sizes)
+        assert len(sizes) == len(tags_codes)
+        assert len(sizes) == len(unique_keys) == len(keys) == len(tags)
         self.destination = destination
         self.queue_offset = queue_offset
         self.physical_offsets = physical_offsets

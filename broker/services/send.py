@@ -57,6 +57,7 @@ from broker.model.topic import (
 from broker.store.message_store import MessageStore
 
 ABSENT_QUEUE: Final = -1
+PEER: Final = b""
 MESSAGES_MAX: Final = 1_024
 """Messages of one request: about 10 ms of the event loop."""
 REGION: Final = "DefaultRegion"
@@ -67,14 +68,16 @@ PLAIN_ID_LENGTH: Final = 64
 class Drafts(NamedTuple):
     """Messages as a client asks for them, by column; nothing of them is checked yet.
 
+    wait         answer when what the flush mode promises holds
     keys         a list for each message
     message_ids  "" where the broker is to make one
     queue_ids    ABSENT_QUEUE where the broker is to choose; groups: "" for none
     born_ms      0 for now
-    born_hosts   packed
+    born_hosts   packed, PEER for the sender's address
     properties   the user's own
     """
 
+    wait: bool
     topics: list[str]
     bodies: list[bytes]
     tags: list[str]
@@ -148,10 +151,9 @@ class Send:
         )
         self.stats: list[Stat] = [self.messages_in, self.throughput_in, self.message_size]
 
-    async def send(self, drafts: Drafts, *, wait: bool) -> Sent:
+    async def send(self, drafts: Drafts, peer_host: bytes) -> Sent:
         """Store the messages of one request next to each other in one queue.
 
-        wait     answer when what the flush mode promises holds
         Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
@@ -168,8 +170,9 @@ class Send:
         if not config.is_writable:
             raise TopicNotWritable(topic=topic, permission=config.permission)
         destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
-        batch = self._batch(topic, drafts, wait)
-        (result,) = await self._store.writing.put(((destination, batch),), wait=wait)
+        batch = self._batch(topic, drafts, peer_host)
+        (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
+        assert len(result.physical_offsets) == count
         labels = (topic, "fifo" if drafts.groups[0] else "normal", "false")
         self.messages_in.add(labels, count)
         stored_bytes = result.end - result.physical_offsets[0]
@@ -224,7 +227,7 @@ class Send:
             raise QueueOutOfRange(topic=config.name, queue_id=queue_id, count=count)
         return queue_id
 
-    def _batch(self, topic: str, drafts: Drafts, wait: bool) -> Batch:
+    def _batch(self, topic: str, drafts: Drafts, peer_host: bytes) -> Batch:
         """Return checked messages as the store takes them.
 
         Plain messages pass together; where anything is unusual each is looked at closely.
@@ -238,7 +241,7 @@ class Send:
         elif 0 in born_ms:
             born_ms = [moment or now_ms for moment in born_ms]
         keys = list(map(KEY_SEPARATOR.join, drafts.keys))
-        blocks = self._blocks(ids, keys, drafts, wait)
+        blocks = self._blocks(ids, keys, drafts)
         if not _are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
             self._check_each(topic, drafts, blocks)
         size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
@@ -251,14 +254,14 @@ class Send:
             keys=keys,
             tags=drafts.tags,
             born_ms=born_ms,
-            born_hosts=drafts.born_hosts,
+            born_hosts=[host or peer_host for host in drafts.born_hosts],
             flags=drafts.flags,
             reconsume_times=[0] * len(ids),
         )
 
-    def _blocks(self, ids: list[str], keys: list[str], drafts: Drafts, wait: bool) -> list[bytes]:
+    def _blocks(self, ids: list[str], keys: list[str], drafts: Drafts) -> list[bytes]:
         """Return the property block of each message."""
-        head, tail, tags = self._heads[wait], self._tail, drafts.tags
+        head, tail, tags = self._heads[drafts.wait], self._tail, drafts.tags
         group = f"__SHARDINGKEY\x01{drafts.groups[0]}\x02" if drafts.groups[0] else ""
         if "" in keys or "" in tags or group or any(drafts.properties):
             return [

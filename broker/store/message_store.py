@@ -241,15 +241,16 @@ class MessageStore:
             self._fail(StoreFailed(why=f"a part of it ended: {error}"))
         return None
 
-    def _fail(self, error: StoreFailed) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Stop everything: nothing is acknowledged any more, the process has to end."""
+        failure = StoreFailed.by(error)
         self._enter("failed")
         if not self.failure.done():
-            logger.critical("store.failed", extra={"reason": str(error)})
-            self.failure.set_exception(error)
+            logger.critical("store.failed", extra={"reason": str(failure)})
+            self.failure.set_exception(failure)
             self.failure.exception()  # Whether it is awaited or not, it counts as retrieved.
         self._runner.close()
-        self.marks.fail(error)
+        self.marks.fail(failure)
         self.views.arrivals.release()
 
     def drain(self) -> None:

@@ -19,9 +19,8 @@ from broker.model.batch import Batch, Destination, PutResult, PutStatus, Written
 from broker.model.reading import ReadRange
 from broker.model.step import SystemClock
 from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.send_message import drafts_of, walk_plain
 from broker.rpc.v1.send_reply import encode_sent
-from broker.rpc.v1.send_request import drafts_of
-from broker.rpc.v1.send_walk import walk_plain
 from broker.rpc.v1.stored_reply import encode_plain
 from broker.services.send import Send, SendRules, Sent
 from broker.store.message_store import open_store
@@ -47,12 +46,12 @@ async def _lag(seconds: float) -> float:
         rules = SendRules(HOST, "DefaultCluster")
         send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
         body = random.Random(2).randbytes(1024)
-        drafts = drafts_of(_request(body), HOST)
+        drafts = drafts_of(_request(body))._replace(wait=False)
         waiting: list[tuple[int, float]] = []
         lags: list[float] = []
         end = perf_counter() + seconds
         while perf_counter() < end:
-            sent = await send.send(drafts, wait=False)
+            sent = await send.send(drafts, HOST)
             now = perf_counter()
             waiting.append((sent.result.physical_offsets[-1], now))
             await asyncio.sleep(TURN_SECONDS)

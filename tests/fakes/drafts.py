@@ -47,7 +47,7 @@ def draft(
     )  # fmt: skip
 
 
-def drafts_of(*drafts: Draft) -> Drafts:
+def drafts_of(*drafts: Draft, wait: bool = True) -> Drafts:
     """Put messages side by side."""
     columns = map(list, zip(*drafts, strict=True)) if drafts else ([] for _ in Draft._fields)
-    return Drafts(*columns)
+    return Drafts(wait, *columns)

@@ -35,7 +35,7 @@ from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.loop import SeededLoop
 from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
-from tests.fakes.store_language import STORE_HOST, small_settings
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, small_settings
 
 STORE: Final = Path("/store")
 CLIENTS: Final = 16
@@ -233,11 +233,12 @@ class Play:
             put.bodies.append(f"{len(self.puts)}.{number}.".ljust(size, "x"))
         self.puts.append(put)
         drafts = drafts_of(
-            *(draft(topic, body.encode(), keys=("k",), queue_id=queue_id) for body in put.bodies)
+            *(draft(topic, body.encode(), keys=("k",), queue_id=queue_id) for body in put.bodies),
+            wait=self.random.random() < 0.8,
         )
         self.sending += topic == DOOMED
         try:
-            sent = await self.send.send(drafts, wait=self.random.random() < 0.8)
+            sent = await self.send.send(drafts, BORN_HOST)
             put.queue_offset, put.place = sent.result.queue_offset, sent.result.physical_offsets[0]
         except TransientPoolEmpty:
             put.bodies = []

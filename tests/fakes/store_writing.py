@@ -14,7 +14,7 @@ from broker.model.batch import Destination, PutResult, Run, Written
 from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
-from broker.store.writing.writer import Writer
+from broker.store.writing.writing import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.rows import Row, batch
@@ -36,15 +36,16 @@ class WritingLog:
         self.own = directory / "pocketmq"
         self.own.mkdir(parents=True)
         self.disk, self.clock = QuickDisk(), FakeClock()
-        self.log = CommitLog(self.disk, directory / "commitlog", FILE_SIZE)
+        self.log = CommitLog(
+            self.disk, directory / "commitlog", FILE_SIZE, property_crc=property_crc
+        )
         self.marks = Marks(0, 0, 0, is_sync=False)
         self.writer = Writer(
             self.log,
             cast(Dispatcher, SimpleNamespace(remember=remember)),
             self.marks,
             self.clock,
-            levels=DelayLevels(),
-            property_crc=property_crc,
+            DelayLevels(),
             busy_timeout_ms=0,
         )
 

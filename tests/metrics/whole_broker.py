@@ -12,6 +12,7 @@ from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.messaging import Messaging
+from broker.rpc.v1.send_message import drafts_of
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, RetentionSettings
@@ -69,7 +70,8 @@ class WholeBroker:
         """Send, pull, commit and query, so that every counter has a series."""
         call = FakeCall()
         messages = [pb.Message(topic="orders", body=b"x", queue_id=0, keys=["k"])] * 3
-        await self.messaging.send_message(pb.SendMessageRequest(messages=messages), call)
+        request = pb.SendMessageRequest(messages=messages)
+        await self.messaging.send_message(drafts_of(request), call)
         await self.talking.settled()
         pulled = pb.PullMessageRequest(topic="orders", group="G", max_messages=1)
         table = {row.name: row.handler for row in self.messaging.service().methods}

@@ -31,7 +31,7 @@ class Sender:
         )
 
     async def send(self, *drafts: Draft, wait: bool = True) -> Sent:
-        return await self.send_service.send(drafts_of(*drafts), wait=wait)
+        return await self.send_service.send(drafts_of(*drafts, wait=wait), BORN_HOST)
 
     async def stored(self) -> list[StoredMessage]:
         return await self.broker.messages()

@@ -13,7 +13,7 @@ from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.service import Handler, Method, Service, method
-from broker.rpc.v1.send_request import parse_send_request
+from broker.rpc.v1.send_message import parse_send_request
 from broker.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]

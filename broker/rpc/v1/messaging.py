@@ -16,8 +16,7 @@ from broker.rpc.topic_access import (
 from broker.rpc.v1.faces import BROKER, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
-from broker.rpc.v1.send_reply import encode_sent
-from broker.rpc.v1.send_request import SendRequest, drafts_of
+from broker.rpc.v1.send_message import SendMessage
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.send import Send
@@ -27,13 +26,13 @@ from broker.store.message_store import MessageStore
 class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
-    __slots__ = ("_pull_message", "_query", "_send", "_store", "query_messages")
+    __slots__ = ("_pull_message", "_query", "_store", "query_messages", "send_message")
 
     def __init__(self, store: MessageStore, send: Send, pull: Pull, query: Query) -> None:
         self._store = store
-        self._send = send
         self._query = query
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
+        self.send_message = SendMessage(send)
         self._pull_message = PullMessage(store, pull, check=check_client_reads)
 
     def service(self) -> Service:
@@ -51,15 +50,6 @@ class Messaging:
                 "FetchOffset": self.fetch_offset,
             },
         )
-
-    async def send_message(self, request: SendRequest, call: Call) -> bytes:
-        """Store every message of the request, or none; returns an encoded SendMessageResponse.
-
-        Errors   those of `send_request.drafts_of` and of `Send.send`
-        """
-        check_number("wait", request.wait, upper=pb.APPENDED)
-        drafts = drafts_of(request, call.peer_host)
-        return encode_sent(await self._send.send(drafts, wait=request.wait != pb.APPENDED))
 
     async def query_by_time(
         self, request: pb.QueryByTimeRequest, call: Call

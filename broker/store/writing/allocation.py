@@ -29,7 +29,7 @@ from broker.files.disk import Disk
 from broker.files.mapped_file import MappedFile, let_go
 from broker.format.names import RESERVE_FILE
 from broker.log.commit_log import CommitLog
-from broker.model.errors import DiskFull, StoreFailed
+from broker.model.errors import DiskFull
 from broker.model.step import Clock, Next, Now
 from broker.store.job import or_failed
 
@@ -123,7 +123,7 @@ class Allocation:
         log: CommitLog,
         own_directory: Path,
         clock: Clock,
-        fail: Callable[[StoreFailed], None],
+        fail: Callable[[BaseException], None],
         *,
         reserve: Reserve | None = None,
     ) -> None:
@@ -167,11 +167,7 @@ class Allocation:
 
         job = loop.run_in_executor(self._pool, make)
         self._job = job
-        job.add_done_callback(
-            or_failed(
-                lambda job: self._finish(job, full), lambda error: self._fail(StoreFailed.by(error))
-            )
-        )
+        job.add_done_callback(or_failed(lambda job: self._finish(job, full), self._fail))
 
     def _finish(self, job: "asyncio.Future[MappedFile | None]", full: list[MappedFile]) -> None:
         self._job = None
@@ -190,7 +186,7 @@ class Allocation:
         elif isinstance(error, DiskFull):
             self._note_full(error)
         else:
-            self._fail(StoreFailed.by(error))
+            self._fail(error)
 
     def _note_full(self, error: DiskFull) -> None:
         if self.full is None:

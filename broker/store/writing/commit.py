@@ -30,7 +30,7 @@ class Commit:
         log: CommitLog,
         marks: Marks,
         settings: StoreSettings,
-        fail: Callable[[StoreFailed], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._log = log
         self._marks = marks
@@ -62,7 +62,7 @@ class Commit:
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
         held = [file for file, _, _ in ranges]
         self._job.add_done_callback(
-            or_failed(lambda job: self._finish(job, target, time_ms, held), self._end)
+            or_failed(lambda job: self._finish(job, target, time_ms, held), self._fail)
         )
 
     def _finish(
@@ -71,15 +71,10 @@ class Commit:
         self._job = None
         error = job.exception()
         if error is not None:
-            self._end(StoreFailed(why=f"staged records could not be written: {error}"))
+            self._fail(StoreFailed(why=f"staged records could not be written: {error}"))
             return
         self._log.unstage(target, held)
         self._marks.commit(target, time_ms)
-
-    def _end(self, error: BaseException) -> None:
-        failure = StoreFailed.by(error)
-        self._marks.fail(failure)
-        self._fail(failure)
 
     async def drain(self) -> None:
         """Return when everything appended so far is committed, or committing has failed."""

@@ -46,7 +46,7 @@ class Durability:
         marks: Marks,
         settings: StoreSettings,
         clock: Clock,
-        fail: Callable[[StoreFailed], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._log = log
         self._mark = mark
@@ -90,7 +90,7 @@ class Durability:
         try:
             files = hold_all(self._log.files_between(flushed.value, target))
         except BrokerError as error:
-            self._end(error)
+            self._fail(error)
             return
         group, self._waiting = self._waiting, 0
         begun = perf_counter()
@@ -100,7 +100,7 @@ class Durability:
             let_go(files)
             self._finish(job, target, time_ms, group, begun)
 
-        self._job.add_done_callback(or_failed(finish, self._end))
+        self._job.add_done_callback(or_failed(finish, self._fail))
 
     def _finish(
         self, job: "asyncio.Future[None]", target: int, time_ms: int, group: int, begun: float
@@ -108,13 +108,13 @@ class Durability:
         self._job = None
         error = job.exception()
         if error is not None:
-            self._end(error)
+            self._fail(error)
         if self._marks.failure is not None:
             return
         try:
             self._mark.write(target)
         except BrokerError as failure:  # The mark is allocated: what it meets is no full disk.
-            self._end(failure)
+            self._fail(failure)
             return
         self.flush_seconds.observe(perf_counter() - begun)
         if group:
@@ -123,11 +123,6 @@ class Durability:
         self._marks.flush(target, time_ms)
         if self._waiting:
             self.request()
-
-    def _end(self, error: BaseException) -> None:
-        failure = StoreFailed.by(error)
-        self._marks.fail(failure)
-        self._fail(failure)
 
     def step(self, now: Now) -> Next:
         """Flush by timer, and answer puts that waited too long."""

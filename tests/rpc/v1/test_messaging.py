@@ -25,6 +25,7 @@ from broker.model.errors import (
     UnsupportedFeature,
 )
 from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.send_message import drafts_of
 from broker.services.send import MESSAGES_MAX
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -39,7 +40,7 @@ def message(body: bytes = b"x", **fields: Any) -> pb.Message:
 
 async def send(broker: StoreBroker, *messages: pb.Message, wait: int = 0) -> list[pb.SendResult]:
     request = pb.SendMessageRequest(messages=messages, wait=wait)  # type: ignore[arg-type]
-    answer = await broker.messaging.send_message(request, CALL)
+    answer = await broker.messaging.send_message(drafts_of(request), CALL)
     return list(pb.SendMessageResponse.FromString(answer).results)
 
 

@@ -18,7 +18,7 @@ from broker.log.checkpoint import (
     QueueEnds,
 )
 from broker.log.queue_units import QueueEnd
-from broker.model.errors import FsyncFailed, StoreFailed
+from broker.model.errors import FsyncFailed
 from broker.model.message import QueueKey
 from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE
@@ -48,7 +48,7 @@ class Views:
         )
         self.parts = Structures(self.settings, self.disk)
         start_at_once(self.parts, self.clock)
-        self.failures: list[StoreFailed] = []
+        self.failures: list[BaseException] = []
         self.marks = Marks(0, 0, 0, is_sync=False)
         self.durability = Durability(
             self.parts.log, self.parts.mark, self.marks, self.parts.settings, self.clock,

@@ -27,7 +27,7 @@ class Stock:
         self.own.mkdir(parents=True)
         self.disk, self.clock = QuickDisk(), FakeClock()
         self.log = CommitLog(self.disk, directory / "commitlog", SIZE)
-        self.failures: list[StoreFailed] = []
+        self.failures: list[BaseException] = []
         self.allocation = Allocation(self.log, self.own, self.clock, self.failures.append)
 
     def fill(self) -> None:
@@ -125,7 +125,7 @@ async def test_any_other_failure_ends_the_store(
 ) -> None:
     stock.disk.fail("make_sparse_file", error)
     await stock.allocation.room()
-    assert [type(failure) for failure in stock.failures] == [expected]
+    assert [type(StoreFailed.by(failure)) for failure in stock.failures] == [expected]
     assert str(error) in str(stock.failures[0])
 
 

@@ -120,7 +120,7 @@ async def test_the_timer_waits_for_pages_or_its_longest_pause(tmp_path: Path) ->
     (tmp_path / "own").mkdir()
     log.offer_spare(log.make_spare(tmp_path / "own", 0))
     marks = Marks(0, 0, 0, is_sync=False)
-    failures: list[StoreFailed] = []
+    failures: list[BaseException] = []
     commit = Commit(log, marks, settings, failures.append)
 
     def put(size: int) -> None:

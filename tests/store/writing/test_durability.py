@@ -39,10 +39,14 @@ class Flushing:
             self.marks,
             small_settings(directory, commit_log_file_size_bytes=SIZE, **settings),
             self.clock,
-            self.failures.append,
+            self._fail,
         )
         self._make_room()
         self.disk.synced.clear()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failures.append(StoreFailed.by(error))
+        self.marks.fail(self.failures[-1])
 
     def _make_room(self) -> None:
         base = self.log.spare_base
