@@ -16,54 +16,44 @@ unlink, remove_directory        WriteFailed                   WriteFailed: the n
 open, read…, names, exists      ReadFailed                    ReadFailed
 
 A map has no calls: a page that cannot be read is SIGBUS, the end of the process, as kill -9 is.
-Nothing here knows records. Calls that may block long (`sync`, `make_allocated_file`, `read_at` of
-cold ranges) are functions of plain values, so that the store can run them off the event loop.
+Calls that may block long (`sync`, `make_allocated_file`, `read_at` of cold ranges) are functions of
+plain values, so that the store can run them off the event loop.
 """
 
+import contextlib
 import errno
 import mmap
 import os
 import resource
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from broker.files.directory_lock import DirectoryLock
-from broker.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, forget, path_of
-from broker.files.disk_names import DiskNames
-from broker.files.system_calls import call_on_memory
-from broker.model.errors import (
-    DiskFull,
-    FsyncFailed,
-    ReadFailed,
-    WriteFailed,
-)
+from broker.files.disk_errors import FULL_DISK_ERRORS, FullDisk, Reading, Trouble, forget, path_of
+from broker.files.memory import Memory
+from broker.files.system_calls import exchange_names, sync_file_system
+from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed, ReadFailed, WriteFailed
 
-FILE_MODE: Final = 0o644
-_PIECE_SIZE: Final = 1024 * 1024
-MADV_POPULATE_WRITE: Final = 23
-"""Linux 5.14; elsewhere pages are faulted in one by one."""
 RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 """Linux: give what is in memory, or nothing."""
 
 
-class Disk(DiskNames):
+class Disk:
     """The machine's file system."""
 
-    __slots__ = ("_can_populate", "tells_resident")
+    __slots__ = ("memory", "tells_resident", "trouble")
 
     def __init__(self) -> None:
-        super().__init__()
-        self._can_populate = True
+        self.trouble = Trouble()
+        self.memory = Memory()
         self.tells_resident = bool(RWF_NOWAIT)
         """Whether `read_resident` knows what is in memory, as far as it was asked."""
 
     def own_process_id(self) -> int:
         """Return the number this process runs under, for the abort mark."""
         return os.getpid()
-
-    def free_bytes(self, path: Path) -> int:
-        """Return what an ordinary user may still write under a path."""
-        return self.space(path)[1]
 
     def space(self, path: Path) -> tuple[int, int]:
         """Return (bytes used, bytes an ordinary user may still write) of a path's file system."""
@@ -81,110 +71,217 @@ class Disk(DiskNames):
         return DirectoryLock(path)
 
     # -- whole small files ---------------------------------------------------------------------
-    def read_file(self, path: Path) -> bytes:
-        """Return the content of a small file."""
-        descriptor = self.open_read_only(path)
-        try:
-            pieces = [self.read_at(descriptor, 0, _PIECE_SIZE)]
-            while len(pieces[-1]) == _PIECE_SIZE:
-                pieces.append(self.read_at(descriptor, len(pieces) * _PIECE_SIZE, _PIECE_SIZE))
-            return b"".join(pieces)
-        finally:
-            self.close(descriptor)
+    def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
+        """Return the content of a small file, or some bytes of a file."""
+        with self.opened(path) as descriptor:
+            if size_bytes is None:
+                with Reading(path):
+                    size_bytes = os.fstat(descriptor).st_size
+            return self.read_at(descriptor, position, size_bytes)
 
     def write_file(self, path: Path, content: bytes) -> None:
         """Write a small file and make its content (not yet its name) durable.
 
         Errors   DiskFull: a part of it may stand there; AllocationFailed, WriteFailed, FsyncFailed
         """
-        self._check()
-        self._with_room(lambda: self._write_file(path, content))
+        self.trouble.with_room(lambda: self._write_file(path, content))
 
     def _write_file(self, path: Path, content: bytes) -> None:
-        with FullDisk(path):
-            descriptor = self._open_anew(path)
+        descriptor = self._make_file(path, os.O_TRUNC)
         try:
-            self._write(descriptor, content)
+            self.write_at(descriptor, 0, content)
             self.sync(descriptor)
         finally:
             self.close(descriptor)
 
-    def _open_anew(self, path: Path) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        return os.open(path, flags, FILE_MODE)
+    def _make_file(self, path: Path, flag: int) -> int:
+        """Make a file that is not there (O_EXCL), or take one that is, without its bytes."""
+        with FullDisk(path):
+            return os.open(path, flag | os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def _write(self, descriptor: int, content: bytes) -> None:
+    # -- names ---------------------------------------------------------------------------------
+    def names(self, directory: Path) -> list[str]:
+        """Return the sorted names in a directory, none when there is no such directory."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), Reading(directory):
+            return sorted(os.listdir(directory))
+        return []
+
+    def is_directory(self, path: Path) -> bool:
+        """Return whether the path is a directory."""
+        return stat.S_ISDIR(self._mode(path) or 0)
+
+    def exists(self, path: Path) -> bool:
+        """Return whether something has this name."""
+        return self._mode(path) is not None
+
+    def _mode(self, path: Path) -> int | None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), Reading(path):
+            return os.stat(path).st_mode
+        return None
+
+    def file_size(self, path: Path | str) -> int:
+        """Return the length in bytes."""
+        with Reading(path):
+            return os.stat(path).st_size
+
+    def make_directory(self, directory: Path) -> None:
+        """Make a directory and those above it, and make their names durable."""
+        if not self.is_directory(directory):
+            self.make_directory(directory.parent)
+            self.trouble.with_room(lambda: self._make(directory))
+            self.sync_directory(directory.parent)
+
+    def add_directory(self, directory: Path) -> list[Path]:
+        """Make a directory and those above it; returns where names are new, to be synced."""
+        if self.is_directory(directory):
+            return []
+        above = self.add_directory(directory.parent)
+        self.trouble.with_room(lambda: self._make(directory))
+        return [*above, directory.parent]
+
+    def _make(self, directory: Path) -> None:
+        with contextlib.suppress(FileExistsError), FullDisk(directory):
+            os.mkdir(directory)
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make the names in a directory durable."""
+        self._sync_directory(directory, os.fsync)
+
+    def _sync_directory(self, directory: Path, call: Callable[[int], None]) -> None:
+        self.trouble.check()
         try:
-            left = memoryview(content)
-            while left:  # A disk that is nearly full takes a part and says so.
-                left = left[os.write(descriptor, left) :]
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return  # It was removed meanwhile: its names are of no use.
         except OSError as error:
-            raise self._write_error(descriptor, error) from error
+            raise AllocationFailed(why=f"{directory}: {error.strerror}") from error
+        try:
+            call(descriptor)
+        except OSError as error:
+            raise self.trouble.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
+        finally:
+            self.close(descriptor)
 
+    def sync_all(self, directory: Path) -> None:
+        """Make everything on the file system of a directory durable, names included; blocks.
+
+        One call for a thousand files costs a fraction of a thousand calls.
+        """
+        self._sync_directory(directory, sync_file_system)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, replacing what had it; durable after `sync_directory`.
+
+        Errors   DiskFull, AllocationFailed; no name has changed
+        """
+        self.trouble.with_room(lambda: self._replace(source, target))
+
+    def _replace(self, source: Path, target: Path) -> None:
+        with FullDisk(target):
+            os.replace(source, target)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        """Let two directories or files change names in one step; durable after `sync_directory`.
+
+        Where the system cannot, `other` has no name for a moment.
+        Errors   DiskFull, AllocationFailed
+        """
+        self.trouble.check()
+        with FullDisk(other):
+            if exchange_names(one, other):
+                return
+        aside = other.with_name(f"{other.name}.aside")
+        self.rename(other, aside)
+        self.rename(one, other)
+        self.rename(aside, one)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name; none there is fine.
+
+        Errors   WriteFailed: it stays
+        """
+        self.trouble.check()
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        except OSError as error:
+            raise WriteFailed(why=f"{path}: {error.strerror}") from error
+
+    def remove_directory(self, directory: Path) -> None:
+        """Remove an empty directory.
+
+        Errors   WriteFailed: it stays, perhaps because it is not empty
+        """
+        self.trouble.check()
+        try:
+            os.rmdir(directory)
+        except OSError as error:
+            raise WriteFailed(why=f"{directory}: {error.strerror}") from error
+
+    def close(self, descriptor: int) -> None:
+        """Give a descriptor back.
+
+        Errors   FsyncFailed: some systems tell only now that written bytes are lost
+        """
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            raise self.trouble.lose(FsyncFailed(why=f"close: {error.strerror}")) from error
+
+    # -- open files ----------------------------------------------------------------------------
     def _write_error(self, descriptor: int, error: OSError) -> Exception:
-        path = self._path_of(descriptor)
         if error.errno in FULL_DISK_ERRORS:
-            return DiskFull(path=path)
-        return self.lose(WriteFailed(why=f"{path}: {error.strerror}"))
+            return DiskFull(path=self._path_of(descriptor))
+        return self.trouble.lose(WriteFailed(why=f"{self._path_of(descriptor)}: {error.strerror}"))
 
     def _read_error(self, descriptor: int, error: OSError) -> ReadFailed:
         return ReadFailed(path=self._path_of(descriptor), why=str(error.strerror))
 
-    # -- open files ----------------------------------------------------------------------------
     def _path_of(self, descriptor: int) -> str:
         return path_of(descriptor)
 
     def _forget(self, descriptor: int, path: Path) -> None:
         forget(descriptor, path)
 
-    def open(self, path: Path) -> int:
-        """Return a descriptor for reading and writing.
+    def open(self, path: Path, *, read_only: bool = False) -> int:
+        """Return a descriptor for reading and, unless `read_only`, for writing.
 
         Errors   FileNotFoundError, ReadFailed
         """
         with Reading(path):
-            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            return os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
 
-    def open_read_only(self, path: Path) -> int:
-        """Return a descriptor for reading.
+    @contextlib.contextmanager
+    def opened(self, path: Path) -> Iterator[int]:
+        """Open a file for reading while the block lasts; see `open`."""
+        descriptor = self.open(path, read_only=True)
+        try:
+            yield descriptor
+        finally:
+            self.close(descriptor)
 
-        Errors   FileNotFoundError, ReadFailed
-        """
-        with Reading(path):
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def make_sparse_file(self, path: Path, size_bytes: int) -> int:
+    def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
         """Make a file of this length without blocks behind it; returns its descriptor.
 
-        Errors   DiskFull; what was half made is removed
+        is_named   its name is durable, too; else once somebody synced the directory
+        Errors     DiskFull; what was half made is removed
         """
-        descriptor = self.add_sparse_file(path, size_bytes)
+        return self.trouble.with_room(lambda: self._make_sparse_file(path, size_bytes, is_named))
+
+    def _make_sparse_file(self, path: Path, size_bytes: int, is_named: bool) -> int:
+        descriptor = self._make_file(path, os.O_EXCL)
         try:
-            self.sync_directory(path.parent)
+            self._set_length(descriptor, size_bytes, path)
+            if is_named:
+                self.sync_directory(path.parent)
         except BaseException:
             self._forget(descriptor, path)
             raise
         return descriptor
 
-    def add_sparse_file(self, path: Path, size_bytes: int) -> int:
-        """Do the same; the name is durable once somebody synced the directory.
-
-        Errors   DiskFull; what was half made is removed
-        """
-        self._check()
-        return self._with_room(lambda: self._add_file(path, size_bytes))
-
-    def _add_file(self, path: Path, size_bytes: int) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    def _set_length(self, descriptor: int, size_bytes: int, path: Path) -> None:
         with FullDisk(path):
-            descriptor = os.open(path, flags, FILE_MODE)
-        try:
-            with FullDisk(path):
-                os.ftruncate(descriptor, size_bytes)
-        except BaseException:
-            self._forget(descriptor, path)
-            raise
-        return descriptor
+            os.ftruncate(descriptor, size_bytes)
 
     def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
         """Make a file whose every byte has a block; it appears under `path` when complete.
@@ -193,7 +290,7 @@ class Disk(DiskNames):
         Errors   DiskFull, AllocationFailed; what was half made is removed
         """
         self.unlink(draft)
-        descriptor = self.add_sparse_file(draft, 0)
+        descriptor = self.make_sparse_file(draft, 0, is_named=False)
         try:
             self.allocate(descriptor, 0, size_bytes, draft)
             self.sync(descriptor)
@@ -209,8 +306,7 @@ class Disk(DiskNames):
 
         Errors   DiskFull, AllocationFailed; some blocks of the range may be there
         """
-        self._check()
-        self._with_room(lambda: self._allocate(descriptor, position, size_bytes, path))
+        self.trouble.with_room(lambda: self._allocate(descriptor, position, size_bytes, path))
 
     def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
         with FullDisk(path):
@@ -221,10 +317,8 @@ class Disk(DiskNames):
 
         Cost   one call for each hole; the file's length where the system cannot tell
         """
-        try:
+        with Reading(self._path_of(descriptor)):
             end = os.fstat(descriptor).st_size
-        except OSError as error:
-            raise self._read_error(descriptor, error) from error
         position = 0
         try:
             while position < end:
@@ -234,61 +328,22 @@ class Disk(DiskNames):
             return position if error.errno == errno.ENXIO else end  # No data behind it, or no idea.
         return position
 
-    def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
-        """Return a shared map of the whole file."""
-        with Reading(Path(self._path_of(descriptor))):
-            return mmap.mmap(descriptor, size_bytes)
-
-    def map_read_only(self, descriptor: int, size_bytes: int) -> mmap.mmap:
-        """Return a map that cannot be written through."""
-        with Reading(Path(self._path_of(descriptor))):
-            return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_READ)
-
-    def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
-        """Fault in pages that are about to be written, in one call instead of one fault each."""
-        if not self._can_populate:
-            return
-        try:
-            mapping.madvise(MADV_POPULATE_WRITE, position, size_bytes)
-        except OSError:
-            self._can_populate = False
-
-    # -- memory --------------------------------------------------------------------------------
-    def make_buffer(self, size_bytes: int) -> mmap.mmap:
-        """Return memory that belongs to no file."""
-        return mmap.mmap(-1, size_bytes)
-
-    def lock(self, memory: mmap.mmap) -> bool:
-        """Keep all pages of a map or buffer in memory; False where the system does not allow it.
-
-        Blocks   until all pages are there, without holding the interpreter
-        """
-        return call_on_memory("mlock", memory)
-
-    def unlock(self, memory: mmap.mmap) -> None:
-        """Let the system drop pages again; blocks shortly."""
-        call_on_memory("munlock", memory)
-
-    def touch(self, memory: mmap.mmap) -> None:
-        """Fault in all pages of a map for writing; blocks without holding the interpreter."""
-        call_on_memory("madvise", memory, MADV_POPULATE_WRITE)
+    def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
+        """Return a shared map of the whole file; `read_only`: it cannot be written through."""
+        access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
+        with Reading(self._path_of(descriptor)):
+            return mmap.mmap(descriptor, size_bytes, access=access)
 
     # -- reading and writing -------------------------------------------------------------------
     def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
-        """Return bytes of a file without going through a map.
-
-        Errors   ReadFailed
-        """
+        """Return bytes of a file without going through a map."""
         try:
             return os.pread(descriptor, size_bytes, position)
         except OSError as error:
             raise self._read_error(descriptor, error) from error
 
     def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
-        """Fill a buffer with bytes of a file; returns how many there were.
-
-        Errors   ReadFailed
-        """
+        """Fill a buffer with bytes of a file; returns how many there were."""
         try:
             return os.preadv(descriptor, [buffer], position)
         except OSError as error:
@@ -319,8 +374,7 @@ class Disk(DiskNames):
 
         Errors   DiskFull (a file system that copies on write, or a quota), WriteFailed
         """
-        if self.failure is not None:
-            self._check()
+        self.trouble.check()
         try:
             written = os.pwrite(descriptor, content, position)
             while written < len(content):
@@ -335,12 +389,12 @@ class Disk(DiskNames):
         Blocks   as long as the disk takes: run it off the event loop
         Errors   FsyncFailed: the process must end, see the rules above
         """
-        self._check()
+        self.trouble.check()
         try:
             self._sync(descriptor)
         except OSError as error:
             why = f"{self._path_of(descriptor)}: {error.strerror}"
-            raise self.lose(FsyncFailed(why=why)) from error
+            raise self.trouble.lose(FsyncFailed(why=why)) from error
 
     def _sync(self, descriptor: int) -> None:
         os.fdatasync(descriptor)

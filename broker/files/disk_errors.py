@@ -1,17 +1,24 @@
-"""What an error of the operating system is to the store: full, broken, or not to be read.
+"""What an error of the operating system is to the store: full, broken, lost, or not to be read.
 
     with FullDisk(path): …     no space → DiskFull, anything else → AllocationFailed
     with Reading(path): …      → ReadFailed; that nothing is there passes as it is
-Which call of the disk raises what stands in files/disk.py.
+Which call of the disk raises what stands in files/disk.py. A failed sync is told once: the kernel
+then takes the lost pages for written. `Trouble` keeps the first loss, and whatever would write,
+sync, rename or remove raises it again instead.
 """
 
 import contextlib
 import errno
 import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from broker.model.errors import AllocationFailed, DiskFull, ReadFailed
+from broker.model.errors import AllocationFailed, DiskFull, ReadFailed, StoreFailed
+
+Result = TypeVar("Result")
+Lost = Callable[[StoreFailed], object]
+Full = Callable[[DiskFull], bool]
 
 FULL_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -66,3 +73,71 @@ class FullDisk(_AtPath):
         if error.errno in FULL_DISK_ERRORS:
             raise DiskFull(path=str(self._path)) from error
         raise AllocationFailed(why=f"{self._path}: {error.strerror}") from error
+
+
+class Trouble:
+    """What a disk remembers of bytes it lost, and whom it tells of losses and lack of room."""
+
+    __slots__ = ("_full", "_lost", "failure")
+
+    def __init__(self) -> None:
+        self.failure: StoreFailed | None = None
+        """The first loss of written bytes, None while there was none."""
+        self._lost: Lost = lambda error: None
+        self._full: Full = lambda full: False
+
+    @contextlib.contextmanager
+    def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
+        """Report to somebody while the block lasts.
+
+        lost   hears of the first loss, once, in the thread that met it
+        full   is asked for room where there is none; True when it made some: a second try is due
+        """
+        before = self._lost, self._full
+        now = self._lost, self._full = lost or self._lost, full or self._full
+        try:
+            yield
+        finally:
+            assert (self._lost, self._full) == now, "blocks that report end in order"
+            self._lost, self._full = before
+
+    def check(self) -> None:
+        """Raise the loss there was.
+
+        Errors   a copy: one error raised in many places would end up in its own context
+        """
+        if self.failure is not None:
+            raise type(self.failure)(why=self.failure.why)
+
+    def lose(self, error: StoreFailed) -> StoreFailed:
+        """Remember a loss, which is final; returns what to raise: the first one."""
+        if self.failure is None:
+            self.failure = error
+            self._lost(error)
+            return error
+        return type(self.failure)(why=self.failure.why)
+
+    def with_room(self, work: Callable[[], Result]) -> Result:
+        """Do what needs room, unless there was a loss; twice where room was made."""
+        self.check()
+        try:
+            return work()
+        except DiskFull as full:
+            if not self._full(full):
+                raise
+        return work()
+
+
+def close_all(closes: Iterable[Callable[[], object]]) -> None:
+    """Call every function, in this order; an error of one keeps no other from being called.
+
+    Errors   the first one
+    """
+    failure: Exception | None = None
+    for close in closes:
+        try:
+            close()
+        except Exception as error:  # noqa: BLE001 - told when all are closed
+            failure = failure or error
+    if failure is not None:
+        raise failure

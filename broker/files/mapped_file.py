@@ -120,8 +120,7 @@ class MappedFile:
         """Open the file, and map it, unless that was done."""
         if self.descriptor >= 0:
             return self
-        open_file = self._disk.open_read_only if read_only else self._disk.open
-        return self.adopt(open_file(self.path), read_only=read_only)
+        return self.adopt(self._disk.open(self.path, read_only=read_only), read_only=read_only)
 
     def join(self, keeper: Keeper | None) -> None:
         """Be counted by the keeper of a row this open file was added to."""
@@ -133,8 +132,7 @@ class MappedFile:
         """Map the file through a descriptor that was opened for it."""
         if self._is_mapped:
             try:
-                make_map = self._disk.map_read_only if read_only else self._disk.map
-                self._map = make_map(descriptor, self.size)
+                self._map = self._disk.map(descriptor, self.size, read_only=read_only)
             except (ValueError, ReadFailed) as error:
                 self._disk.close(descriptor)
                 raise error if isinstance(error, ReadFailed) else self._too_short(0) from error
@@ -227,20 +225,20 @@ class MappedFile:
         Returns  False where the system does not let them be kept
         """
         assert self._map is not None
-        self._disk.touch(self._map)
+        self._disk.memory.touch(self._map)
         self._populated = self.size
-        return self._disk.lock(self._map)
+        return self._disk.memory.lock(self._map)
 
     def cool(self) -> None:
         """Let the system drop pages again; the file is held; blocks shortly."""
         if self._map is not None:
-            self._disk.unlock(self._map)
+            self._disk.memory.unlock(self._map)
 
     def _populate(self, position: int, end: int) -> None:
         assert self._map is not None
         begin = max(self._populated, position) // _PAGE * _PAGE
         upper = min(-(-end // POPULATE_STEP) * POPULATE_STEP, self.size)
-        self._disk.populate(self._map, begin, upper - begin)
+        self._disk.memory.populate(self._map, begin, upper - begin)
         self._populated = upper
 
     def read_resident(self, position: int, size_bytes: int) -> bytes:
@@ -262,14 +260,8 @@ class MappedFile:
 
         Effects  none when the file was removed: the next look finds out
         """
-        try:
-            descriptor = self._disk.open_read_only(self.path)
-        except FileNotFoundError:
-            return
-        try:
-            self._disk.read_at(descriptor, position, max(size_bytes, FETCH_MIN))
-        finally:
-            self._disk.close(descriptor)
+        with suppress(FileNotFoundError):
+            self._disk.read_file(self.path, position, max(size_bytes, FETCH_MIN))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """Return bytes without the map, shorter where the file's length ends; blocks.
@@ -391,7 +383,7 @@ def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
 def let_go(files: Iterable[MappedFile]) -> None:
     """End one `hold` of each file.
 
-    Effects  one that cannot be closed is a loss, which the disk reports (`Disk.reporting`)
+    Effects  one that cannot be closed is a loss, which the disk reports (`Trouble.reporting`)
     """
     for file in files:
         with suppress(StoreFailed):

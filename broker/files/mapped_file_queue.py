@@ -13,8 +13,8 @@ Source: MappedFileQueue.
 
 from pathlib import Path
 
-from broker.files.closing import close_all
 from broker.files.disk import Disk
+from broker.files.disk_errors import close_all
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.names import files_from, offset_file_name, offset_from_file_name
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
@@ -156,7 +156,7 @@ class MappedFileQueue:
         """
         names = self._disk.add_directory(self.directory)
         path = self.directory / offset_file_name(base)
-        descriptor = self._disk.add_sparse_file(path, self.file_size)
+        descriptor = self._disk.make_sparse_file(path, self.file_size, is_named=False)
         file = self._file(path, base).adopt(descriptor)
         file.unsynced_names = [*names, self.directory]
         self.files.append(file)

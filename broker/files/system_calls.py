@@ -2,12 +2,10 @@
 
 sync_file_system     syncfs           else everything is synced
 exchange_names       renameat2        else False
-call_on_memory       mlock and such   else False
 """
 
 import ctypes
 import errno
-import mmap
 import os
 from pathlib import Path
 from typing import Final
@@ -42,22 +40,6 @@ def exchange_names(one: Path, other: Path) -> bool:
     if error.errno in (errno.EINVAL, errno.ENOSYS):
         return False
     raise error
-
-
-def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:
-    """Call a function of the C library with address and length of some memory; whether it could.
-
-    Blocks   without holding the interpreter
-    """
-    call = getattr(ctypes.CDLL(None), name, None)
-    if call is None:
-        return False
-    first = ctypes.c_char.from_buffer(memory)
-    try:
-        address = ctypes.c_void_p(ctypes.addressof(first))
-        return bool(call(address, ctypes.c_size_t(len(memory)), *more) == 0)
-    finally:
-        del first  # The map can be closed again.
 
 
 def _last_error() -> OSError:

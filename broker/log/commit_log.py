@@ -21,7 +21,7 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
-from broker.files.transient_pool import TransientPool
+from broker.files.memory import TransientPool
 from broker.format.names import offset_file_name
 from broker.format.record import (
     BLANK_SIZE,

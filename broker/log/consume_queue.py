@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.files.closing import close_all
 from broker.files.disk import Disk
+from broker.files.disk_errors import close_all
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (

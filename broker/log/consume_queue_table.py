@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from broker.files.closing import close_all
 from broker.files.disk import Disk
+from broker.files.disk_errors import close_all
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size

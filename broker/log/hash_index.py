@@ -13,8 +13,8 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.files.closing import close_all
 from broker.files.disk import Disk
+from broker.files.disk_errors import close_all
 from broker.format.index_entries import IndexEntries, index_entries, searched_hash
 from broker.format.index_layout import IndexGeometry, is_indexed
 from broker.format.names import is_index_file_name, next_index_file_name

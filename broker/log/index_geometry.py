@@ -77,11 +77,8 @@ def _lengths(disk: Disk, directory: Path) -> dict[Path, int]:
 
 def _mapped(disk: Disk, path: Path, length: int) -> NDArray[Any]:
     """Map a file as bytes; it is unmapped when the array and all views of it are gone."""
-    descriptor = disk.open_read_only(path)
-    try:
-        return np.frombuffer(disk.map_read_only(descriptor, length), dtype=np.uint8)
-    finally:
-        disk.close(descriptor)
+    with disk.opened(path) as descriptor:
+        return np.frombuffer(disk.map(descriptor, length, read_only=True), dtype=np.uint8)
 
 
 def _geometry_of(length: int, entry_count_max: int) -> IndexGeometry | None:

@@ -82,16 +82,13 @@ def writer_style(
 
 
 def _style_of_file(disk: Disk, path: Path, geometry: IndexGeometry, log: "_Log") -> str:
-    descriptor = disk.open_read_only(path)
-    try:
+    with disk.opened(path) as descriptor:
         entries = _Entries(disk, descriptor, geometry)
         for number, count in _samples(entries.first_from(log.min_offset), entries.upper):
             style = _style_shown(log, entries.part(number, count), entries.is_cut(number, count))
             if style:
                 return style
         return ""
-    finally:
-        disk.close(descriptor)
 
 
 class _Entries:

@@ -72,13 +72,10 @@ class Quarantine:
         return digest.hexdigest()
 
     def _pieces(self, path: Path, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-        descriptor = self._disk.open_read_only(path)
-        try:
+        with self._disk.opened(path) as descriptor:
             for position in range(begin, end, _PIECE):
                 size = min(_PIECE, end - position)
                 yield position, self._disk.read_at(descriptor, position, size)
-        finally:
-            self._disk.close(descriptor)
 
     def _copy(self, path: Path, begin: int, end: int, target: Path) -> None:
         """Copy bytes; zeros take no room."""

@@ -380,7 +380,7 @@ def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
     if files_from(disk.names(path.parent), file.base) != [path.name]:
         return False
     try:
-        descriptor = disk.open_read_only(path)
+        descriptor = disk.open(path, read_only=True)
     except FileNotFoundError:
         return False
     try:

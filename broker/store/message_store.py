@@ -83,7 +83,7 @@ async def open_store(
         reserve = Reserve(disk, parts.own_directory, size_bytes)
         reserve.begin()
         reporting = undo.enter_context(ExitStack())
-        reporting.enter_context(disk.reporting(full=reserve.release))
+        reporting.enter_context(disk.trouble.reporting(full=reserve.release))
         tables.removed.load()
         start = Start(parts, starting)
         for share in start.steps(clock.wall_ms()):
@@ -163,7 +163,7 @@ class MessageStore:
             directory.remove_drafts()
             directory.mark_running(self._structures.disk.own_process_id())
         loop = asyncio.get_running_loop()
-        fail_soon = self._structures.disk.reporting(
+        fail_soon = self._structures.disk.trouble.reporting(
             lost=lambda error: loop.call_soon_threadsafe(self._fail, error)
         )
         self._reporting.enter_context(fail_soon)

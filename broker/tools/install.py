@@ -145,23 +145,15 @@ def _last_dispatched(
         queue = queue_directory(staged.directory / CONSUME_QUEUE_DIRECTORY, *key)
         base = first_file_position(end - 1, sizes.consume_queue_file_size_bytes)
         position = (end - 1) * UNIT_SIZE - base
-        unit = UNIT.unpack(_read(disk, queue / offset_file_name(base), position, UNIT_SIZE))
+        unit = UNIT.unpack(disk.read_file(queue / offset_file_name(base), position, UNIT_SIZE))
         last = max(last, unit[0])
     if last < 0:
         return 0, 0
     base = last - last % sizes.commit_log_file_size_bytes
     path = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
-    size = int.from_bytes(_read(disk, path, last - base, 4))
-    head = split_record(_read(disk, path, last - base, size), 0)[0]
+    size = int.from_bytes(disk.read_file(path, last - base, 4))
+    head = split_record(disk.read_file(path, last - base, size), 0)[0]
     return last, head[STORE_TIMESTAMP_FIELD]
-
-
-def _read(disk: Disk, path: Path, position: int, size: int) -> bytes:
-    descriptor = disk.open_read_only(path)
-    try:
-        return disk.read_at(descriptor, position, size)
-    finally:
-        disk.close(descriptor)
 
 
 def _index_end(disk: Disk, staged: StagedViews) -> int:
@@ -169,7 +161,7 @@ def _index_end(disk: Disk, staged: StagedViews) -> int:
     if not staged.index_names:
         return 0
     path = staged.directory / INDEX_DIRECTORY / staged.index_names[-1]
-    return IndexHeaderValues(*HEADER.unpack(_read(disk, path, 0, HEADER_SIZE))).end_timestamp
+    return IndexHeaderValues(*HEADER.unpack(disk.read_file(path, 0, HEADER_SIZE))).end_timestamp
 
 
 class _Numbers:

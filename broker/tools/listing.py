@@ -179,20 +179,12 @@ def _wrong_size(row: FileRow, size: int) -> str:
     return "" if row.size == size else f"wrong size: {size} expected"
 
 
-def _front(disk: Disk, path: Path, size: int) -> bytes:
-    descriptor = disk.open_read_only(path)
-    try:
-        return disk.read_at(descriptor, 0, size)
-    finally:
-        disk.close(descriptor)
-
-
 def _log_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
     note, base = _name_or_size(path, row, size), offset_from_file_name(path.name)
     if base is None:
         return row._replace(note=note)
     row = row._replace(begin=base, end=base + row.size, note=note)
-    front = _front(disk, path, RECORD_SIZE_MIN)
+    front = disk.read_file(path, 0, RECORD_SIZE_MIN)
     if not front.strip(b"\0") or SIZE_AND_MAGIC.unpack(front[:8].ljust(8))[1] == MAGIC_BLANK:
         return row._replace(note=note or "empty")
     with LogFile(str(path), base, row.size).opened() as source:
@@ -206,18 +198,15 @@ def _queue_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
     note, base = _name_or_size(path, row, size), offset_from_file_name(path.name)
     if base is None or base % UNIT_SIZE:
         return row._replace(note="stray name")
-    descriptor = disk.open_read_only(path)
+    with disk.opened(path) as descriptor:
 
-    def size_in_unit(number: int) -> int:
-        unit = disk.read_at(descriptor, number * UNIT_SIZE, UNIT_SIZE)
-        return int(UNIT.unpack(unit.ljust(UNIT_SIZE, b"\0"))[1])
+        def size_in_unit(number: int) -> int:
+            unit = disk.read_at(descriptor, number * UNIT_SIZE, UNIT_SIZE)
+            return int(UNIT.unpack(unit.ljust(UNIT_SIZE, b"\0"))[1])
 
-    try:
         units = range(row.size // UNIT_SIZE)
         lower = bisect_left(units, True, key=lambda number: size_in_unit(number) != PRE_BLANK_SIZE)
         upper = bisect_left(units, True, lower, key=lambda number: size_in_unit(number) <= 0)
-    finally:
-        disk.close(descriptor)
     first = base // UNIT_SIZE
     note = note or ("" if upper > lower else "empty")
     return row._replace(begin=first + lower, end=first + upper, note=note)
@@ -228,7 +217,7 @@ def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -
         return row._replace(note="stray name")
     is_known = geometry != UNKNOWN_GEOMETRY
     note = _wrong_size(row, geometry.file_size) if is_known else ""
-    content = _front(disk, path, HEADER_SIZE)
+    content = disk.read_file(path, 0, HEADER_SIZE)
     if len(content) < HEADER_SIZE:
         return row._replace(note=note or "no header")
     header = IndexHeaderValues(*HEADER.unpack(content))

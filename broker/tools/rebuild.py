@@ -105,7 +105,7 @@ def plan_rebuild(
         settings=settings,
         estimate=estimate(whole_files(files, upto), settings),
         replaced=(0, 0) if out is not None else _taken(directory),
-        free_bytes=disk.free_bytes(_existing(staging)),
+        free_bytes=disk.space(_existing(staging))[1],
         has_extension=disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY),
         has_batch_queues=bool(disk.names(directory / BATCH_QUEUE_DIRECTORY)),
         is_resumed=Resume(staging / STATE_DIRECTORY, files, settings, upto).saved() is not None,

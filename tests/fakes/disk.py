@@ -55,27 +55,19 @@ class SimDisk(SimNames):
     __slots__ = ()
 
     # -- whole small files ---------------------------------------------------------------------
-    def read_file(self, path: Path) -> bytes:
+    def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
+        if size_bytes is not None:
+            return super().read_file(path, position, size_bytes)
         with Reading(path):
-            self._begin("read", path)
+            self.begin("read", path)
             return self._file(path).content
 
-    def _open_anew(self, path: Path) -> int:
-        self._begin("create", path)
-        file = self._made(path, exclusive=False)
+    def _make_file(self, path: Path, flag: int) -> int:
+        with FullDisk(path):
+            self.begin("create", path)
+            file = self._made(path, exclusive=flag == os.O_EXCL)
         file.resize(0)
         return self._opened(file, path)
-
-    def _write(self, descriptor: int, content: bytes) -> None:
-        file, path = self._open[descriptor]
-        try:
-            self._begin("write", path)
-            self._give_blocks(file, 0, len(content), path)
-        except OSError as error:
-            raise self._write_error(descriptor, error) from error
-        file.resize(len(content))
-        file.opened()[:] = content
-        file.look()
 
     # -- open files ----------------------------------------------------------------------------
     def _path_of(self, descriptor: int) -> str:
@@ -108,27 +100,15 @@ class SimDisk(SimNames):
         self.image.change((folder, path.name, file))
         return file
 
-    def open(self, path: Path) -> int:
+    def open(self, path: Path, *, read_only: bool = False) -> int:
         with Reading(path):
-            self._begin("open", path)
+            self.begin("open", path)
             return self._opened(self._file(path), path)
 
-    def open_read_only(self, path: Path) -> int:
-        return self.open(path)
-
-    def _add_file(self, path: Path, size_bytes: int) -> int:
+    def _set_length(self, descriptor: int, size_bytes: int, path: Path) -> None:
         with FullDisk(path):
-            self._begin("create", path)
-            file = self._made(path, exclusive=True)
-        descriptor = self._opened(file, path)
-        try:
-            with FullDisk(path):
-                self._begin("truncate", path)
-                file.resize(size_bytes)
-        except BaseException:
-            self._forget(descriptor, path)
-            raise
-        return descriptor
+            self.begin("truncate", path)
+            self._open[descriptor][0].resize(size_bytes)
 
     def _forget(self, descriptor: int, path: Path) -> None:
         self._closed(descriptor)
@@ -138,7 +118,7 @@ class SimDisk(SimNames):
     def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
         file = self._open[descriptor][0]
         with FullDisk(path):
-            self._begin("allocate", path)
+            self.begin("allocate", path)
             self._give_blocks(file, position, position + size_bytes, path)
         if position + size_bytes > file.size:
             file.resize(position + size_bytes)
@@ -147,45 +127,28 @@ class SimDisk(SimNames):
         file, path = self._open[descriptor]
         content = file.content
         try:
-            self._begin("seek", path)
+            self.begin("seek", path)
         except OSError:
             return len(content)
         used = len(content.rstrip(b"\0"))
         return min(-(-used // BLOCK) * BLOCK, len(content))
 
-    def _mapped(self, descriptor: int, size_bytes: int) -> File:
+    def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
         file, path = self._open[descriptor]
         with Reading(path):
-            self._begin("map", path)
+            self.begin("map", path)
         if size_bytes > file.size:
             raise ValueError("mmap length is greater than file size")
-        return file
-
-    def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
-        file = self._mapped(descriptor, size_bytes)
+        if read_only:
+            return cast(mmap.mmap, _ReadOnlyBytes(file.content))
         self.image.open_files[id(file)] = file
         return cast(mmap.mmap, file.opened())
-
-    def map_read_only(self, descriptor: int, size_bytes: int) -> mmap.mmap:
-        return cast(mmap.mmap, _ReadOnlyBytes(self._mapped(descriptor, size_bytes).content))
-
-    def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
-        self._begin("populate", Path("/"))
-
-    def lock(self, memory: mmap.mmap) -> bool:
-        return True
-
-    def unlock(self, memory: mmap.mmap) -> None:
-        return None
-
-    def touch(self, memory: mmap.mmap) -> None:
-        return None
 
     # -- reading and writing -------------------------------------------------------------------
     def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
         file, path = self._open[descriptor]
         try:
-            self._begin("read", path)
+            self.begin("read", path)
         except OSError as error:
             raise self._read_error(descriptor, error) from error
         content = file.durable if file.live is None else file.live
@@ -201,11 +164,11 @@ class SimDisk(SimNames):
         return content if len(content) == size_bytes else None
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
-        self._check()
+        self.trouble.check()
         file, path = self._open[descriptor]
         end = position + len(content)
         try:
-            self._begin("write", path)
+            self.begin("write", path)
             self._give_blocks(file, position, end, path)
         except OSError as error:
             raise self._write_error(descriptor, error) from error
@@ -217,7 +180,7 @@ class SimDisk(SimNames):
     def _sync(self, descriptor: int) -> None:
         file, path = self._open[descriptor]
         try:
-            self._begin("sync", path)
+            self.begin("sync", path)
         except OSError:
             file.lose(self._random)
             raise
@@ -226,7 +189,7 @@ class SimDisk(SimNames):
     def close(self, descriptor: int) -> None:
         file, path = self._closed(descriptor)
         try:
-            self._begin("close", path)
+            self.begin("close", path)
         except OSError as error:
             file.lose(self._random)
-            raise self.lose(FsyncFailed(why=f"close: {error.strerror}")) from error
+            raise self.trouble.lose(FsyncFailed(why=f"close: {error.strerror}")) from error

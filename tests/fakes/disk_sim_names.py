@@ -1,6 +1,7 @@
 """Names, the store lock, room and faults of a simulated disk; the lower half of disk.py."""
 
 import errno
+import mmap
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Final
 from broker.files.directory_lock import DirectoryLock
 from broker.files.disk import Disk
 from broker.files.disk_errors import FullDisk, Reading
+from broker.files.memory import Memory
 from broker.model.errors import (
     AllocationFailed,
     FsyncFailed,
@@ -57,6 +59,27 @@ class SimLock(DirectoryLock):
         self._sim.locks.discard(self.path)
 
 
+class SimMemory(Memory):
+    """Pages of a simulated disk: all are in memory."""
+
+    __slots__ = ("_sim",)
+
+    def __init__(self, disk: "SimNames") -> None:
+        super().__init__()
+        self._sim = disk
+
+    def populate(self, memory: mmap.mmap, position: int, size_bytes: int) -> None:
+        self._sim.begin("populate", Path("/"))
+
+    def lock(self, memory: mmap.mmap) -> bool:
+        return True
+
+    def unlock(self, memory: mmap.mmap) -> None:
+        return None
+
+    touch = unlock
+
+
 class SimNames(Disk):
     """Names, locks and room of a simulated disk, and the calls that fail."""
 
@@ -66,6 +89,7 @@ class SimNames(Disk):
 
     def __init__(self, image: Image | None = None, *, seed: int = 0) -> None:
         super().__init__()
+        self.memory = SimMemory(self)
         self.image = image or Image()
         self.hook: Callable[[str, Path], object] | None = None
         self.capacity_bytes: int | None = None
@@ -87,7 +111,7 @@ class SimNames(Disk):
         """Let nothing fail any more."""
         self._faults.clear()
 
-    def _begin(self, call: str, path: Path) -> None:
+    def begin(self, call: str, path: Path) -> None:
         """Begin a call of the kernel.
 
         Errors   OSError of a fault
@@ -124,7 +148,7 @@ class SimNames(Disk):
 
     def space(self, path: Path) -> tuple[int, int]:
         with Reading(path):
-            self._begin("space", path)
+            self.begin("space", path)
         used = self._used()
         return used, (self.capacity_bytes or 1 << 40) - used
 
@@ -150,13 +174,13 @@ class SimNames(Disk):
     # -- names ---------------------------------------------------------------------------------
     def names(self, directory: Path) -> list[str]:
         with suppress(FileNotFoundError, NotADirectoryError), Reading(directory):
-            self._begin("names", directory)
+            self.begin("names", directory)
             return sorted(self._folder(directory).live)
         return []
 
     def _stat(self, path: Path) -> Node | None:
         with Reading(path):
-            self._begin("stat", path)
+            self.begin("stat", path)
         return self.image.find(path)
 
     def is_directory(self, path: Path) -> bool:
@@ -168,43 +192,43 @@ class SimNames(Disk):
     def file_size(self, path: Path | str) -> int:
         path = Path(path)
         with Reading(path):
-            self._begin("stat", path)
+            self.begin("stat", path)
             return self._file(path).size
 
     def _make(self, directory: Path) -> None:
-        self._check()
+        self.trouble.check()
         with FullDisk(directory):
-            self._begin("mkdir", directory)
+            self.begin("mkdir", directory)
             parent = self._folder(directory.parent)
             if directory.name not in parent.live:
                 self.image.change((parent, directory.name, Folder()))
 
     def sync_directory(self, directory: Path) -> None:
-        self._check()
+        self.trouble.check()
         found = self.image.find(directory)
         if found is None:
             return
         if not isinstance(found, Folder):
             raise AllocationFailed(why=f"{directory}: {os.strerror(errno.ENOTDIR)}")
         try:
-            self._begin("sync_directory", directory)
+            self.begin("sync_directory", directory)
         except OSError as error:
-            raise self.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
+            raise self.trouble.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
         self.image.sync_folder(found)
 
     def sync_all(self, directory: Path) -> None:
-        self._check()
+        self.trouble.check()
         try:
-            self._begin("sync_all", directory)
+            self.begin("sync_all", directory)
         except OSError as error:
             for _, file in self.image.files():
                 file.lose(self._random)
-            raise self.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
+            raise self.trouble.lose(FsyncFailed(why=f"{directory}: {error.strerror}")) from error
         self.image.sync_all()
 
     def _replace(self, source: Path, target: Path) -> None:
         with FullDisk(target):
-            self._begin("rename", target)
+            self.begin("rename", target)
             above, below = self._folder(source.parent), self._folder(target.parent)
             node = above.live.get(source.name)
             if node is None:
@@ -212,17 +236,17 @@ class SimNames(Disk):
             self.image.change((above, source.name, None), (below, target.name, node))
 
     def exchange(self, one: Path, other: Path) -> None:
-        self._check()
+        self.trouble.check()
         with FullDisk(other):
-            self._begin("rename", other)
+            self.begin("rename", other)
             first, second = self._folder(one.parent), self._folder(other.parent)
             mine, theirs = first.live[one.name], second.live[other.name]
             self.image.change((first, one.name, theirs), (second, other.name, mine))
 
     def unlink(self, path: Path) -> None:
-        self._check()
+        self.trouble.check()
         try:
-            self._begin("unlink", path)
+            self.begin("unlink", path)
         except OSError as error:
             raise WriteFailed(why=f"{path}: {error.strerror}") from error
         found = self.image.find(path)
@@ -232,9 +256,9 @@ class SimNames(Disk):
             self.image.change((self._folder(path.parent), path.name, None))
 
     def remove_directory(self, directory: Path) -> None:
-        self._check()
+        self.trouble.check()
         try:
-            self._begin("rmdir", directory)
+            self.begin("rmdir", directory)
             if self._folder(directory).live:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
         except OSError as error:
@@ -248,7 +272,7 @@ class SimNames(Disk):
     def take_lock(self, path: Path) -> None:
         """Hold a lock file, which is made unless it is there."""
         with FullDisk(path):
-            self._begin("lock", path)
+            self.begin("lock", path)
             parent = self._folder(path.parent)
             if path in self.locks:
                 raise StoreLocked(path=str(path.parent))

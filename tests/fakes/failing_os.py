@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from broker.files import directory_lock, disk, disk_errors, disk_names
+from broker.files import directory_lock, disk, disk_errors
 
 SYNCS: Final = frozenset({"fdatasync", "fsync", "syncfs"})
 WRITES: Final = frozenset(
@@ -113,14 +113,14 @@ class FailingOs:
             **{name: getattr(os, name) for name in (WRITES | READS) - SYNCS - {"mmap"}},
             "posix_fallocate": self._allocate,
             "replace": self._replace,
-            "write": self._write,
+            "pwrite": self._write,
             "statvfs": self._statvfs,
         }
         own = {name: self._failing(name, call) for name, call in calls.items()}
         fake = SimpleNamespace(**{**vars(os), **own})
-        for module in (disk, disk_names, disk_errors, directory_lock):
+        for module in (disk, disk_errors, directory_lock):
             patch.setattr(module, "os", fake)
-        patch.setattr(disk_names, "sync_file_system", self._failing("syncfs", self._keep_all))
+        patch.setattr(disk, "sync_file_system", self._failing("syncfs", self._keep_all))
         maps = SimpleNamespace(**{**vars(mmap), "mmap": self._failing("mmap", mmap.mmap)})
         patch.setattr(disk, "mmap", maps)
 
@@ -167,12 +167,13 @@ class FailingOs:
         with self._room_lock:  # Whoever counts blocks meanwhile would miss the file.
             source.replace(target)
 
-    def _write(self, descriptor: int, content: memoryview) -> int:
+    def _write(self, descriptor: int, content: memoryview, position: int) -> int:
         with self._room_lock:
-            room = self.room_bytes
-            if room < PAGE:
+            has_blocks = os.fstat(descriptor).st_blocks * 512 >= position + len(content)
+            room = len(content) if has_blocks else self.room_bytes
+            if not has_blocks and room < PAGE:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return os.write(descriptor, content[:room])
+            return os.pwrite(descriptor, content[:room], position)
 
     def _statvfs(self, path: Path) -> object:
         if self.capacity_bytes is None:

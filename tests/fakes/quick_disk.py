@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
+from broker.files.memory import Memory
 from broker.model.errors import AllocationFailed, DiskFull, FsyncFailed
 
 DRAFTS = shutil.ignore_patterns("*.draft")
@@ -40,6 +41,27 @@ def full_disk() -> DiskFull:
     return DiskFull(path="/full")
 
 
+class QuickMemory(Memory):
+    """Pages that are locked at once."""
+
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: "QuickDisk") -> None:
+        super().__init__()
+        self._disk = disk
+
+    def lock(self, memory: mmap.mmap) -> bool:
+        self._disk.note("lock", len(memory))
+        return True
+
+    def unlock(self, memory: mmap.mmap) -> None:
+        self._disk.note("unlock", len(memory))
+
+    def populate(self, memory: mmap.mmap, position: int, size_bytes: int) -> None:
+        self._disk.note("populate", memory, position, size_bytes)
+        super().populate(memory, position, size_bytes)
+
+
 class QuickDisk(Disk):
     """The machine's file system without waiting for it."""
 
@@ -50,6 +72,7 @@ class QuickDisk(Disk):
 
     def __init__(self) -> None:
         super().__init__()
+        self.memory: Memory = QuickMemory(self)
         self.calls: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._faults: dict[str, tuple[int, Exception]] = {}
         self._cold = False
@@ -92,7 +115,7 @@ class QuickDisk(Disk):
         if self.broken_below is not None and is_below(path, self.broken_below):
             raise AllocationFailed(why="broken")
 
-    def _note(self, call: str, *arguments: object) -> None:
+    def note(self, call: str, *arguments: object) -> None:
         self.calls[call].append(arguments)
         skip, error = self._faults.get(call, (0, None))
         if error is None:
@@ -119,7 +142,7 @@ class QuickDisk(Disk):
         self._gate.wait()
         if self.sync_error is not None and is_below(path, self.sync_error_below or Path("/")):
             raise self.sync_error
-        self._note("sync", descriptor)
+        self.note("sync", descriptor)
         found = os.fstat(descriptor)
         self._durable[found.st_ino] = os.pread(descriptor, found.st_size, 0)
 
@@ -127,7 +150,7 @@ class QuickDisk(Disk):
         self._gate.wait()
         if self.sync_error is not None:
             raise self.sync_error
-        self._note("sync_all", directory)
+        self.note("sync_all", directory)
         self.trust(directory)
 
     def trust(self, directory: Path) -> None:
@@ -148,49 +171,38 @@ class QuickDisk(Disk):
 
     # -- calls ---------------------------------------------------------------------------------
     def sync_directory(self, directory: Path) -> None:
-        self._note("sync_directory", directory)
+        self.note("sync_directory", directory)
 
     def rename(self, source: Path, target: Path) -> None:
-        self._note("rename", source, target)
+        self.note("rename", source, target)
         super().rename(source, target)
 
     def unlink(self, path: Path) -> None:
-        self._note("unlink", path)
+        self.note("unlink", path)
         super().unlink(path)
 
     def write_file(self, path: Path, content: bytes) -> None:
         self._check_room(path)
-        self._note("write_file", path, content)
+        self.note("write_file", path, content)
         super().write_file(path, content)
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
-        self._note("write_at", descriptor, position, len(content))
+        self.note("write_at", descriptor, position, len(content))
         super().write_at(descriptor, position, content)
 
     def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
         self._check_room(path)
         return super().make_allocated_file(draft, path, size_bytes)
 
-    def add_sparse_file(self, path: Path, size_bytes: int) -> int:
+    def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
         self._check_room(path)
-        self._note("make_sparse_file", path, size_bytes)
-        return super().add_sparse_file(path, size_bytes)
-
-    def lock(self, memory: mmap.mmap) -> bool:
-        self._note("lock", len(memory))
-        return True
-
-    def unlock(self, memory: mmap.mmap) -> None:
-        self._note("unlock", len(memory))
+        self.note("make_sparse_file", path, size_bytes)
+        return super().make_sparse_file(path, size_bytes, is_named=is_named)
 
     def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
         self._check_room(path)
-        self._note("allocate", descriptor, position, size_bytes, path)
+        self.note("allocate", descriptor, position, size_bytes, path)
         super().allocate(descriptor, position, size_bytes, path)
-
-    def populate(self, mapping: mmap.mmap, position: int, size_bytes: int) -> None:
-        self._note("populate", mapping, position, size_bytes)
-        super().populate(mapping, position, size_bytes)
 
 
 def _pages(descriptor: int, position: int, size_bytes: int) -> list[tuple[str, int]]:

@@ -95,7 +95,7 @@ class Work:
             self.offset = offset
 
     async def _put(self, store: TalkingStore, topic: str, body: str) -> None:
-        is_late = self.disk.failure is not None
+        is_late = self.disk.trouble.failure is not None
         try:
             result = await store.send(topic, body, key=body[-5:])
         except BrokerError as error:

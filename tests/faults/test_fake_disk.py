@@ -103,7 +103,7 @@ def test_what_a_failed_sync_lost_is_seen_and_gone_after_a_cut() -> None:
     assert disk.read_at(descriptor, 0, 8 * SECTOR) == b"x" * 8 * SECTOR
     with pytest.raises(FsyncFailed):  # The disk itself remembers.
         disk.sync(descriptor)
-    disk.failure = None
+    disk.trouble.failure = None
     disk.sync(descriptor)
     assert len(set(left_by(disk.image))) == 1
     assert left_by(disk.image)[0] != b"x" * 8 * SECTOR
@@ -116,7 +116,7 @@ def test_a_full_disk_gives_no_blocks_and_leaves_nothing() -> None:
         disk.make_allocated_file(HOME / "draft", FILE, 8193)
     assert disk.names(HOME) == []
     disk.close(disk.make_allocated_file(HOME / "draft", FILE, 8192))
-    assert disk.free_bytes(HOME) == 0
+    assert disk.space(HOME)[1] == 0
 
 
 @pytest.mark.parametrize("sticky", [True, False])

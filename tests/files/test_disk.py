@@ -66,9 +66,6 @@ def test_bytes_that_go_out_in_pieces_are_whole(disk: Disk, tmp_path: Path) -> No
         disk.write_at(descriptor, 5, b"0123456789")
     assert disk.read_at(descriptor, 4, 12) == b"\x000123456789\x00"
     disk.close(descriptor)
-    with patch.object(os, "write", dribble(os.write)):
-        disk.write_file(tmp_path / "f", b"0123456789")
-    assert (tmp_path / "f").read_bytes() == b"0123456789"
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -117,7 +114,7 @@ def test_two_directories_change_names(
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
     if not is_at_once:
-        monkeypatch.setattr("broker.files.disk_names.exchange_names", lambda one, other: False)
+        monkeypatch.setattr("broker.files.disk.exchange_names", lambda one, other: False)
     disk.exchange(tmp_path / "one", tmp_path / "other")
     assert (tmp_path / "one/file").read_text() == "other"
     assert (tmp_path / "other/file").read_text() == "one"
@@ -128,14 +125,14 @@ def test_two_directories_change_names(
 
 def test_the_disk_tells_about_itself(disk: Disk, tmp_path: Path) -> None:
     assert disk.own_process_id() == os.getpid()
-    assert disk.free_bytes(tmp_path) > 0
+    assert min(disk.space(tmp_path)) > 0
     assert disk.exists(tmp_path)
     assert not disk.exists(tmp_path / "missing")
 
 
 def test_a_directory_that_went_meanwhile_has_no_names_to_keep(disk: Disk, tmp_path: Path) -> None:
     disk.sync_directory(tmp_path / "gone")
-    assert disk.failure is None
+    assert disk.trouble.failure is None
 
 
 # -- maps ------------------------------------------------------------------------------------------
@@ -148,7 +145,7 @@ def test_a_map_shows_what_is_written_and_writes_what_is_shown(disk: Disk, tmp_pa
     mapping[0:3] = b"map"
     disk.write_at(descriptor, 4096, b"call")
     disk.sync(descriptor)
-    disk.populate(mapping, 0, 8192)
+    disk.memory.populate(mapping, 0, 8192)
     assert disk.read_at(descriptor, 0, 3) == b"map"
     assert mapping[:] == b"map".ljust(4096, b"\0") + b"call".ljust(4096, b"\0")
     mapping.close()
@@ -157,8 +154,8 @@ def test_a_map_shows_what_is_written_and_writes_what_is_shown(disk: Disk, tmp_pa
 
 def test_a_read_only_map_cannot_be_written(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"content")
-    descriptor = disk.open_read_only(tmp_path / "f")
-    mapping = disk.map_read_only(descriptor, 7)
+    descriptor = disk.open(tmp_path / "f", read_only=True)
+    mapping = disk.map(descriptor, 7, read_only=True)
     with pytest.raises(TypeError):
         mapping[0:1] = b"x"
     assert mapping[:] == b"content"
@@ -178,8 +175,8 @@ class OldKernel:
 
 def test_populating_is_given_up_where_the_kernel_cannot(disk: Disk) -> None:
     mapping = OldKernel()
-    disk.populate(cast(mmap.mmap, mapping), 0, 4096)
-    disk.populate(cast(mmap.mmap, mapping), 4096, 4096)
+    disk.memory.populate(cast(mmap.mmap, mapping), 0, 4096)
+    disk.memory.populate(cast(mmap.mmap, mapping), 4096, 4096)
     assert mapping.calls == 1
 
 
@@ -188,7 +185,7 @@ def test_where_the_system_cannot_tell_what_is_in_memory_bytes_are_read(
     disk: Disk, tmp_path: Path, code: int
 ) -> None:
     (tmp_path / "f").write_bytes(b"content")
-    descriptor = disk.open_read_only(tmp_path / "f")
+    descriptor = disk.open(tmp_path / "f", read_only=True)
     with refusing("preadv", code):
         assert disk.read_resident(descriptor, 3, 4) == b"tent"
     assert not disk.tells_resident

@@ -47,9 +47,9 @@ CALLS: dict[str, Call] = {
     ),
     "names": lambda disk, path, file: disk.names(path),
     "exists": lambda disk, path, file: disk.exists(path),
-    "free_bytes": lambda disk, path, file: disk.free_bytes(path),
+    "space": lambda disk, path, file: disk.space(path),
 }
-LOOKING = {"names", "exists", "free_bytes"}
+LOOKING = {"names", "exists", "space"}
 REFUSALS = {errno.ENOSPC: DiskFull, errno.EDQUOT: DiskFull, errno.EIO: AllocationFailed}
 MAKING = {
     "make_sparse_file": "open ftruncate",
@@ -67,16 +67,16 @@ REFUSED = [
     for call in calls.split()
     for number, kind in REFUSALS.items()
 ] + [
-    ("write_file", "write", errno.ENOSPC, DiskFull),
-    ("write_file", "write", errno.EDQUOT, DiskFull),
-    ("write_file", "write", errno.EIO, WriteFailed),
-    ("write_file", "write", errno.EROFS, WriteFailed),
+    ("write_file", "pwrite", errno.ENOSPC, DiskFull),
+    ("write_file", "pwrite", errno.EDQUOT, DiskFull),
+    ("write_file", "pwrite", errno.EIO, WriteFailed),
+    ("write_file", "pwrite", errno.EROFS, WriteFailed),
     ("unlink", "unlink", errno.EROFS, WriteFailed),
     ("remove_directory", "rmdir", errno.EROFS, WriteFailed),
     ("sync_directory", "open", errno.EMFILE, AllocationFailed),
     ("names", "listdir", errno.EIO, ReadFailed),
     ("exists", "stat", errno.EIO, ReadFailed),
-    ("free_bytes", "statvfs", errno.EIO, ReadFailed),
+    ("space", "statvfs", errno.EIO, ReadFailed),
     ("make_allocated_file", "fdatasync", errno.EIO, FsyncFailed),
     ("sync", "fdatasync", errno.EIO, FsyncFailed),
     ("write_file", "fdatasync", errno.ENOSPC, FsyncFailed),
@@ -112,8 +112,8 @@ def test_what_is_refused_is_told_and_leaves_nothing(
     assert (str(tmp_path) if kind is DiskFull else os.strerror(number)) in str(caught.value)
     assert name == "write_file" or content(tmp_path) == {"f": bytes(4)}
     assert open_descriptors() == before
-    is_lost = call in ("write", "fdatasync", "fsync") and kind is not DiskFull
-    assert (disk.failure is not None) is is_lost
+    is_lost = call in ("pwrite", "fdatasync", "fsync") and kind is not DiskFull
+    assert (disk.trouble.failure is not None) is is_lost
     disk.close(file)
 
 
@@ -125,7 +125,7 @@ def test_only_two_errors_mean_a_full_disk() -> None:
 def test_nothing_is_changed_after_a_loss(tmp_path: Path, call: str) -> None:
     disk = Disk()
     file = disk.make_sparse_file(tmp_path / "f", 4)
-    disk.lose(FsyncFailed(why="EIO"))
+    disk.trouble.lose(FsyncFailed(why="EIO"))
     with pytest.raises(FsyncFailed, match="EIO"):
         CALLS[call](disk, tmp_path, file)
     assert content(tmp_path) == {"f": bytes(4)}
@@ -134,7 +134,7 @@ def test_nothing_is_changed_after_a_loss(tmp_path: Path, call: str) -> None:
 
 def test_a_loss_is_told_once_and_the_first_one_counts(tmp_path: Path) -> None:
     disk, told = Disk(), list[StoreFailed]()
-    with disk.reporting(lost=told.append):
+    with disk.trouble.reporting(lost=told.append):
         with refusing("fsync", errno.EIO), pytest.raises(FsyncFailed, match=tmp_path.name) as first:
             disk.sync_directory(tmp_path)
         with pytest.raises(FsyncFailed) as again:
@@ -142,7 +142,7 @@ def test_a_loss_is_told_once_and_the_first_one_counts(tmp_path: Path) -> None:
     assert told == [first.value]
     assert str(again.value) == str(first.value)
     assert again.value is not first.value  # An error raised twice is its own context.
-    assert type(disk.lose(WriteFailed(why="later"))) is FsyncFailed
+    assert type(disk.trouble.lose(WriteFailed(why="later"))) is FsyncFailed
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
@@ -151,7 +151,7 @@ def test_bytes_that_are_lost_at_closing_are_lost(tmp_path: Path, code: int) -> N
     file = disk.make_sparse_file(tmp_path / "f", 4)
     with refusing("close", code), pytest.raises(FsyncFailed, match="close"):
         disk.close(file)
-    assert disk.failure is not None
+    assert disk.trouble.failure is not None
     os.close(file)
 
 
@@ -165,7 +165,7 @@ def test_room_that_is_made_is_used(tmp_path: Path, has_room: bool) -> None:
         return has_room
 
     full.__enter__()
-    with disk.reporting(full=give), nullcontext() if has_room else pytest.raises(DiskFull):
+    with disk.trouble.reporting(full=give), nullcontext() if has_room else pytest.raises(DiskFull):
         disk.make_directory(tmp_path / "d")
     assert disk.is_directory(tmp_path / "d") is has_room
 

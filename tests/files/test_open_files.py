@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.closing import close_all
+from broker.files.disk_errors import close_all
 from broker.files.mapped_file import MappedFile
+from broker.files.memory import Memory, TransientPool
 from broker.files.open_files import OpenFiles
-from broker.files.transient_pool import TransientPool
 from tests.fakes.quick_disk import QuickDisk
 
 SHELF_SIZE = 4096
@@ -100,18 +100,18 @@ def test_an_error_keeps_no_other_from_being_closed() -> None:
     assert closed == ["b", "d"]
 
 
-class StingyDisk(QuickDisk):
+class StingyMemory(Memory):
     """A system that locks one buffer and no more."""
 
     locked = 0
 
     def lock(self, memory: mmap.mmap) -> bool:
-        StingyDisk.locked += 1
-        return StingyDisk.locked == 1
+        StingyMemory.locked += 1
+        return StingyMemory.locked == 1
 
 
 def test_each_buffer_is_lent_once_until_it_is_back() -> None:
-    pool = TransientPool(QuickDisk(), size_bytes=4096, count=2)
+    pool = TransientPool(QuickDisk().memory, size_bytes=4096, count=2)
     first, second = pool.borrow(), pool.borrow()
     assert (len(first), len(second), pool.free_count) == (4096, 4096, 0)
     first[:4] = b"mine"
@@ -123,13 +123,13 @@ def test_each_buffer_is_lent_once_until_it_is_back() -> None:
 
 
 def test_what_the_system_does_not_lock_is_told() -> None:
-    pool = TransientPool(StingyDisk(), size_bytes=4096, count=2)
+    pool = TransientPool(StingyMemory(), size_bytes=4096, count=2)
     assert not pool.is_locked
     pool.close()
 
 
 def test_a_pool_with_a_buffer_out_does_not_close() -> None:
-    pool = TransientPool(QuickDisk(), size_bytes=4096, count=1)
+    pool = TransientPool(QuickDisk().memory, size_bytes=4096, count=1)
     buffer = pool.borrow()
     with pytest.raises(AssertionError):
         pool.close()

@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from broker.files.directory_lock import DirectoryLock, is_locked
-from broker.files.system_calls import call_on_memory, exchange_names, sync_file_system
+from broker.files.memory import call_on_memory
+from broker.files.system_calls import exchange_names, sync_file_system
 from broker.model.errors import StoreLocked
 
 

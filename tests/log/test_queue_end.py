@@ -177,9 +177,9 @@ def test_what_lies_behind(
 
 def test_it_goes_while_it_is_looked_at(file: MappedFile) -> None:
     class Late(QuickDisk):
-        def open_read_only(self, path: Path) -> int:
+        def open(self, path: Path, *, read_only: bool = False) -> int:
             path.unlink()
-            return super().open_read_only(path)
+            return super().open(path, read_only=read_only)
 
     assert not is_clean_behind(Late(), file)
 

@@ -415,7 +415,7 @@ async def test_a_part_that_fails_ends_the_store(
         monkeypatch.setattr(Allocation, "step", fail)
     async with store_at(tmp_path / "s", disk=disk) as store:
         if broken == "a table":
-            disk.lose(FsyncFailed(why="a table"))
+            disk.trouble.lose(FsyncFailed(why="a table"))
         disk.broken_below = store.directory / broken
         with pytest.raises(StoreFailed):
             for _ in range(3):

@@ -98,7 +98,7 @@ def test_an_output_that_holds_other_things_and_a_full_disk(
     (tmp_path / "precious").touch()
     with pytest.raises(NotAStore, match="other things"):
         plan_rebuild(Disk(), store, sizes(golden), out=tmp_path)
-    monkeypatch.setattr(Disk, "free_bytes", lambda disk, path: 1_000)
+    monkeypatch.setattr(Disk, "space", lambda disk, path: (0, 1_000))
     with pytest.raises(DiskFull):
         plan_rebuild(Disk(), store, sizes(golden), out=tmp_path / "out")
 

@@ -82,7 +82,7 @@ def _refuse_misfit(
     if built["holes"] and not accept_damage:
         text = f"the views were built over {len(built['holes'])} places of damage in the log"
         raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them all the same")
-    needed, free = allocated_bytes(views), opened.disk.free_bytes(store)
+    needed, free = allocated_bytes(views), opened.disk.space(store)[1]
     if needed > free:
         text = f"the copy takes {needed} bytes, {free} are free under {store}"
         raise Failure(text, Exit.REFUSED, "free space there")

@@ -252,17 +252,11 @@ class Search:
         if begin <= place <= place + size <= begin + len(piece):
             return piece[place - begin : place - begin + size]
         base = place - place % self._file_size
+        count = min(size, base + self._file_size - place)
         try:
-            descriptor = self._disk.open_read_only(self._paths[base])
+            return self._disk.read_file(self._paths[base], place - base, count)
         except (KeyError, OSError):
             return b""
-        try:
-            count = min(size, base + self._file_size - place)
-            return self._disk.read_at(descriptor, place - base, count)
-        except OSError:
-            return b""
-        finally:
-            self._disk.close(descriptor)
 
 
 def _topic_of(record: bytes) -> bytes | None:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from broker.files.closing import close_all
 from broker.files.disk import Disk
+from broker.files.disk_errors import close_all
+from broker.files.memory import TransientPool
 from broker.files.open_files import OpenFiles
-from broker.files.transient_pool import TransientPool
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import (
     CHECKPOINT_FILE,
@@ -48,7 +48,7 @@ def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None
         why = 'it needs store.flush = "async": with sync a send waits for the disk, not for memory'
         raise IllegalConfig(field="store.transient_pool", why=why)
     pool = TransientPool(
-        disk,
+        disk.memory,
         size_bytes=settings.commit_log_file_size_bytes,
         count=settings.transient_pool_file_count,
     )

@@ -62,7 +62,7 @@ class Reserve:
         """
         if not self._disk.exists(self.path):
             return
-        is_short = self._disk.free_bytes(self.path.parent) < self.size_bytes
+        is_short = self._disk.space(self.path.parent)[1] < self.size_bytes
         if is_short or self._disk.file_size(self.path) != self.size_bytes:
             self._disk.unlink(self.path)
 

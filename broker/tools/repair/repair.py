@@ -114,7 +114,7 @@ class _Repair:
         needed = sum(action.end - action.begin for action in plan.log)
         if plan.builds_views:
             needed += estimate(whole_files(plan.log_files, OFFSET_MAX), self._sizes).view_bytes
-        if self._disk.free_bytes(self._directory) < needed:
+        if self._disk.space(self._directory)[1] < needed:
             raise DiskFull(path=str(self._directory))
 
     def _begin(self) -> None:

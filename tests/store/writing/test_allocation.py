@@ -235,7 +235,7 @@ def test_a_start_on_a_full_disk_begins_by_giving_it_away(
     aside: Aside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aside.reserve.make()
-    monkeypatch.setattr(QuickDisk, "free_bytes", lambda disk, path: SIZE - 1)
+    monkeypatch.setattr(QuickDisk, "space", lambda disk, path: (0, SIZE - 1))
     aside.reserve.begin()
     assert aside.names == []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.files.transient_pool import TransientPool
+from broker.files.memory import TransientPool
 from broker.format.record import BLANK_SIZE
 from broker.format.record_scan import RecordScan
 from broker.log.commit_log import CommitLog
@@ -115,7 +115,7 @@ async def test_when_all_buffers_wait_sends_are_told_to_try_again(tmp_path: Path)
 
 async def test_the_timer_waits_for_pages_or_its_longest_pause(tmp_path: Path) -> None:
     disk, settings = QuickDisk(), small_settings(tmp_path, commit_thorough_interval_ms=1_000)
-    pool = TransientPool(disk, size_bytes=1 << 20, count=2)
+    pool = TransientPool(disk.memory, size_bytes=1 << 20, count=2)
     log = CommitLog(disk, tmp_path / "commitlog", 1 << 20, pool=pool)
     (tmp_path / "own").mkdir()
     log.offer_spare(log.make_spare(tmp_path / "own", 0))

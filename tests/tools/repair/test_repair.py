@@ -237,14 +237,14 @@ class StepDisk(QuickDisk):
         super().__init__()
         self.left = left
 
-    def _note(self, call: str, *arguments: object) -> None:
-        super()._note(call, *arguments)
+    def note(self, call: str, *arguments: object) -> None:
+        super().note(call, *arguments)
         if not self.left:
             raise Killed(call)
         self.left -= 1
 
     def exchange(self, one: Path, other: Path) -> None:
-        self._note("exchange", one, other)
+        self.note("exchange", one, other)
         super().exchange(one, other)
 
 
@@ -312,7 +312,7 @@ def test_without_room_nothing_is_begun(
 ) -> None:
     store = DamagedStore.of_golden(golden, "rebuild-base", tmp_path / "s")
     store.flip(store.places[3] + 90)
-    monkeypatch.setattr(Disk, "free_bytes", lambda disk, path: 1_000)
+    monkeypatch.setattr(Disk, "space", lambda disk, path: (0, 1_000))
     with pytest.raises(DiskFull):
         repair_store(Disk(), store.directory, store.sizes, now_ms=NOW_MS)
     assert not (store.directory / "pocketmq/quarantine").exists()
