@@ -5,6 +5,7 @@ broker is ready and before it ends, and a `with` whose broker stalled meanwhile 
 late because a crowded machine gave it no core does not count.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -19,6 +20,11 @@ from types import TracebackType
 from typing import IO, Any, Final, NamedTuple, Self
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
+
+from broker.client.broker import BrokerClient
+from broker.client.values import PullQuery
+from broker.model.message import StoredMessage
+from broker.model.reading import PullStatus
 
 READY_S: Final = 60
 """How long a start may take on a machine that does other things too."""
@@ -55,14 +61,14 @@ class Page(NamedTuple):
 
 def pocketmq(*arguments: str, given: str | None = None, **environment: str) -> Done:
     """Run `pocketmq ARGUMENTS` to its end."""
+    command = [sys.executable, "-m", "broker", *arguments]
+    return ended(command, input=given, env=_environment(environment))
+
+
+def ended(command: Sequence[str], **options: Any) -> Done:
+    """Run a command to its end."""
     done = subprocess.run(
-        [sys.executable, "-m", "broker", *arguments],
-        input=given,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=ANSWER_S,
-        env=_environment(environment),
+        command, capture_output=True, text=True, check=False, timeout=ANSWER_S, **options
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -79,29 +85,74 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**own, **extra}
 
 
-class Daemon:
+class Served:
+    """A process that prints one JSON document when it serves, and writes a log."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.ready: dict[str, Any] = {}
+
+    def start(self, command: Sequence[str], **options: Any) -> None:
+        """Start the process, and wait for nothing."""
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, **options
+            )
+
+    def becomes_ready(self) -> bool:
+        """Wait until it serves; False when it ends before."""
+        out = self._out
+        with selectors.DefaultSelector() as selector:
+            selector.register(out, selectors.EVENT_READ)
+            line = out.readline() if selector.select(READY_S) else None
+        assert line is not None, f"it neither serves nor ends: {self.log.read_text()}"
+        if line:
+            self.ready = json.loads(line)
+        return bool(line)
+
+    def serve(self) -> None:
+        """Return when it serves; it is ended where it does not."""
+        try:
+            assert self.becomes_ready(), f"no ready line; the log says:\n{self.log.read_text()}"
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def _out(self) -> IO[str]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def end(self) -> None:
+        """Kill the process unless it has ended."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._out.close()
+
+    def wait(self) -> int:
+        """Return the exit code of a process that is about to end."""
+        return self._process.wait(ANSWER_S)
+
+
+class Daemon(Served):
     """`pocketmq serve` on free ports; serves inside a `with` and is ended by its process id.
 
     tracer   words of a command that runs the broker's, as strace does
     """
 
     def __init__(self, store: Path, *arguments: str, tracer: Sequence[str] = ()) -> None:
+        super().__init__(store.with_name(f"{store.name}.log"))
         self.store = store
-        self.log = store.with_name(f"{store.name}.log")
         self._arguments = arguments
         self._tracer = tracer
-        self.ready: dict[str, Any] = {}
         self._late_at_first: dict[float, float] = {}
         self._late_at_last: dict[float, float] = {}
         self._kept_waiting_s = (0.0, 0.0)
 
     def __enter__(self) -> Self:
         self.begin()
-        try:
-            self.ready = json.loads(self._first_line())
-        except BaseException:
-            self.end()
-            raise
+        self.serve()
         self._late_at_first = self.lateness()
         self._kept_waiting_s = (self.kept_waiting_s(), 0.0)
         return self
@@ -110,37 +161,7 @@ class Daemon:
         """Start the process, and wait for nothing; `becomes_ready` and `end` belong to it."""
         command = [sys.executable, "-m", "broker", "serve", "--store", str(self.store)]
         ports = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*self._tracer, *command, *ports, *self._arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=_environment({}),
-            )
-
-    def becomes_ready(self) -> bool:
-        """Wait until it serves; False when it ends before."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._out, selectors.EVENT_READ)
-            assert selector.select(READY_S), f"it neither serves nor ends: {self.log.read_text()}"
-        line = self._out.readline()
-        if line:
-            self.ready = json.loads(line)
-        return bool(line)
-
-    def _first_line(self) -> str:
-        out = self._out
-        with selectors.DefaultSelector() as selector:
-            selector.register(out, selectors.EVENT_READ)
-            line = out.readline() if selector.select(READY_S) else ""
-        assert line, f"no ready line; the log says:\n{self.log.read_text()}"
-        return line
-
-    @property
-    def _out(self) -> IO[str]:
-        assert self._process.stdout is not None
-        return self._process.stdout
+        self.start([*self._tracer, *command, *ports, *self._arguments], env=_environment({}))
 
     def __exit__(
         self,
@@ -152,13 +173,6 @@ class Daemon:
         self.end()
         if kind is None:
             self._check_lateness()
-
-    def end(self) -> None:
-        """Kill the process unless it has ended."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._out.close()
 
     def lateness(self) -> dict[float, float]:
         """Return how many looks at the event loop were late by more than so many seconds."""
@@ -224,10 +238,6 @@ class Daemon:
         self.signal(signal.SIGTERM)
         return self.wait()
 
-    def wait(self) -> int:
-        """Return the exit code of a process that is about to end."""
-        return self._process.wait(ANSWER_S)
-
     def rest(self) -> str:
         """Return what it printed behind the ready line; it has ended."""
         return self._out.read()
@@ -243,3 +253,28 @@ class Daemon:
                 return Page(answer.status, answer.read().decode())
         except HTTPError as error:
             return Page(error.code, error.read().decode())
+
+
+async def messages_of(
+    client: BrokerClient, topic: str, queue_id: int = 0, *, as_admin: bool = False
+) -> list[StoredMessage]:
+    """Return every message of a queue, from its first one on."""
+    pull = client.admin.pull if as_admin else client.pull
+    position = (await client.admin.describe_topic(topic)).queues[queue_id].min_offset
+    messages: list[StoredMessage] = []
+    while True:
+        page = await pull(PullQuery(topic, queue_id, position, max_messages=256))
+        if page.status is not PullStatus.FOUND:
+            return messages
+        messages += page.messages
+        position = page.next_begin_offset
+
+
+def bodies_of(endpoint: str, topic: str) -> list[bytes]:
+    """Return the bodies of every message of a topic's first queue, asked for by a new client."""
+
+    async def read() -> list[bytes]:
+        async with BrokerClient(endpoint) as client:
+            return [message.body for message in await messages_of(client, topic)]
+
+    return asyncio.run(read())

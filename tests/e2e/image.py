@@ -6,7 +6,6 @@ no network of its own, so containers are enclosures that follow the image's sett
 
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -14,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 from debian_root import ROOT, PipSettings, Unavailable, can_fetch, debian_root, pip_settings
 from enclosure import Enclosure, first_process
-from tests.e2e.daemon import ANSWER_S, READY_S, Done
+from tests.e2e.daemon import Done, Served, ended
 
 BASE: Final = "localhost/debian"
 IMAGE: Final = "localhost/pocketmq"
@@ -48,7 +47,7 @@ class Image:
 
     def run(self, volume: Path, *words: str) -> Done:
         """Run a program to its end in a container of its own."""
-        return _ended(self.enclosure(volume).command(*words))
+        return ended(self.enclosure(volume).command(*words))
 
 
 @contextmanager
@@ -74,37 +73,18 @@ def built_image(place: Path) -> Iterator[Image]:
         buildah("rmi", "--all", "--force")
 
 
-class Container:
+class Container(Served):
     """The image's entry point, serving inside a `with` on ports that no one else sees."""
 
     def __init__(self, image: Image, volume: Path) -> None:
+        super().__init__(volume.with_name(f"{volume.name}.log"))
         self._image = image
         self._enclosure = image.enclosure(volume)
-        self.log = volume.with_name(f"{volume.name}.log")
-        self.ready: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
-        command = self._enclosure.command(*self._image.settings["Entrypoint"])
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            self.ready = json.loads(self._first_line())
-        except BaseException:
-            self._end()
-            raise
+        self.start(self._enclosure.command(*self._image.settings["Entrypoint"]))
+        self.serve()
         return self
-
-    def _first_line(self) -> str:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._out, selectors.EVENT_READ)
-            line = self._out.readline() if selector.select(READY_S) else ""
-        assert line, f"no ready line; the log says:\n{self.log.read_text()}"
-        return line
-
-    @property
-    def _out(self) -> IO[str]:
-        assert self._process.stdout is not None
-        return self._process.stdout
 
     @property
     def pid(self) -> int:
@@ -117,17 +97,12 @@ class Container:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        self._process.kill()  # which kills all that runs inside
-        self._process.wait()
-        self._out.close()
+        self.end()  # which kills all that runs inside
 
     def stop(self) -> int:
         """Stop it as `docker stop` does, and return the exit code."""
         os.kill(self.pid, signal.Signals[self._image.settings["StopSignal"]])
-        return self._process.wait(ANSWER_S)
+        return self.wait()
 
     def health(self) -> int:
         """Return the exit code of the image's own health command."""
@@ -135,13 +110,14 @@ class Container:
 
     def run(self, *words: str) -> Done:
         """Run a program inside, as `docker exec` does."""
-        return _ended(self._enclosure.beside(self.pid, *words))
+        return ended(self._enclosure.beside(self.pid, *words))
 
     def ask(self, *arguments: str) -> Done:
         """Run a command of this checkout against the broker, from outside over the network."""
         network = ["nsenter", f"--net=/proc/{self.pid}/ns/net"]
         endpoint = ["env", "POCKETMQ_ENDPOINT=127.0.0.1:8081"]
-        return _ended([*network, *endpoint, sys.executable, "-m", "broker", *arguments])
+        command = [sys.executable, "-m", "broker", *arguments]
+        return ended([*network, *endpoint, *command], cwd=ROOT)
 
 
 def health_command(image: Image) -> Sequence[str]:
@@ -149,13 +125,6 @@ def health_command(image: Image) -> Sequence[str]:
     words: list[str] = image.settings["Healthcheck"]["Test"]
     assert words[0] == "CMD"
     return words[1:]
-
-
-def _ended(command: Sequence[str]) -> Done:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=ANSWER_S, cwd=ROOT
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 class _Buildah:

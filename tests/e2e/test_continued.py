@@ -9,9 +9,8 @@ import pytest
 
 from broker.client.broker import BrokerClient
 from broker.client.values import Outgoing, PullQuery
-from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
-from tests.e2e.daemon import Daemon, pocketmq
+from tests.e2e.daemon import Daemon, bodies_of, messages_of, pocketmq
 from tests.golden_stores import GoldenStores
 
 COUNT: Final = 300
@@ -29,32 +28,16 @@ def settings(*assignments: str) -> tuple[str, ...]:
     return tuple(part for text in assignments for part in ("--set", text))
 
 
-async def all_of(client: BrokerClient, topic: str, queue_id: int) -> list[StoredMessage]:
-    messages: list[StoredMessage] = []
-    position = (await client.admin.describe_topic(topic)).queues[queue_id].min_offset
-    while True:
-        page = await client.pull(PullQuery(topic, queue_id, position, max_messages=256))
-        if page.status is not PullStatus.FOUND:
-            return messages
-        messages += page.messages
-        position = page.next_begin_offset
-
-
 async def go_on(endpoint: str, topic: str) -> list[bytes]:
     """Send messages one after the other; return their bodies when all of them can be pulled."""
     bodies = [b"continued %d " % number + b"x" * 500 for number in range(COUNT)]
     async with BrokerClient(endpoint) as client:
-        before = len(await all_of(client, topic, 0))
+        before = len(await messages_of(client, topic))
         for body in bodies:
             await client.send([Outgoing(topic, body, tag="TagA", keys=["k"], queue_id=0)])
-        while len(await all_of(client, topic, 0)) < before + COUNT:  # noqa: ASYNC110
+        while len(await messages_of(client, topic)) < before + COUNT:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
     return bodies
-
-
-async def bodies_of(endpoint: str, topic: str) -> list[bytes]:
-    async with BrokerClient(endpoint) as client:
-        return [message.body for message in await all_of(client, topic, 0)]
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -67,16 +50,16 @@ def test_a_real_store_goes_on_through_a_stop_and_a_kill(
         t for t in sorted(q["topic"] for q in golden.manifest(name)["queues"]) if t[0] != "%"
     )
     with Daemon(store, *settings(*given)) as broker:
-        old = asyncio.run(bodies_of(broker.endpoint, topic))
+        old = bodies_of(broker.endpoint, topic)
         first = asyncio.run(go_on(broker.endpoint, topic))
         assert broker.stop() == 0
     with Daemon(store, *settings(*given)) as broker:
-        assert asyncio.run(bodies_of(broker.endpoint, topic)) == old + first
+        assert bodies_of(broker.endpoint, topic) == old + first
         second = asyncio.run(go_on(broker.endpoint, topic))
         broker.signal(signal.SIGKILL)
         broker.wait()
     with Daemon(store, *settings(*given)) as broker:
-        assert asyncio.run(bodies_of(broker.endpoint, topic)) == old + first + second
+        assert bodies_of(broker.endpoint, topic) == old + first + second
         assert broker.stop() == 0
     done = pocketmq("store", "verify", str(store))
     assert (done.code, done.err.count("Error")) == (0, 0), done.out + done.err
@@ -102,14 +85,14 @@ def test_old_messages_go_and_the_rest_survives_a_kill(golden: GoldenStores, tmp_
     with Daemon(store, *RETENTION) as broker:
         asyncio.run(produce(broker.endpoint, topic, 1_200))
         asyncio.run(until_retention_rests(broker.endpoint, topic, size))
-        kept = asyncio.run(bodies_of(broker.endpoint, topic))
+        kept = bodies_of(broker.endpoint, topic)
         assert 0 < len(kept) < 1_200
         refused = asyncio.run(pulled_at_zero(broker.endpoint, topic))
         assert refused in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED)
         broker.signal(signal.SIGKILL)
         broker.wait()
     with Daemon(store, *settings("retention.mode=off")) as broker:
-        assert asyncio.run(bodies_of(broker.endpoint, topic)) == kept
+        assert bodies_of(broker.endpoint, topic) == kept
         assert broker.stop() == 0
     done = pocketmq("store", "verify", str(store))
     assert done.code == 0, done.out + done.err

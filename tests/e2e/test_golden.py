@@ -1,34 +1,20 @@
 """The daemon on copies of stores that a real RocketMQ wrote: it serves exactly what they hold."""
 
 import asyncio
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery
-from broker.model.message import StoredMessage
-from broker.model.reading import PullStatus
-from tests.e2e.daemon import Daemon
+from broker.client.values import ClientError, KeyQuery, Outgoing
+from tests.e2e.daemon import Daemon, messages_of
+from tests.fakes.golden_log import carries, shown, wanted
 from tests.golden_stores import GoldenStores
 
 STORES = ["basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533"]
 PRE_BLANK_SIZE = 0x7FFFFFFF
 FOREVER_MS = 2**62
-
-
-async def pulled(client: BrokerClient, topic: str, queue_id: int) -> list[StoredMessage]:
-    """Return every message of a queue, from min to max."""
-    messages: list[StoredMessage] = []
-    position = (await client.admin.describe_topic(topic)).queues[queue_id].min_offset
-    while True:
-        page = await client.admin.pull(PullQuery(topic, queue_id, position, max_messages=64))
-        if page.status is not PullStatus.FOUND:
-            return messages
-        messages += page.messages
-        position = page.next_begin_offset
 
 
 async def found(client: BrokerClient, query: dict[str, Any]) -> list[int]:
@@ -38,36 +24,12 @@ async def found(client: BrokerClient, query: dict[str, Any]) -> list[int]:
     token, is_complete = "", False
     while not is_complete:
         end_ms = min(query["end"], FOREVER_MS)
-        wanted = KeyQuery(query["topic"], query["key"], 1024, query["begin"], end_ms, token)
-        page = await ask(wanted)
+        page = await ask(
+            KeyQuery(query["topic"], query["key"], 1024, query["begin"], end_ms, token)
+        )
         places += [message.physical_offset for message in page.messages]
         token, is_complete = page.next_cursor, page.complete
     return places
-
-
-def is_message_of(record: dict[str, Any], message: StoredMessage) -> bool:
-    """Return whether a pulled message is what the manifest says of its record."""
-    body_sha1 = record.get("plainBodySha1", record["bodySha1"])
-    return (
-        message.physical_offset == record["phy"]
-        and message.queue_offset == record["queueOffset"]
-        and message.unique_key == (record["uniqKey"] or "")
-        and message.properties.get("KEYS") == record["keys"]
-        and message.tag == record["tags"]
-        and hashlib.sha1(message.body).hexdigest() == body_sha1
-    )
-
-
-def carries(record: dict[str, Any], query: dict[str, Any]) -> bool:
-    """Return whether a record really has the key (or tag) a query asks for."""
-    if record["topic"] != query["topic"] or not query["key"]:
-        return False
-    if not query["begin"] <= record["storeTimestamp"] <= query["end"]:
-        return False
-    if query["indexType"] == "T":
-        return bool(record["tags"] == query["key"])
-    keys = [key for key in (record["keys"] or "").split(" ") if key]
-    return query["key"] in keys or query["key"] == record["uniqKey"]
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -86,11 +48,11 @@ async def _compare(
 ) -> None:
     async with BrokerClient(endpoint) as client:
         for queue in manifest["queues"]:
-            messages = await pulled(client, queue["topic"], queue["queueId"])
+            messages = await messages_of(client, queue["topic"], queue["queueId"], as_admin=True)
             units = [unit for unit in queue["units"] if unit[1] != PRE_BLANK_SIZE]
             assert [message.physical_offset for message in messages] == [unit[0] for unit in units]
             for message in messages:
-                assert is_message_of(records[message.physical_offset], message)
+                assert shown(message) == wanted(records[message.physical_offset])
         topics = {record["topic"] for record in records.values()}
         for query in manifest["queries"]:
             if query["topic"] not in topics:
@@ -134,5 +96,5 @@ async def _send(endpoint: str, count: int) -> set[str]:
 
 async def _everything(endpoint: str, topic: str, queue_count: int) -> set[str]:
     async with BrokerClient(endpoint) as client:
-        queues = [await pulled(client, topic, queue_id) for queue_id in range(queue_count)]
+        queues = [await messages_of(client, topic, queue_id) for queue_id in range(queue_count)]
     return {message.unique_key for queue in queues for message in queue}

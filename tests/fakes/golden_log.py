@@ -1,13 +1,17 @@
-"""What the views of a golden store are made of: its log as dispatch entries, its files as bytes."""
+"""What a golden store holds: records as views are told of them, files, its manifest."""
 
+import hashlib
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from broker.files.disk import Disk
+from broker.format.addresses import offset_message_id
 from broker.format.names import COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.model.batch import Written
+from broker.model.message import StoredMessage
 from broker.model.store_shape import DelayLevels
 from tests.golden_stores import GoldenStores
 
@@ -42,3 +46,51 @@ def files_below(directory: Path) -> dict[str, bytes]:
 def index_contents(store: Path) -> list[bytes]:
     """The index files of a store, oldest first; their names are of the clock that made them."""
     return [path.read_bytes() for path in sorted((store / INDEX_DIRECTORY).iterdir())]
+
+
+# -- what a manifest says --------------------------------------------------------------------------
+
+
+def shown(message: StoredMessage) -> dict[str, object]:
+    """What a manifest says of a record, told from ours."""
+    return {
+        "topic": message.topic,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "size": message.store_size,
+        "uniqKey": message.unique_key or None,
+        "keys": message.keys,
+        "tags": message.tag,
+        "storeTimestamp": message.store_timestamp_ms,
+        "msgId": offset_message_id(message.store_host, message.physical_offset),
+        "body": hashlib.sha1(message.body).hexdigest(),
+    }
+
+
+def wanted(record: dict[str, Any]) -> dict[str, object]:
+    """The same of a record of a manifest."""
+    names = (
+        "topic",
+        "queueId",
+        "queueOffset",
+        "size",
+        "uniqKey",
+        "tags",
+        "storeTimestamp",
+        "msgId",
+    )
+    return {name: record[name] for name in names} | {
+        "keys": [key for key in (record["keys"] or "").split(" ") if key],
+        "body": record.get("plainBodySha1", record["bodySha1"]),
+    }
+
+
+def carries(record: dict[str, Any], query: dict[str, Any]) -> bool:
+    """Whether a record of a manifest answers a query: the key itself, not only its hash."""
+    if record["topic"] != query["topic"] or not query["key"]:
+        return False
+    if not query["begin"] <= record["storeTimestamp"] <= query["end"]:
+        return False
+    if query["indexType"] == "T":
+        return bool(record["tags"] == query["key"])
+    return query["key"] in (record["keys"] or "").split(" ") or query["key"] == record["uniqKey"]

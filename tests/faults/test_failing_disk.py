@@ -21,11 +21,11 @@ import pytest
 
 from broker.app import EXIT_STORE_FAILED
 from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing, PullQuery
+from broker.client.values import ClientError, Outgoing
 from broker.files.disk import Disk
 from broker.model.errors import BrokerError, StoreFailed
 from broker.store.message_store import MessageStore, open_store
-from tests.e2e.daemon import Daemon
+from tests.e2e.daemon import Daemon, bodies_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.failing_os import FailingOs, Fault
 from tests.fakes.quick_disk import open_files
@@ -194,26 +194,20 @@ def test_the_nth_call_fails(place: Path, code: int, sticky: bool) -> None:
 
 
 # -- the broker as a process -----------------------------------------------------------------------
-async def send_until_it_ends(broker: Daemon) -> tuple[list[str], list[str]]:
-    """Send one message after the other; returns ids acknowledged before, and after, an error."""
-    before: list[str] = []
-    after: list[str] = []
+async def send_until_it_ends(broker: Daemon) -> tuple[list[bytes], list[bytes]]:
+    """Send one message after the other; returns bodies acknowledged before, and after, an error."""
+    before: list[bytes] = []
+    after: list[bytes] = []
     is_failed = False
     async with BrokerClient(broker.endpoint) as client:
-        for number in range(20):
+        for body in (b"%d" % number for number in range(20)):
             try:
-                receipts = await client.send([Outgoing("T", b"%d" % number)])
+                await client.send([Outgoing("T", body)])
             except ClientError:
                 is_failed = True
             else:
-                (after if is_failed else before).append(receipts[0].message_id)
+                (after if is_failed else before).append(body)
     return before, after
-
-
-async def ids_of(broker: Daemon) -> list[str]:
-    async with BrokerClient(broker.endpoint) as client:
-        answer = await client.pull(PullQuery("T", 0, 0, max_messages=100))
-        return [message.unique_key for message in answer.messages]
 
 
 def test_a_broker_whose_disk_loses_a_page_ends_at_once(tmp_path: Path) -> None:
@@ -233,5 +227,5 @@ def test_a_broker_whose_disk_loses_a_page_ends_at_once(tmp_path: Path) -> None:
     assert (store / "abort").exists()
     assert "store.failed" in broker.log.read_text()
     with Daemon(store) as broker:
-        assert asyncio.run(ids_of(broker))[:2] == before
+        assert bodies_of(broker.endpoint, "T")[:2] == before
         assert broker.stop() == 0

@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing, PullQuery
-from tests.e2e.daemon import Daemon
+from broker.client.values import ClientError, Outgoing
+from tests.e2e.daemon import Daemon, bodies_of
 from tests.faults.lives import words
 
 FILE_SIZE: Final = 1024 * 1024
@@ -46,13 +46,6 @@ async def send(endpoint: str, begin: int, end: int) -> int:
     return end
 
 
-async def bodies(endpoint: str) -> list[bytes]:
-    """Return all messages of the queue."""
-    async with BrokerClient(endpoint) as client:
-        page = await client.pull(PullQuery(TOPIC, 0, 0, max_messages=1_000, max_bytes=2**22))
-        return [message.body for message in page.messages]
-
-
 @pytest.mark.parametrize("flush", ["sync", "async"])
 def test_a_page_that_is_gone_ends_the_broker_and_loses_nothing(tmp_path: Path, flush: str) -> None:
     settings = [*SETTINGS, *words({"store.flush": flush})]
@@ -69,7 +62,7 @@ def test_a_page_that_is_gone_ends_the_broker_and_loses_nothing(tmp_path: Path, f
         assert "broker/files/mapped_file.py" in told
     os.truncate(path, FILE_SIZE)
     with Daemon(tmp_path / "store", *settings) as daemon:
-        found = asyncio.run(bodies(daemon.endpoint))
+        found = bodies_of(daemon.endpoint, TOPIC)
         assert found[:acknowledged] == [body(number) for number in range(acknowledged)]
         assert len(found) <= acknowledged + 1
         assert asyncio.run(send(daemon.endpoint, len(found), len(found) + 10)) == len(found) + 10

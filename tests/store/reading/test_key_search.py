@@ -3,7 +3,6 @@
 import base64
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from broker.store.reading import key_search
 from broker.store.reading.key_search import KeySearch
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
+from tests.fakes.golden_log import carries
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, golden_sizes
 from tests.fakes.store_language import END_OF_TIME_MS, TalkingStore, store_at
@@ -301,18 +301,6 @@ async def test_a_token_that_leads_nowhere_ends_the_query(store: TalkingStore) ->
 # -- stores of a real broker -----------------------------------------------------------------------
 
 Parts = Callable[[str], Structures]
-
-
-def carries(record: dict[str, Any], asked: dict[str, Any]) -> bool:
-    """Whether a record of a manifest answers a query: the key itself, not only its hash."""
-    if record["topic"] != asked["topic"] or not asked["key"]:
-        return False
-    if not asked["begin"] <= record["storeTimestamp"] <= asked["end"]:
-        return False
-    if asked["indexType"] == "T":
-        return bool(record["tags"] == asked["key"])
-    keys = (record["keys"] or "").split(" ")
-    return asked["key"] in keys or asked["key"] == record["uniqKey"]
 
 
 @pytest.mark.parametrize("name", READ_WHOLE)

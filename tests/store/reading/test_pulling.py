@@ -1,6 +1,5 @@
 """Reading a queue: the status first, then records that are what they say they are."""
 
-import hashlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -8,7 +7,6 @@ from typing import Any, cast
 import pytest
 
 from broker.files.mapped_file import ColdRead, MappedFile
-from broker.format.addresses import offset_message_id
 from broker.format.consume_unit import EXTENSION_ADDRESS_MAX, PRE_BLANK_SIZE, UNIT
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
@@ -30,6 +28,7 @@ from broker.store.reading.record_check import (
 )
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
+from tests.fakes.golden_log import shown, wanted
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, recovered
 from tests.fakes.store_language import TalkingStore, store_at
@@ -482,34 +481,6 @@ def test_pulling_a_real_store_brings_exactly_its_messages(
     assert {key for key, queue in parts.queues.queues.items() if queue.max_offset} == {
         (row["topic"], row["queueId"]) for row in manifest["queues"] if row["units"]
     }
-
-
-def shown(message: StoredMessage) -> dict[str, object]:
-    """What a manifest says of a record, told from ours."""
-    return {
-        "topic": message.topic,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "size": message.store_size,
-        "uniqKey": message.unique_key or None,
-        "keys": message.keys,
-        "tags": message.tag,
-        "storeTimestamp": message.store_timestamp_ms,
-        "msgId": offset_message_id(message.store_host, message.physical_offset),
-        "body": hashlib.sha1(message.body).hexdigest(),
-    }
-
-
-def wanted(record: dict[str, object]) -> dict[str, object]:
-    keys = str(record["keys"] or "")
-    return {name: record[name] for name in shown_names()} | {
-        "keys": [key for key in keys.split(" ") if key],
-        "body": record.get("plainBodySha1", record["bodySha1"]),
-    }
-
-
-def shown_names() -> list[str]:
-    return ["topic", "queueId", "queueOffset", "size", "uniqKey", "tags", "storeTimestamp", "msgId"]
 
 
 @pytest.mark.parametrize("name", READ_WHOLE)
