@@ -9,24 +9,15 @@ pulled is read off the loop. Whoever reads gets messages in order, or one of the
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from random import Random
 from typing import Final
 
 from broker.filter.tag import EVERYTHING
-from broker.model.batch import Destination
-from broker.model.errors import TopicNotFound
-from broker.model.reading import PullResult, PullStatus, ReadRange
+from broker.model.reading import PullStatus, ReadRange
 from broker.services.pull import Pull, PullRequest
-from broker.store.message_store import open_store
-from broker.store.reading.patience import value_of
-from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop
-from tests.fakes.rows import batch
-from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
-from tests.fakes.store_language import STORE_HOST, put_row, small_settings
+from tests.fakes.seeded_store import SeededStore, messages_of, tell_seeded
+from tests.fakes.store_language import put_row
 
 TOPICS: Final = ("orders", "bills", "mails")
 OPEN_MAX: Final = 2
@@ -45,23 +36,20 @@ class ChurnTally:
     statuses: Counter[str] = field(default_factory=Counter)
 
 
-class Churn:
+class Churn(SeededStore):
     """One run."""
 
     def __init__(self, loop: SeededLoop, seed: int, tally: ChurnTally, deletes: int) -> None:
-        self.loop = loop
-        self.random = Random(seed)
-        self.tally = tally
-        self.deletes = deletes
-        self.disk = SimDisk(seed=seed)
-        settings = small_settings(
-            Path("/store"),
+        super().__init__(
+            loop,
+            seed,
             open_queue_files_max=OPEN_MAX,
             view_flush_interval_ms=5,
             view_flush_thorough_interval_ms=10,
             consume_queue_file_size_bytes=60,
         )
-        self.settings, self.clock = settings, loop.clock
+        self.tally = tally
+        self.deletes = deletes
         self.is_over = False
         self.removing = ""
         self.sending: Counter[str] = Counter()
@@ -69,9 +57,8 @@ class Churn:
 
     async def run(self) -> None:
         """Delete so many topics, and expire files meanwhile."""
-        self.store = await open_store(self.settings, self.clock, self.disk)
+        await self.open()
         self.pull = Pull(self.store)
-        in_order(self.store)
         self.store._structures.log_files.count_max = OPEN_MAX
         others = [asyncio.create_task(self._read()) for _ in range(READERS)]
         others += [asyncio.create_task(self._write()) for _ in range(WRITERS)]
@@ -88,9 +75,7 @@ class Churn:
         topic = self.removing = self.random.choice(TOPICS)
         while self.sending[topic]:
             await self.loop.pause(0.001)
-        with suppress(TopicNotFound):
-            await self.store.tables.topics.remove(topic)
-        await self.store.remove_topic(topic)
+        await self.remove(topic)
         for queue_id in range(2):
             assert self.store.reading.queue_range(topic, queue_id) == (0, 0)
         await self.store.tables.topics.create(topic, queue_count=2)
@@ -104,28 +89,25 @@ class Churn:
                 self.sending[topic] += 1
                 self.number += 1
                 row = put_row(f"{self.number}.".ljust(self.random.choice((10, 300, 900)), "x"))
-                destination = Destination(topic, self.random.randrange(2), STORE_HOST)
-                await self.store.writing.put([(destination, batch(row))])
+                await self.put(topic, self.random.randrange(2), row)
                 self.sending[topic] -= 1
             await self.loop.pause(self.random.random() * 0.01)
 
     async def _expire(self) -> None:
-        expiry = self.store.views.expiry
         while not self.is_over:
-            oldest = expiry.oldest()
-            if oldest is not None and len(self.store.log.files.files) > KEPT_FILES:
-                await expiry.drop(oldest)
-                self.tally.expired_files += 1
-                if self.random.random() < 0.5:
-                    await expiry.trim_views()
+            if len(self.store.log.files.files) > KEPT_FILES:
+                is_trimming = self.random.random() < 0.5
+                self.tally.expired_files += await self.expire(trim=is_trimming)
             await self.loop.pause(self.random.random() * 0.01)
-        await expiry.trim_views()
+        await self.store.views.expiry.trim_views()
 
     async def _read(self) -> None:
         topic, queue_id, begin = self.random.choice(TOPICS), self.random.randrange(2), 0
         while not self.is_over:
             asked = PullRequest(ReadRange(topic, queue_id, begin, 3, 1 << 16), EVERYTHING, 20)
-            result = await self._pulled(asked)
+            is_cold = self.random.random() < 0.5
+            result = await self.pulled(self.pull, asked, is_cold=is_cold)
+            assert isinstance(result.status, PullStatus)
             self.tally.statuses[result.status.name] += 1
             numbers = [message.queue_offset for message in messages_of(result)]
             self.tally.messages += len(numbers)
@@ -140,16 +122,6 @@ class Churn:
                     (0, begin, self.store.reading.queue_range(topic, queue_id)[0])
                 )
             await self.loop.pause(self.random.random() * 0.002)
-
-    async def _pulled(self, asked: PullRequest) -> PullResult:
-        if self.random.random() < 0.5:
-            result = await self.store.reading.pull_cold(asked.range)
-        else:
-            result = await value_of(self.pull.pull(asked))
-        if self.pull.should_wait(asked, result):
-            result = await self.pull.wait(asked, result)
-        assert isinstance(result.status, PullStatus)
-        return result
 
 
 def churn(seed: int, tally: ChurnTally, *, deletes: int) -> None:

@@ -7,21 +7,17 @@ programs wrote stays) and after a power cut (what was synced stays).
 """
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Final
 
 from broker.format.record import decode_record
-from broker.model.batch import Destination
 from broker.model.reading import Bound, KeyRange, ReadRange
-from broker.store.message_store import open_store
 from broker.store.reading.patience import value_of
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.loop import SeededLoop
-from tests.fakes.rows import batch
-from tests.fakes.seeded_store import in_order, stop_short, tell_seeded
-from tests.fakes.store_language import STORE_HOST, put_row, small_settings
+from tests.fakes.seeded_store import SeededStore, stop_short, tell_seeded
+from tests.fakes.store_language import put_row
 from tests.fakes.store_model import Queue, StoreModel
 
 TOPICS: Final = ("orders", "bills", "mails")
@@ -34,18 +30,13 @@ STEPS: Final = (
 )  # fmt: skip
 
 
-class Walk:
+class Walk(SeededStore):
     """One walk."""
 
     def __init__(self, loop: SeededLoop, seed: int, counts: Counter[str]) -> None:
-        self.loop = loop
-        self.random = Random(seed)
+        super().__init__(loop, seed, view_flush_interval_ms=5, view_flush_thorough_interval_ms=15)
         self.counts = counts
         self.model = StoreModel()
-        self.settings = small_settings(
-            Path("/store"), view_flush_interval_ms=5, view_flush_thorough_interval_ms=15
-        )
-        self.disk = SimDisk(seed=seed)
         self.number = 0
 
     async def run(self, steps: int) -> None:
@@ -60,9 +51,7 @@ class Walk:
         self.counts["walks"] += 1
 
     async def _open(self, image: Image) -> None:
-        self.disk = SimDisk(image, seed=self.random.getrandbits(32))
-        self.store = await open_store(self.settings, self.loop.clock, self.disk)
-        in_order(self.store)
+        await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
 
     async def _seen(self) -> None:
         """Return when what is stored can be read."""
@@ -80,8 +69,7 @@ class Walk:
             body = f"{self.number}.".ljust(self.random.choice((0, 40, 300, 900)), "x")
             rows.append((body, self.random.choice(KEYS), f"U{self.number}"))
         puts = [put_row(body, key=key, unique_key=unique) for body, key, unique in rows]
-        run = (Destination(*queue, STORE_HOST), batch(*puts))
-        (result,) = await self.store.writing.put([run])
+        result = await self.put(*queue, *puts)
         first = self.model.put(queue, rows, result.physical_offsets, result.store_timestamp_ms)
         assert result.queue_offset == first
 
@@ -142,18 +130,12 @@ class Walk:
 
     async def _remove(self) -> None:
         topic = self.random.choice(TOPICS)
-        await self.store.tables.topics.remove(topic)
-        await self.store.remove_topic(topic)
-        await self.store.tables.offsets.remove_topic(topic)
+        await self.remove(topic)
         self.model.remove_topic(topic)
 
     async def _expire(self) -> None:
         await self.loop.pause(0.05)
-        oldest = self.store.views.expiry.oldest()
-        if oldest is not None:
-            await self.store.views.expiry.drop(oldest)
-            self.counts["expired files"] += 1
-        await self.store.views.expiry.trim_views()
+        self.counts["expired files"] += await self.expire()
         self.model.expire(self.store.min_offset)
 
     async def _flush(self) -> None:
@@ -165,13 +147,12 @@ class Walk:
         await self._open(self.disk.image)
 
     async def _kill(self) -> None:
-        image = self.disk.image.copy()
-        await stop_short()
-        await self._open(image)
-        await self.compare()
+        await self._end_with(self.disk.image.copy())
 
     async def _cut(self) -> None:
-        image = self.disk.image.cut(Random(self.random.getrandbits(32)))
+        await self._end_with(self.disk.image.cut(Random(self.random.getrandbits(32))))
+
+    async def _end_with(self, image: Image) -> None:
         await stop_short()
         await self._open(image)
         await self.compare()

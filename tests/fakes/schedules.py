@@ -23,19 +23,17 @@ from typing import Any, Final
 from broker.filter.tag import EVERYTHING
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.record import decode_record
-from broker.model.errors import TopicNotFound, TransientPoolEmpty
+from broker.model.errors import TransientPoolEmpty
 from broker.model.message import StoredMessage
 from broker.model.reading import PullResult, ReadRange
 from broker.services.pull import Pull, PullRequest
 from broker.services.send import Send, SendRules
-from broker.store.message_store import open_store
-from broker.store.reading.patience import value_of
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.loop import SeededLoop
-from tests.fakes.seeded_store import in_order, messages_of, tell_seeded
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, small_settings
+from tests.fakes.seeded_store import SeededStore, messages_of, tell_seeded
+from tests.fakes.store_language import BORN_HOST, STORE_HOST
 
 STORE: Final = Path("/store")
 CLIENTS: Final = 16
@@ -146,32 +144,29 @@ class Watched:
         self._tally.cancelled.update(places_of(self._inner))
 
 
-class Play:
+class Play(SeededStore):
     """One schedule."""
 
     def __init__(self, loop: SeededLoop, seed: int, tally: Tally) -> None:
-        self.loop = loop
-        self.seed = seed
-        self.random = Random(seed)
-        self.tally = tally
-        self.disk = SimDisk(seed=seed)
-        way = self.random.random()
+        way = Random(seed).random()
         settings: dict[str, Any] = {"flush": FLUSH_SYNC if way < 0.6 else FLUSH_ASYNC}
         if way > 0.7:
             settings |= {"transient_pool": True, "transient_pool_file_count": 3}
-        self.settings = small_settings(
-            STORE,
+        super().__init__(
+            loop,
+            seed,
             flush_interval_ms=20,
             commit_interval_ms=5,
             view_flush_interval_ms=10,
             view_flush_thorough_interval_ms=30,
             **settings,
         )
+        self.tally = tally
         self.puts: list[Put] = []
         self.offsets: dict[tuple[str, str, int], list[int]] = {}
         self.moment = 0
         self.sending = 0
-        self.is_removing = self.is_expiring = False
+        self.is_removing = False
 
     def _now(self) -> int:
         self.moment += 1
@@ -180,7 +175,7 @@ class Play:
     # -- what clients do -----------------------------------------------------------------------
     async def run(self) -> None:
         """Play it and look at what came of it."""
-        self.store = await open_store(self.settings, self.loop.clock, self.disk)
+        await self.open()
         self.pull = Pull(self.store)
         self.send = Send(
             self.store,
@@ -189,7 +184,6 @@ class Play:
             key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
             random=self.random,
         )
-        in_order(self.store)
         clients = [asyncio.create_task(self._client()) for _ in range(CLIENTS)]
         for result in await asyncio.gather(*clients, return_exceptions=True):
             if isinstance(result, BaseException):
@@ -255,12 +249,7 @@ class Play:
         is_cold = self.random.random() < 0.4
         begin = lower if is_cold else begin
         asked = PullRequest(ReadRange(topic, queue_id, begin, 4, 1 << 16), EVERYTHING, wait_ms)
-        if is_cold:
-            result = await self.store.reading.pull_cold(asked.range)
-        else:
-            result = await value_of(self.pull.pull(asked))
-        if self.pull.should_wait(asked, result):
-            result = await self.pull.wait(asked, result)
+        result = await self.pulled(self.pull, asked, is_cold=is_cold)
         self._check_result(topic, queue_id, result)
 
     def _check_result(self, topic: str, queue_id: int, result: PullResult) -> None:
@@ -291,25 +280,12 @@ class Play:
             return
         self.is_removing = True
         try:
-            with suppress(TopicNotFound):
-                await self.store.tables.topics.remove(DOOMED)
-            await self.store.remove_topic(DOOMED)
-            await self.store.tables.offsets.remove_topic(DOOMED)
+            await self.remove(DOOMED)
         finally:
             self.is_removing = False
 
     async def _expire(self) -> None:
-        if self.is_expiring:  # One at a time, as retention does it.
-            return
-        self.is_expiring = True
-        try:
-            oldest = self.store.views.expiry.oldest()
-            if oldest is not None:
-                await self.store.views.expiry.last_time(oldest)
-                await self.store.views.expiry.drop(oldest)
-            await self.store.views.expiry.trim_views()
-        finally:
-            self.is_expiring = False
+        await self.expire()
 
     # -- what has to be true -------------------------------------------------------------------
     async def _settle(self) -> None:
@@ -438,7 +414,7 @@ class Play:
         stored = self._stored()
         offsets = {key: self.store.tables.offsets.find(*key) for key in self.offsets}
         await self.store.close()
-        self.store = await open_store(self.settings, self.loop.clock, SimDisk(self.disk.image))
+        await self.open(SimDisk(self.disk.image))
         assert not self.store._structures.was_aborted
         again = self._stored()
         assert [(m.physical_offset, m.body) for m in again] == [

@@ -1,24 +1,34 @@
 """What all stories about a store on a seeded loop share.
 
+class Walk(SeededStore): …              a store on a simulated disk, and choices of the same seed
 tell_seeded(7, story, "repro: …")       await story(loop); the same seed, the same story
-in_order(store)                         the store walks its sets in order from now on
 await stop_short()                      nothing of a store runs on: it was killed
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
 from broker.format.record import decode_record
+from broker.model.batch import Destination, PutResult
+from broker.model.errors import TopicNotFound
 from broker.model.message import StoredMessage
 from broker.model.reading import PullResult, PullStatus
-from broker.store.message_store import MessageStore
+from broker.services.pull import Pull, PullRequest
+from broker.store.message_store import MessageStore, open_store
+from broker.store.reading.patience import value_of
 from broker.store.views import dispatcher, expiry, views
 from broker.store.views import flush as view_flush
+from tests.fakes.disk import SimDisk
 from tests.fakes.loop import SeededLoop, run_seeded
+from tests.fakes.rows import Row, batch
+from tests.fakes.store_language import STORE_HOST, small_settings
 
+STORE: Final = Path("/store")
 TIMED: Final = (dispatcher, expiry, views, view_flush)
 """Modules that look how long a turn took, which must not depend on the machine."""
 
@@ -54,6 +64,62 @@ def in_order(store: MessageStore) -> None:
     store.views.queues.dirty = Sorted(store.views.queues.dirty)
     arrived = store.views.dispatcher._arrived
     store.views.dispatcher._arrived = lambda keys: arrived(Sorted(keys))
+
+
+class SeededStore:
+    """A store on a simulated disk; what is done to it, and in which order, a seed decides."""
+
+    def __init__(self, loop: SeededLoop, seed: int, **settings: Any) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.random = Random(seed)
+        self.disk = SimDisk(seed=seed)
+        self.settings = small_settings(STORE, **settings)
+        self._is_expiring = False
+
+    async def open(self, disk: SimDisk | None = None) -> None:
+        """Open the store, on another disk when one is given."""
+        self.disk = disk or self.disk
+        self.store = await open_store(self.settings, self.loop.clock, self.disk)
+        in_order(self.store)
+
+    async def put(self, topic: str, queue_id: int, *rows: Row) -> PutResult:
+        """Put messages of one queue."""
+        run = (Destination(topic, queue_id, STORE_HOST), batch(*rows))
+        (result,) = await self.store.writing.put([run])
+        return result
+
+    async def expire(self, *, trim: bool = True) -> bool:
+        """Let the oldest file go, unless somebody is at it; returns whether one went."""
+        if self._is_expiring:  # One at a time, as retention does it.
+            return False
+        self._is_expiring = True
+        expiry = self.store.views.expiry
+        try:
+            oldest = expiry.oldest()
+            if oldest is not None:
+                await expiry.last_time(oldest)
+                await expiry.drop(oldest)
+            if trim:
+                await expiry.trim_views()
+            return oldest is not None
+        finally:
+            self._is_expiring = False
+
+    async def remove(self, topic: str) -> None:
+        """Remove a topic, its queues and its offsets, in the order of an operator's request."""
+        with suppress(TopicNotFound):
+            await self.store.tables.topics.remove(topic)
+        await self.store.remove_topic(topic)
+        await self.store.tables.offsets.remove_topic(topic)
+
+    async def pulled(self, pull: Pull, asked: PullRequest, *, is_cold: bool) -> PullResult:
+        """Pull as a client does, who waits where there is nothing yet."""
+        if is_cold:
+            result = await self.store.reading.pull_cold(asked.range)
+        else:
+            result = await value_of(pull.pull(asked))
+        return await pull.wait(asked, result) if pull.should_wait(asked, result) else result
 
 
 async def stop_short() -> None:

@@ -150,9 +150,12 @@ class TalkingStore:
         return to
 
 
-def queue_bodies(store: MessageStore, topic: str, queue_id: int = 0) -> list[str]:
-    """Return the bodies of all messages of a queue, each of them at its place."""
-    position, upper = store.reading.queue_range(topic, queue_id)
+def queue_bodies(
+    store: MessageStore, topic: str, queue_id: int = 0, *, begin: int = 0
+) -> list[str]:
+    """Return the bodies of all messages of a queue from an offset on, each at its place."""
+    lower, upper = store.reading.queue_range(topic, queue_id)
+    position = max(lower, begin)
     bodies: list[str] = []
     while position < upper:
         result = at_once(store.reading.pull(ReadRange(topic, queue_id, position, 7, 1 << 20)))

@@ -1,6 +1,5 @@
 """C4: topics that go, files that expire and files that are closed, under readers and writers."""
 
-import logging
 import os
 from typing import Final
 
@@ -15,14 +14,11 @@ RUN: Final = 20
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("quiet")
 def test_nobody_meets_anything_but_a_message_or_a_status() -> None:
     tally = ChurnTally()
-    logging.disable(logging.CRITICAL)
-    try:
-        for seed in range(SEED, SEED + DELETES // RUN):
-            churn(seed, tally, deletes=RUN)
-    finally:
-        logging.disable(logging.NOTSET)
+    for seed in range(SEED, SEED + DELETES // RUN):
+        churn(seed, tally, deletes=RUN)
     assert tally.deletes == DELETES
     assert tally.expired_files > DELETES // 2
     assert tally.messages > 10 * DELETES

@@ -9,11 +9,8 @@ acknowledged is there when the disk works again; after a failed sync also when t
 import asyncio
 import errno
 import gc
-import logging
 import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,16 +137,6 @@ async def check(directory: Path, work: Work) -> None:
         await store.close()
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(prefix="failing-", dir=memory if memory.is_dir() else None))
-    logging.disable()  # Two thousand broken stores have much to tell.
-    yield made
-    logging.disable(logging.NOTSET)
-    shutil.rmtree(made)
-
-
 def run_with(place: Path, fault: Fault, **settings: Any) -> tuple[FailingOs, Work]:
     """Let a store work on a disk with this fault, then look at what is left."""
     directory = place / "store"
@@ -176,13 +163,13 @@ def run_with(place: Path, fault: Fault, **settings: Any) -> tuple[FailingOs, Wor
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
-def test_the_nth_call_fails(place: Path, code: int, sticky: bool) -> None:
+def test_the_nth_call_fails(memory: Path, code: int, sticky: bool) -> None:
     number, failed = 0, Counter[str]()
     while True:
         number += 1
         fault = Fault(number, code, sticky)
         try:
-            system, _ = run_with(place, fault)
+            system, _ = run_with(memory, fault)
         except BaseException:
             print(f"repro: {fault}")
             raise

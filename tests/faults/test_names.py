@@ -11,6 +11,7 @@ import os
 import shutil
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -89,11 +90,13 @@ def odd_places(store: Path) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A directory deep enough that `../..` stays inside the test's own."""
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory deep enough that `../..` stays inside the test's own; nothing but s gets in."""
     deep = tmp_path / "a" / "b" / "c"
     deep.mkdir(parents=True)
-    return deep
+    before = outside(tmp_path, deep / "s")
+    yield deep
+    assert outside(tmp_path, deep / "s") == before
 
 
 # -- through the API -------------------------------------------------------------------------------
@@ -111,7 +114,6 @@ async def flood(broker: StoreBroker, names: list[str]) -> Counter[str]:
 
 async def test_no_name_leads_out_of_the_store(place: Path) -> None:
     assert len(CORPUS) >= CORPUS_MIN
-    before = outside(place.parents[2], place / "s")
     async with store_broker(
         place / "s", commit_log_file_size_bytes=1 << 22, consume_queue_file_size_bytes=2_000
     ) as broker:
@@ -123,7 +125,6 @@ async def test_no_name_leads_out_of_the_store(place: Path) -> None:
     assert sum(ended.values()) >= REQUESTS_MIN
     assert ended["ok"] > 1_000, ended
     assert ended["IllegalTopic"] > 1_000, ended
-    assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
     async with store_broker(place / "s", commit_log_file_size_bytes=1 << 22) as again:
         assert again.talking.store.tables.topics.names() == topics
@@ -152,7 +153,6 @@ def test_a_path_is_made_of_checked_names_only(topic: str) -> None:
 
 async def test_names_are_checked_where_directories_are_made(place: Path) -> None:
     """As if the edge let everything pass: the names come to the queues in records of the log."""
-    before = outside(place.parents[2], place / "s")
     async with store_at(place / "s") as talking:
         await talking.send("orders", "a")
         await talking.settled()
@@ -160,23 +160,19 @@ async def test_names_are_checked_where_directories_are_made(place: Path) -> None
         keys = [(name, 0) for name in CORPUS] + [("orders", -1), ("orders", 2**31)]
         for number, (topic, queue_id) in enumerate(keys, 9):
             queues.apply([entry(number * 100, topic=topic, queue_id=queue_id)])
-    assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
 
 
 async def test_a_record_with_an_odd_topic_holds_nothing_up(place: Path) -> None:
-    before = outside(place.parents[2], place / "s")
     async with store_at(place / "s") as talking:
         for topic in ("../x", "..", "a/../../../x", "a b"):
             await talking.send(topic, "odd", wait=False)
         await talking.send("orders", "good")
         assert await talking.pulled("orders") == ["good"]
-    assert outside(place.parents[2], place / "s") == before
     shutil.rmtree(place / "s" / "consumequeue")  # All is built anew from the log.
     async with store_at(place / "s") as talking:
         assert await talking.pulled("orders") == ["good"]
         assert set(talking.store.tables.topics.names()) == {"orders"}
-    assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
 
 
@@ -200,7 +196,6 @@ async def test_tables_with_odd_names_are_read_and_kept(place: Path) -> None:
     (place / "s" / "pocketmq" / "removed.json").write_text(
         json.dumps({name: {"0": 5, "x": 1, "../y": 3, "-1": 4} for name in rows})
     )
-    before = outside(place.parents[2], place / "s")
     async with store_broker(place / "s") as broker:
         assert broker.talking.store.tables.topics.find("good") is not None
         for name in rows:
@@ -211,7 +206,6 @@ async def test_tables_with_odd_names_are_read_and_kept(place: Path) -> None:
         for method in ("ListTopics", "TopicStats", "ListGroups", "GroupLag", "StoreStatus"):
             assert await broker.outcome(f"Admin/{method}", b"") == "ok"
         await broker.talking.store.tables.topics.create("another", queue_count=1)
-    assert outside(place.parents[2], place / "s") == before
     assert odd_places(place / "s") == []
     kept = decode_table((config / "topics.json").read_bytes())["topicConfigTable"]
     assert rows.keys() <= kept.keys()

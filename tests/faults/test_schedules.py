@@ -2,9 +2,7 @@
 
 import ast
 import inspect
-import logging
 import os
-from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
 
@@ -62,13 +60,9 @@ a hundred after some 50,000 schedules."""
 
 
 @pytest.fixture(scope="module")
-def tally() -> Iterator[Tally]:
+def tally(quiet: None) -> Tally:
     """All schedules, played once."""
-    logging.disable(logging.CRITICAL)
-    try:
-        yield Tally()
-    finally:
-        logging.disable(logging.NOTSET)
+    return Tally()
 
 
 @pytest.mark.timeout(300)

@@ -22,7 +22,7 @@ from broker.model.errors import StorageError
 from broker.store.tables.removed_queues import RemovedQueues
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
-from tests.fakes.quick_disk import PowerCut, QuickDisk
+from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import record
 
 DRAWS = 64
@@ -90,38 +90,14 @@ def test_the_first_version_is_there_or_not_yet() -> None:
     assert found == {None, 1}
 
 
-@pytest.mark.parametrize("call", ["write_file", "rename", "sync_directory"])
-@pytest.mark.parametrize("skip", [0, 1])
-def test_a_real_directory_keeps_a_version_too(tmp_path: Path, call: str, skip: int) -> None:
-    disk = QuickDisk()
-    table = TableFile(disk, tmp_path / "topics.json")
-    table.write(shown(1))
-    table.write(shown(2))
-    disk.fail(call, PowerCut(), skip=skip)
-    for number in (3, 4):
-        try:
-            table.write(shown(number))
-        except PowerCut:
-            break
-    assert TableFile(QuickDisk(), table.path).read(parse) in (number - 1, number)
-
-
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_table_gives_way_to_the_one_before(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_table_gives_way_and_two_are_an_error(tmp_path: Path, damage: str) -> None:
     table = TableFile(QuickDisk(), tmp_path / "topics.json")
     table.write(shown(1))
     table.write(shown(2))
     table.path.write_bytes(DAMAGE[damage](shown(2)))
     assert table.read(parse) == 1
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_two_damaged_versions_are_an_error_that_names_the_file(tmp_path: Path, damage: str) -> None:
-    table = TableFile(QuickDisk(), tmp_path / "topics.json")
-    table.write(shown(1))
-    table.write(shown(2))
-    for path in (table.path, table.path.with_name("topics.json.bak")):
-        path.write_bytes(DAMAGE[damage](shown(2)))
+    table.path.with_name("topics.json.bak").write_bytes(DAMAGE[damage](shown(1)))
     with pytest.raises(StorageError, match=r"topics\.json"):
         table.read(parse)
 

@@ -1,9 +1,7 @@
 """C2: random walks through the whole interface of a store, beside a model of it."""
 
-import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,11 +24,7 @@ PIECES: Final = 4
 STEPS: Final = 50
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.mark.timeout(300)
