@@ -167,7 +167,7 @@ class IndexFile:
         if count < FEW_ENTRIES:
             self._put_few(entries)
         else:
-            self._put_many(*entries)
+            self._put_many(*(np.asarray(column, dtype=np.int64) for column in entries))
         self.is_dirty = True
         return count
 
@@ -180,9 +180,8 @@ class IndexFile:
         position = self._position(number)
         pack_entry, pack_slot, unpack_slot = ENTRY.pack_into, SLOT.pack_into, SLOT.unpack_from
         end_time = end_place = 0
-        for key_hash, end_place, end_time in zip(
-            *(column.tolist() for column in entries), strict=True
-        ):
+        columns = (c if isinstance(c, list) else c.tolist() for c in entries)
+        for key_hash, end_place, end_time in zip(*columns, strict=True):
             slot_position = HEADER_SIZE + key_hash % slot_count * SLOT_SIZE
             (previous,) = unpack_slot(view, slot_position)
             if not 0 < previous <= number:

@@ -176,7 +176,7 @@ def _style_told(record: Written, hashes: list[int]) -> str | None:
 
 
 def _key_hashes(record: Written, style: str) -> list[int]:
-    found: list[int] = index_entries([record], style).hashes.tolist()
+    found = [*map(int, index_entries([record], style).hashes)]
     return found
 
 
