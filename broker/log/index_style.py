@@ -176,8 +176,7 @@ def _style_told(record: Written, hashes: list[int]) -> str | None:
 
 
 def _key_hashes(record: Written, style: str) -> list[int]:
-    found = [*map(int, index_entries([record], style).hashes)]
-    return found
+    return [*map(int, index_entries([record], style).hashes)]
 
 
 def _is_tag_left_out(records: Iterator[Written]) -> bool:

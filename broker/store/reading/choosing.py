@@ -8,16 +8,17 @@ offset > max                      OFFSET_OVERFLOW_BADLY   max
 otherwise                         FOUND, so far           offset
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
+from operator import add
+from struct import Struct
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from broker.format.consume_unit import (
     PRE_BLANK_SIZE,
     UNIT,
     UNIT_SIZE,
-    UNIT_TYPE,
     is_extension_address,
 )
 from broker.format.layout import Buffer
@@ -36,8 +37,6 @@ Accept = Callable[[int], bool]
 """Judges a tags code."""
 Row = tuple[int, int, int]
 """(physical offset, size, queue offset): where a unit says that a record lies."""
-COLUMNS_MIN: Final = 64
-"""Units from which on columns are quicker than a loop."""
 
 
 class Rows(NamedTuple):
@@ -98,11 +97,11 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Rows
     No filter passes over a unit that cannot be right.
     """
     _, _, position, max_messages, max_bytes = wanted
-    if accept is None and COLUMNS_MIN * UNIT_SIZE <= len(units) <= max_messages * UNIT_SIZE:
-        straight = straight_rows(units, position, max_bytes)
-        if straight is not None:
-            return straight, position + len(straight.rows)
     rows: list[Row] = []
+    if accept is None and 0 < len(units) <= max_messages * UNIT_SIZE:
+        rows = straight_rows(units, position, max_bytes)
+        if rows:
+            return Rows(rows, True), position + len(rows)
     size_sum, end, is_straight = 0, -1, True
     for place, size, tags_code in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE and (
@@ -119,17 +118,27 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Rows
     return Rows(rows, is_straight), position
 
 
-def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> Rows | None:
-    """Return the rows of all units where their records lie one behind the other, else None."""
-    columns = np.frombuffer(units, dtype=UNIT_TYPE)
-    places = columns["physical_offset"].astype(np.int64)
-    sizes = columns["size"].astype(np.int64)
-    ends = places + sizes
-    is_straight = bool((ends[:-1] == places[1:]).all()) and sizes.min() >= RECORD_SIZE_MIN
-    if not is_straight or ends[-1] - places[0] > max_bytes:
-        return None
-    numbers = range(queue_offset, queue_offset + len(columns))
-    return Rows(list(zip(places.tolist(), sizes.tolist(), numbers, strict=True)), True)
+def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
+    """Return the rows of units whose records lie one behind the other, none where they do not.
+
+    Shape    some units; the rows are those that `max_bytes` leaves, one at least
+    Cost     about 0.1 µs a unit
+    """
+    count = len(units) // UNIT_SIZE
+    columns = _places_and_sizes(count).unpack(units)
+    places, sizes = columns[::2], columns[1::2]
+    ends = tuple(map(add, places, sizes))
+    is_odd = min(sizes) < RECORD_SIZE_MIN or PRE_BLANK_SIZE in sizes
+    if is_odd or ends[:-1] != places[1:]:
+        return []
+    if ends[-1] - places[0] > max_bytes:
+        count = max(bisect_right(ends, places[0] + max_bytes), 1)
+    return list(zip(places, sizes, range(queue_offset, queue_offset + count), strict=False))
+
+
+@lru_cache(maxsize=16)
+def _places_and_sizes(count: int) -> Struct:
+    return Struct(">" + "qi8x" * count)
 
 
 def runs_of(chosen: Rows, file_size_bytes: int, gap_max: int) -> list[Rows]:

@@ -47,6 +47,7 @@ from broker.store.reading.patience import Later, NowOrLater, Patience
 from broker.store.reading.record_check import (
     Asked,
     asked_of,
+    is_row_known,
     remember_sound,
     sound_count,
     was_sound,
@@ -70,7 +71,7 @@ class Found(NamedTuple):
 
     records: list[bytes]
     record_count: int
-    damage: Damage | None
+    damage: Damage | None = None
 
 
 class Pulling:
@@ -122,12 +123,15 @@ class Pulling:
         runs = runs_of(rows, log.file_size_bytes, RESIDENT_GAP_MAX)
         if not is_fresh and len(runs) > RESIDENT_RUNS_MAX:
             raise ColdRead(_nothing)
-        found = Found([], 0, None)
+        records: list[bytes] = []
+        count, damage = 0, None
         for run in runs:
-            found = self._with_run(found, run, asked, is_fresh=is_fresh, joined=joined)
-            if found.damage is not None:
+            pieces, piece_count, damage = self._of_run(run, asked, is_fresh=is_fresh, joined=joined)
+            records += pieces
+            count += piece_count
+            if damage is not None:
                 break
-        answer = answer_of(status, following, found)
+        answer = answer_of(status, following, Found(records, count, damage))
         answer = answer or self._gone_since(queue, status)
         if answer is None:
             raise ColdRead(_nothing)
@@ -141,10 +145,8 @@ class Pulling:
             wanted = wanted._replace(max_bytes=min(wanted.max_bytes, BYTES_MAX))
         return choose(units, wanted, None if accept is None else plain_accept(queue, accept))
 
-    def _with_run(
-        self, found: Found, run: Rows, asked: Asked, *, is_fresh: bool, joined: bool
-    ) -> Found:
-        """Return what was found and the records of one more run, those before its first damage.
+    def _of_run(self, run: Rows, asked: Asked, *, is_fresh: bool, joined: bool) -> Found:
+        """Return the records of a run, those before its first damage.
 
         Errors   ColdRead
         """
@@ -152,7 +154,7 @@ class Pulling:
         (begin, _, first), (last, last_size, last_number) = rows[0], rows[-1]
         file = self._file_at(begin)
         if file is None:
-            return found._replace(damage=Damage(first, begin, NO_FILE))
+            return Found([], 0, Damage(first, begin, NO_FILE))
         buffer: Buffer = file.view
         origin = file.base
         if not is_fresh:
@@ -162,6 +164,8 @@ class Pulling:
                 raise ColdRead(_nothing)
             buffer, origin = file.read_resident(begin - origin, size), begin
         is_known = was_sound(file, begin, asked, first, last_number + 1)
+        if is_known and joined and is_row_known(buffer, origin, run, asked):
+            return Found(join(buffer, origin, run), len(rows))
         count = sound_count(buffer, origin, run, asked, is_known=is_known)
         damage = None
         if count < len(rows):
@@ -171,7 +175,7 @@ class Pulling:
         elif not is_known and last_number - first + 1 == count:
             remember_sound(file, asked, first, last_number + 1)
         pieces = join(buffer, origin, run) if joined else apart(buffer, origin, run.rows)
-        return Found(found.records + pieces, found.record_count + count, damage)
+        return Found(pieces, count, damage)
 
     def _file_at(self, physical_offset: int) -> MappedFile | None:
         return self._log.files.file_at(physical_offset) if physical_offset >= 0 else None
@@ -204,7 +208,7 @@ class Pulling:
 
     async def _read(self, asked: Asked, rows: Rows) -> Found:
         """Return the records of some rows, read in a thread."""
-        runs: list[tuple[MappedFile, list[Row]]] = []
+        runs: list[tuple[MappedFile, Rows]] = []
         nowhere: Damage | None = None
         for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
             place, _, number = run.rows[0]
@@ -213,7 +217,7 @@ class Pulling:
                 nowhere = Damage(number, place, NO_FILE)
                 break
             file.doubt()  # What is read now may come from the disk, and stay in memory.
-            runs.append((file, run.rows))
+            runs.append((file, run))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
         # A caller who gives up does not end the read: its files are let go when it has ended.
@@ -244,12 +248,9 @@ def answer_of(status: PullResult, following: int, found: Found) -> PullResult | 
     assert len(found.records) <= found.record_count
     if following == status.next_begin_offset:
         return None
-    return status._replace(
-        status=PullStatus.FOUND if found.records else PullStatus.NO_MATCHED_MESSAGE,
-        next_begin_offset=following,
-        records=found.records,
-        record_count=found.record_count,
-    )
+    _, _, lower, upper, _, _ = status
+    kind = PullStatus.FOUND if found.records else PullStatus.NO_MATCHED_MESSAGE
+    return PullResult(kind, following, lower, upper, found.records, found.record_count)
 
 
 def is_gone(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> bool:
@@ -262,34 +263,38 @@ def is_gone(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> bool:
     return before is None or before[1] == PRE_BLANK_SIZE or 0 <= before[0] < unit[0]
 
 
-def read_runs(runs: list[tuple[MappedFile, list[Row]]], asked: Asked) -> Found:
+def read_runs(runs: list[tuple[MappedFile, Rows]], asked: Asked) -> Found:
     """Return the records of some runs of held files, each of them checked; blocks.
 
     Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
     """
     records: list[bytes] = []
     for file, run in runs:
-        together = _read_together(file, run)
-        for index, (place, size, number) in enumerate(run):
-            record, why = (together[index], "") if together else _read_alone(file, place, size)
+        rows = run.rows
+        content, origin = _read_together(file, rows), rows[0][0]
+        count = sound_count(content, origin, run, asked, is_known=False)
+        records += apart(content, origin, rows[:count])
+        for place, size, number in rows[count:]:
+            record, why = content[place - origin : place - origin + size], ""
+            if not content:
+                record, why = _read_alone(file, place, size)
             why = why or why_unsound(record, place, size, asked, number)
             if why:
                 return Found(records, len(records), Damage(number, place, why))
             records.append(record)
-    return Found(records, len(records), None)
+    return Found(records, len(records))
 
 
-def _read_together(file: MappedFile, run: list[Row]) -> list[bytes] | None:
-    """Return the bytes of the rows of one run, None where they have to be read one by one."""
-    begin, (last, last_size, _) = run[0][0], run[-1]
+def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
+    """Return the bytes of the rows of one run, none where they have to be read one by one."""
+    begin, (last, last_size, _) = rows[0][0], rows[-1]
     size = last + last_size - begin
-    if size > BYTES_MAX + len(run) * GAP_MAX:
-        return None
+    if size > BYTES_MAX + len(rows) * GAP_MAX:
+        return b""
     try:
-        content = file.read(begin - file.base, size)
+        return file.read(begin - file.base, size)
     except (Corruption, OSError):
-        return None
-    return [content[place - begin : place - begin + size] for place, size, _ in run]
+        return b""
 
 
 def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:

@@ -6,7 +6,7 @@ topic, lengths, CRC.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -60,9 +60,14 @@ class Asked(NamedTuple):
 
 def asked_of(log: CommitLog, queue: ConsumeQueue) -> Asked:
     """Return what every record of a queue says of itself."""
-    topic_part = topic_field(queue.topic)
     crc_from = NO_CRC if log.property_crc_from is None else log.property_crc_from
-    return Asked(queue.topic, queue.queue_id, topic_part, _behind_body(len(topic_part)), crc_from)
+    return _asked(queue.topic, queue.queue_id, crc_from)
+
+
+@lru_cache(maxsize=4096)
+def _asked(topic: str, queue_id: int, crc_from: int) -> Asked:
+    topic_part = topic_field(topic)
+    return Asked(topic, queue_id, topic_part, _behind_body(len(topic_part)), crc_from)
 
 
 @cache
@@ -71,17 +76,19 @@ def _behind_body(size: int) -> Callable[[Buffer, int], tuple[Any, ...]]:
 
 
 def is_sound(
-    view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int
-) -> bool:
+    view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int, *,
+    is_known: bool = False,
+) -> bool:  # fmt: skip
     """Return whether a record of this size is the one of a queue offset, and sound.
 
     view      bytes of the file, `position` those of the record; `place` is its physical offset
+    is_known  what lies there was found sound before: whether it is that record is what is asked
     Cost      about 0.6 µs and the CRC of its body; some 5 µs with a property CRC
     """
     end = position + size
     if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
         return False
-    if view[end - PROPERTY_CRC_SIZE] != CRC_MARK != view[end - PROPERTY_CRC_SIZE + 1]:
+    if is_known or view[end - PROPERTY_CRC_SIZE] != CRC_MARK != view[end - PROPERTY_CRC_SIZE + 1]:
         found, magic, crc, queue_id, number, own_place, system_flag, body_size = _QUICK_HEAD(
             view, position
         )
@@ -98,48 +105,34 @@ def is_sound(
             and magic == MAGIC_V1
             and not system_flag & HOSTS_V6_MASK
             and body_size >= 0 <= block_size
-            and place < crc_from
+            and (is_known or place < crc_from)
             and topic_and_length(view, topic_begin) == (topic_part, block_size)
-            and crc32(view[begin:topic_begin]) & CRC_MASK == crc
+            and (is_known or crc32(view[begin:topic_begin]) & CRC_MASK == crc)
         ):
             return True
     # Rarer forms.
     return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
 
 
-def is_led_to(
-    view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int
-) -> bool:
-    """Return whether a record that was found sound before is the one a unit leads to."""
-    end = position + size
-    if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
-        return False
-    found, magic, _, queue_id, number, own_place, system_flag, body_size = _QUICK_HEAD(
-        view, position
-    )
-    if (found, queue_id, number, own_place) != (size, asked[1], queue_offset, place):
-        return False
-    if magic != MAGIC_V1 or system_flag & HOSTS_V6_MASK:  # Rarer forms.
-        return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
-    begin, topic_part = position + _HEAD_SIZE + body_size, asked[2]
-    return body_size >= 0 and view[begin : begin + len(topic_part)] == topic_part
-
-
 def sound_count(view: Buffer, origin: int, run: Rows, asked: Asked, *, is_known: bool) -> int:
-    """Return how many records of a run are sound, from the first on.
+    """Return how many records of a run are sound, from the first on."""
+    for count, (place, size, number) in enumerate(run.rows):
+        position = place - origin
+        if not is_sound(view, position, place, size, asked, number, is_known=is_known):
+            return count
+    return len(run.rows)
 
-    view       bytes of the log from physical offset `origin` on
-    is_known   they were found sound before: only whether they are the ones asked for is looked at,
-               of a straight run at both ends: what lies between them cannot be others
+
+def is_row_known(view: Buffer, origin: int, run: Rows, asked: Asked) -> bool:
+    """Return whether the first and last record of a run of known ones are those asked for.
+
+    Where they lie one behind the other, what is between them is then asked for too.
     """
-    rows, is_straight = run
-    check = is_led_to if is_known else is_sound
-    looked_at = (rows[0], rows[-1]) if is_known and is_straight else rows
-    for row in looked_at:
-        place, size, queue_offset = row
-        if not check(view, place - origin, place, size, asked, queue_offset):
-            return rows.index(row)
-    return len(rows)
+    ends = (run.rows[0], run.rows[-1])
+    return run.is_straight and all(
+        is_sound(view, place - origin, place, size, asked, number, is_known=True)
+        for place, size, number in ends
+    )
 
 
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
