@@ -22,9 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.files.disk_errors import close_all
 from broker.files.mapped_file import Keeper, MappedFile
-from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (
     PRE_BLANK,
     PRE_BLANK_SIZE,
@@ -41,7 +39,6 @@ from broker.model.errors import Corruption, DiskFull
 Gaps = Iterable[tuple[int, int]]
 """Where records were taken out of the log, as [begin, end); iterated more than once."""
 _NOT_ASKED: Final = -1
-_KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 
 
 class ConsumeQueue:
@@ -64,10 +61,8 @@ class ConsumeQueue:
         keeper: Keeper | None = None,
         extension: QueueExtension | None = None,
     ) -> None:
-        self.files = MappedFileQueue(
-            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
-        )
-        self.units = QueueUnits(self.files)
+        self.units = QueueUnits(disk, directory, file_size_bytes, keeper)
+        self.files = self.units.files
         self.extension = extension
         """What the units' addresses lead to, None where this queue has none."""
         self.writes_extension = False
@@ -222,8 +217,11 @@ class ConsumeQueue:
 
     def close(self) -> None:
         """Unmap all files."""
-        extension = [] if self.extension is None else [self.extension.files.close]
-        close_all([self.files.close, *extension])
+        try:
+            self.files.close()
+        finally:
+            if self.extension is not None:
+                self.extension.files.close()
 
     def remove(self) -> list[MappedFile]:
         """Take all files out of the queue; returns them, to be removed."""
@@ -304,7 +302,7 @@ class ConsumeQueue:
     def _cut_extension(self) -> None:
         """Let the extension end with the last unit that leads there."""
         assert self.extension is not None
-        last = self.units.message_unit_before(self.max_offset)[1]
+        last = self.units.message_before(self.max_offset)[1]
         self.extension.cut(last[2] if last is not None and is_extension_address(last[2]) else None)
 
     def _note_ends(self, units: bytes) -> None:
@@ -343,7 +341,7 @@ class ConsumeQueue:
         self.files.cut(keep * UNIT_SIZE)
         if self.files.files and not self.files.files[-1].wrote:
             self.files.files.pop().remove()
-        if self.files.files and self.units.message_before(self.max_offset) < 0:
+        if self.files.files and self.units.message_before(self.max_offset)[0] < 0:
             while self.files.files:
                 self.files.files.pop().remove()
         if self.files.files:

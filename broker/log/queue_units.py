@@ -15,13 +15,14 @@ Source: ConsumeQueue; its `recover` looks at all units of the last three files.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
+from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (
     PRE_BLANK,
@@ -47,6 +48,7 @@ FILES_READ: Final = 3
 READ_SIZE: Final = 3_200 * UNIT_SIZE
 """Bytes read at first from the end of the data: nearly 64 KiB, all there is in most queues."""
 _GROWTH: Final = 4
+_KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 _NOTHING: Final = (-1, 0, 0, 0)
 
 
@@ -85,8 +87,12 @@ class QueueUnits:
 
     __slots__ = ("_found", "cold_below", "files", "front")
 
-    def __init__(self, files: MappedFileQueue) -> None:
-        self.files = files
+    def __init__(
+        self, disk: Disk, directory: Path | str, file_size_bytes: int, keeper: Keeper | None = None
+    ) -> None:
+        self.files = MappedFileQueue(
+            disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
+        )
         self.cold_below = 0
         """Byte below which nobody has read or written since the start."""
         self.front = 0
@@ -169,7 +175,7 @@ class QueueUnits:
         found = self._search(physical_offset, self.max_offset)
         while True:
             # Pre-blank units between messages may have led the search to their right.
-            before, unit = self.message_unit_before(found)
+            before, unit = self.message_before(found)
             if unit is None:
                 self.front = max(self.front, min(found, self.max_offset))
                 return found
@@ -213,12 +219,8 @@ class QueueUnits:
         """The first unit that may tell of a message."""
         return max(self.files.min_offset // UNIT_SIZE, self.front)
 
-    def message_before(self, queue_offset: int) -> int:
-        """Return the last unit before a queue offset that is not pre-blank, -1 without one."""
-        return self.message_unit_before(queue_offset)[0]
-
-    def message_unit_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Return (queue offset, unit) of the same, (-1, None) without one."""
+    def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
+        """Return (queue offset, unit) of the last message before, (-1, None) without one."""
         end, count = queue_offset, 1
         while end > self._lowest:
             begin = max(self._lowest, end - count)
@@ -233,7 +235,7 @@ class QueueUnits:
 
     def end_before(self, queue_offset: int) -> int:
         """Return the end of the last record whose unit lies before a queue offset, else 0."""
-        last = self.message_unit_before(queue_offset)[1]
+        last = self.message_before(queue_offset)[1]
         return 0 if last is None else last[0] + last[1]
 
     def last_end(self) -> int:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.files.mapped_file import ColdRead
-from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (
     EXTENSION_END_MARK,
     EXTENSION_SIZE_MIN,
@@ -29,7 +28,8 @@ FOUR_SIZE = FOUR * UNIT_SIZE
 
 def units_at(directory: Path, disk: QuickDisk, places: list[int | None]) -> QueueUnits:
     """Units that lead to these places, None for a pre-blank one, in files of four."""
-    row = MappedFileQueue(disk, directory, FOUR_SIZE, "size", is_mapped=False)
+    units = QueueUnits(disk, directory, FOUR_SIZE)
+    row = units.files
     for number, place in enumerate(places):
         if number % FOUR == 0:
             row.make_file(number * UNIT_SIZE)
@@ -37,7 +37,7 @@ def units_at(directory: Path, disk: QuickDisk, places: list[int | None]) -> Queu
         unit = PRE_BLANK if place is None else UNIT.pack(place, 100, 0)
         file.write(file.wrote, unit)
         file.wrote += UNIT_SIZE
-    return QueueUnits(row)
+    return units
 
 
 @pytest.fixture

@@ -7,15 +7,14 @@ The views end as they would if each record had been dispatched alone.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, units_of
 from broker.format.index_entries import IndexEntries
-from broker.log.queue_units import Units
 from broker.model.finding import ScanEnd
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting.log_survey import CHUNK_SIZE, log_sources
@@ -50,7 +49,7 @@ class QuickDispatch:
         self._gap_queues: list[int] = []
         """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
         self._looked_at = 0
-        self._collected: list[tuple[Numbers, Numbers, Units, Numbers]] = []
+        self._collected: list[tuple[NDArray[Any], ...]] = []
 
     def steps(self) -> Iterator[int]:
         """Dispatch, yielding the physical offset up to which records were looked at.
