@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker.cli.documents import Document
 from broker.cli.options import PATH, directory_argument, form_option, set_option, wall_ms
 from broker.cli.output import Exit, Failure, Output, amount, progress, talk
 from broker.cli.store.access import accessible, log_bytes, sizes_of
@@ -111,5 +110,5 @@ def _shown_errors() -> Iterator[None]:
         raise Failure(str(error), Exit.FAILED) from error
 
 
-def _document(found: "Backup") -> Document:
+def _document(found: "Backup") -> dict[str, Any]:
     return asdict(found) | {"files": len(found.files), "damaged_files": len(found.damaged)}

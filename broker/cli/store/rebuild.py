@@ -3,11 +3,10 @@
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker.cli.documents import Document
 from broker.cli.options import examples, form_option, yes_option
 from broker.cli.output import Exit, Failure, Output, amount, progress, talk
 from broker.cli.store.access import Given, accessible, given_options, known_end, sizes_of
@@ -69,7 +68,6 @@ def rebuild(
     """
     if in_place and target is not None:
         raise click.UsageError("--out and --in-place exclude each other")
-    from broker.model.message import OFFSET_MAX
     from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 
     disk = accessible(given.directory, read_only=given.read_only and target is not None)
@@ -81,8 +79,8 @@ def rebuild(
     sizes = sizes_of(disk, given.directory, assignments, with_index=True)
     if upto is None:
         upto = known_end(disk, given.directory, "taken", unknown="whole records are taken")
-    limit = OFFSET_MAX if upto is None else upto
-    plan = plan_rebuild(disk, given.directory, sizes, out=target, upto=limit, check_crc=check_crc)
+    limit = {} if upto is None else {"upto": upto}
+    plan = plan_rebuild(disk, given.directory, sizes, out=target, check_crc=check_crc, **limit)
     _say(plan)
     if not yes and (plan.out is None or plan.has_extension):
         out.show(_plan(disk, plan, sizes, assignments))
@@ -113,7 +111,7 @@ def _say(plan: "RebuildPlan") -> None:
 
 def _plan(
     disk: "Disk", plan: "RebuildPlan", sizes: "KnownShape", assignments: tuple[str, ...]
-) -> Document:
+) -> dict[str, Any]:
     files, taken = plan.replaced
     return {
         "store": str(plan.directory),
@@ -139,19 +137,17 @@ def _plan(
 
 def _origin(disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...]) -> str:
     """Return where a setting was found."""
-    from broker.format.names import INDEX_DIRECTORY, OWN_DIRECTORY
-    from broker.log.store_directory import MANIFEST_FILE
-
     if any(f"{name}=" in assignment for assignment in assignments):
         return "the command line"
-    if disk.exists(plan.directory / OWN_DIRECTORY / MANIFEST_FILE):
-        return f"{OWN_DIRECTORY}/{MANIFEST_FILE}"
-    if name == "index_style" and disk.names(plan.directory / INDEX_DIRECTORY):
+    manifest = "pocketmq/store.json"
+    if disk.exists(plan.directory / manifest):
+        return manifest
+    if name == "index_style" and disk.names(plan.directory / "index"):
         return "the index files, as far as they show it"
     return "the default"
 
 
-def _result(plan: "RebuildPlan", rebuilt: "Rebuilt", seconds: float) -> Document:
+def _result(plan: "RebuildPlan", rebuilt: "Rebuilt", seconds: float) -> dict[str, Any]:
     end = rebuilt.end - rebuilt.begin
     talk(
         f"{rebuilt.record_count} records, {amount(end)} in {seconds:.1f} s, "

@@ -10,6 +10,7 @@ Memory holds a row group of each file that is open, all together at most `PENDIN
 
 import os
 import shutil
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -20,11 +21,10 @@ from typing import BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.files.disk import Disk
 from broker.files.disk_errors import FullDisk
-from broker.format.columns.heads import Numbers
-from broker.format.layout import crc32
 from broker.model.errors import BrokerError
 from broker.model.names import check_topic
 from broker.tools.export.sinks import (
@@ -206,7 +206,7 @@ class Files:
             some = content.take(np.flatnonzero(groups == group)) if len(found) > 1 else content
             yield label(group), some
 
-    def _groups(self, picked: Picked) -> tuple[Numbers, Callable[[int], str]]:
+    def _groups(self, picked: Picked) -> tuple[NDArray[np.int64], Callable[[int], str]]:
         """Return a number for every message, and the name of the file that it stands for."""
         if self._shape.split_by == ROWS:
             numbers = self._exported.messages + np.arange(len(picked.heads))
@@ -235,7 +235,7 @@ def file_name_of(name: str, number: int, form: str) -> str:
     except BrokerError:
         name = "=" + quote(name, safe="")
     if len(name) > NAME_SIZE_MAX:
-        name = f"{name[:NAME_SIZE_MAX]}~{crc32(name.encode()):08x}"
+        name = f"{name[:NAME_SIZE_MAX]}~{zlib.crc32(name.encode()):08x}"
     suffix = next(suffix for suffix, wanted in SUFFIXES.items() if wanted == form)
     return f"{name}.{number:05d}{suffix}" if number else f"{name}{suffix}"
 

@@ -1,23 +1,16 @@
 """What takes the place of each damaged stretch of the log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR
-from broker.format.layout import is_zero
 from broker.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, property_crc_field, split_record
 from broker.format.stand_in import Style, size_min
 from broker.model.finding import Finding
 from broker.rebuild.log_files import LogFile, bytes_at
-from broker.tools.repair.actions import LogAct, LogAction
-from broker.tools.repair.witnesses import (
-    TIME_SIZE,
-    Neighbour,
-    Neighbours,
-    QueueWitness,
-    store_time_position,
-)
+from broker.tools.repair.actions import LogAct, LogAction, Loss
+from broker.tools.repair.neighbours import TIME_SIZE, Neighbour, Neighbours, store_time_position
 from broker.walk.log_walk import ORDERLY_END, Hole
 
 NO_PROPERTY_CRC: Final = "property_crc"
@@ -30,6 +23,10 @@ _DIGITS: Final = slice(_NAME_SIZE, PROPERTY_CRC_SIZE - 1)
 _PIECE: Final = 1024 * 1024
 
 
+Losses = Callable[[int, int], tuple[Loss, ...]]
+"""Returns the messages whose records begin in [begin, end)."""
+
+
 class Suspect(NamedTuple):
     """A record that is sound by itself and yet cannot be right; kind is the finding's."""
 
@@ -39,15 +36,13 @@ class Suspect(NamedTuple):
 
 
 class LogPlanner:
-    """Plans the log of one store, whose files are all there."""
+    """Plans the log of one store, whose files are all there; `losses` tells who loses by it."""
 
-    __slots__ = ("_files", "_neighbours", "_property_crc", "_witness")
+    __slots__ = ("_files", "_losses", "_neighbours", "_property_crc")
 
-    def __init__(
-        self, files: Sequence[LogFile], witness: QueueWitness, *, property_crc: bool
-    ) -> None:
+    def __init__(self, files: Sequence[LogFile], losses: Losses, *, property_crc: bool) -> None:
         self._files = files
-        self._witness = witness
+        self._losses = losses
         self._property_crc = property_crc
         self._neighbours = Neighbours(files, property_crc=property_crc)
 
@@ -69,10 +64,10 @@ class LogPlanner:
 
     def _is_damaged_blank(self, hole: Hole) -> bool:
         """Return whether nothing but a BLANK can have stood there: zeros behind 8 other bytes."""
-        if self._witness.losses(hole.begin, hole.end):
+        if self._losses(hole.begin, hole.end):
             return False
-        front, *rest = self._pieces(hole)
-        return front.strip(b"\0") != b"" and all(is_zero(piece, 0, len(piece)) for piece in rest)
+        front, *rest = (piece.strip(b"\0") for piece in self._pieces(hole))
+        return front != b"" and not any(rest)
 
     def _pieces(self, hole: Hole) -> Iterator[bytes]:
         """Yield the room of a BLANK, then what is behind it."""
@@ -154,7 +149,7 @@ class LogPlanner:
         """Return an action; one that knows the content to be written loses no record."""
         path = Path(self._file_at(begin).path)
         why = "no record where one must be" if reason == ORDERLY_END else reason
-        losses = () if content else self._witness.losses(begin, end)
+        losses = () if content else self._losses(begin, end)
         return LogAction(
             f"{path.parent.name}/{path.name}", begin, end, why, act, style, losses, content
         )

@@ -39,8 +39,8 @@ from broker.tools.repair.log_planning import (
     LogPlanner,
     Suspect,
 )
+from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.small_files import backup_of
-from broker.tools.repair.witnesses import QueueWitness
 from broker.tools.verify.tables import flushed_upto
 from broker.tools.verify.verification import Verification, VerifyOptions, verify
 
@@ -80,7 +80,7 @@ def plan_repair(
     if not plan.blocked and (suspects or found.holes or found.tail is not None):
         witness = QueueWitness(disk, directory, sizes)
         try:
-            planner = LogPlanner(found.files, witness, property_crc=sizes.property_crc)
+            planner = LogPlanner(found.files, witness.losses, property_crc=sizes.property_crc)
             _plan_log(planner, found, suspects, plan)
         finally:
             witness.close()

@@ -27,9 +27,9 @@ from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.sequential import rebuild
 from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views
 from broker.tools.repair.actions import RepairPlan, set_aside_whole
+from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import plan_repair
 from broker.tools.repair.small_files import lower_checkpoint
-from broker.tools.repair.witnesses import Neighbours
 
 ROUNDS_MAX: Final = 4
 """What lies behind damage is seen for the first time once that is mended."""

@@ -11,7 +11,7 @@ from broker.model.finding import Finding
 from broker.rebuild.log_files import find_log_files
 from broker.tools.repair.actions import LogAct, LogAction
 from broker.tools.repair.log_planning import LogPlanner, Suspect
-from broker.tools.repair.witnesses import QueueWitness
+from broker.tools.repair.losses import QueueWitness
 from broker.walk.log_walk import ORDERLY_END, Hole
 from tests.fakes.damaged_store import DamagedStore
 from tests.golden_stores import GoldenStores
@@ -27,7 +27,7 @@ class Planned(DamagedStore):
     def planner(self) -> LogPlanner:
         self.witness = QueueWitness(Disk(), self.directory, self.sizes)
         files = find_log_files(self.directory, self.file_size)
-        return LogPlanner(files, self.witness, property_crc=False)
+        return LogPlanner(files, self.witness.losses, property_crc=False)
 
     def hole(self, number: int, *, reason: str = "torn", to_file_end: bool = False) -> Hole:
         begin = self.places[number]

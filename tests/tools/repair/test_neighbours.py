@@ -8,12 +8,8 @@ import pytest
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.tools.repair.actions import Loss
-from broker.tools.repair.witnesses import (
-    Neighbour,
-    Neighbours,
-    QueueWitness,
-    store_time_position,
-)
+from broker.tools.repair.losses import QueueWitness
+from broker.tools.repair.neighbours import Neighbour, Neighbours, store_time_position
 from tests.fakes.damaged_store import DamagedStore
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes
 from tests.golden_stores import GoldenStores

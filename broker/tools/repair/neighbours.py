@@ -1,14 +1,9 @@
-"""What tells of damaged records: the sound ones beside them, and units that lead there."""
+"""The sound records beside damage: what stand-ins take over from them."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.files.disk import Disk
 from broker.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
-from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, round_file_size
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory, queue_id_from_name
 from broker.format.record import (
     BLANK_SIZE,
     RECORD_HEAD,
@@ -17,12 +12,8 @@ from broker.format.record import (
     SYSTEM_FLAG_POSITION,
     ends_with_crc,
 )
-from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import IllegalTopic, StorageError
-from broker.model.message import FLAG_BORN_HOST_V6, QueueKey
-from broker.model.names import check_topic
-from broker.rebuild.log_files import KnownShape, LogFile
-from broker.tools.repair.actions import Loss
+from broker.model.message import FLAG_BORN_HOST_V6
+from broker.rebuild.log_files import LogFile
 from broker.walk.log_walk import LogWalk
 from broker.walk.reader import Chunk, LogReader
 from broker.walk.search import store_time_at
@@ -107,50 +98,3 @@ def store_time_position(record: bytes) -> int:
     (flag,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
     wider = IPV6_HOST_SIZE - IPV4_HOST_SIZE if flag & FLAG_BORN_HOST_V6 else 0
     return RECORD_HEAD.positions["store_timestamp"] + wider
-
-
-class QueueWitness:
-    """The consume queues of a store as they are; queues that cannot be read say nothing."""
-
-    __slots__ = ("_queues",)
-
-    def __init__(self, disk: Disk, directory: Path, sizes: KnownShape) -> None:
-        root = directory / CONSUME_QUEUE_DIRECTORY
-        file_size = round_file_size(sizes.consume_queue_file_size_bytes)
-        self._queues: list[ConsumeQueue] = []
-        for topic, queue_id in _queue_keys(disk, root):
-            place = queue_directory(root, topic, queue_id)
-            queue = ConsumeQueue(disk, place, file_size, topic=topic, queue_id=queue_id)
-            try:
-                queue.load(read_only=True)
-            except StorageError:
-                queue.files.close()
-            else:
-                self._queues.append(queue)
-
-    def losses(self, begin: int, end: int) -> tuple[Loss, ...]:
-        """Return the messages whose records begin in [begin, end).
-
-        Cost     some 40 looks for each queue
-        """
-        found = []
-        for queue in self._queues:
-            lower, upper = map(queue.units.first_at_or_behind, (begin, end))
-            if lower < upper:
-                units = queue.units.read(lower, upper - lower)
-                count = sum(unit[1] != PRE_BLANK_SIZE for unit in UNIT.iter_unpack(units))
-                found.append(Loss(queue.topic, queue.queue_id, lower, count))
-        return tuple(found)
-
-    def close(self) -> None:
-        """Unmap all files."""
-        for queue in self._queues:
-            queue.files.close()
-
-
-def _queue_keys(disk: Disk, root: Path) -> Iterator[QueueKey]:
-    for topic in disk.names(root):
-        with suppress(IllegalTopic):
-            check_topic(topic)
-            ids = map(queue_id_from_name, disk.names(root / topic))
-            yield from [(topic, queue_id) for queue_id in ids if queue_id is not None]
