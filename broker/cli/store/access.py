@@ -1,6 +1,6 @@
 """What the commands on a store directory share: which one, access, its sizes, damage."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.log.store_directory import StoreManifest
     from broker.rebuild.log_files import KnownShape
     from broker.tools.selection import LogSearch
+    from broker.walk.log_walk import Hole
 
 GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"})
 
@@ -155,12 +156,17 @@ def known_end(
     return upto
 
 
+def talk_damage(holes: "Iterable[Hole]") -> None:
+    """Say where a log is damaged."""
+    for hole in holes:
+        talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
+
+
 def show_damage(search: "LogSearch", next_step: str) -> None:
     """Say what a search passed over; damage inside the log is a failure."""
     if search.tail is not None:
         talk(f"Note: behind the last record, at {search.tail.begin}: {search.tail.reason}")
-    for hole in search.holes:
-        talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
+    talk_damage(search.holes)
     if search.holes:
         text = f"the log is damaged before its end; places passed over: {len(search.holes)}"
         raise Failure(text, Exit.DAMAGED, next_step)

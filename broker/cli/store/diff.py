@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.options import PATH, examples, form_option, read_only_option, set_option
-from broker.cli.output import Exit, Failure, Output, columns, progress, talk
-from broker.cli.store.access import accessible, known_end, sizes_of
+from broker.cli.output import Exit, Failure, Output, columns, progress
+from broker.cli.store.access import accessible, known_end, sizes_of, talk_damage
 
 if TYPE_CHECKING:
     from broker.tools.difference import Difference, Side
@@ -74,8 +74,7 @@ def diff(
     with out.rows(DIFFERENCE_COLUMNS) as rows:
         for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is told
             rows.add(difference._asdict())
-    for damage in damages:
-        talk(f"Damage: {damage.path} at {damage.begin}: {damage.reason}")
+    talk_damage(damages)
     if damages:
         next_step = "pocketmq store verify DIR"
         raise Failure("a log is damaged: what lies there is unknown", Exit.DAMAGED, next_step)

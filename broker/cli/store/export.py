@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.documents import Document, message_document
+from broker.cli.documents import message_document
 from broker.cli.options import examples, form_option
 from broker.cli.output import Exit, Failure, Output, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
+    from broker.format.message_columns import MessageColumn
     from broker.model.message import StoredMessage
-    from broker.tools.export.sinks import Line, Shape
+    from broker.tools.export.sinks import Line
 
 FORMATS: Final = ("parquet", "arrow", "jsonl")
 SPLITS: Final = ("topic", "day", "rows")
@@ -82,33 +83,31 @@ def export(
     form = form or _form_of(target)
     _refuse_mixtures(target, form, compression, split_by)
     _need_arrow(form)
-    names = _names(columns, no_body=no_body)
-    shape = _shape(form, names, compression, split_by, rows_max, unfold=not raw_body)
-    if target == STANDARD_OUTPUT:
-        _to_output(chosen, shape, system=system)
-        return
-    path = Path(target)
-    _refuse_target(path, chosen.directory, is_split=split_by is not None, yes=yes)
-    from broker.tools.export.files import export_files
+    wanted = _columns(columns, no_body=no_body)
+    from broker.tools.export.files import export_files, export_stream
+    from broker.tools.export.sinks import Shape
 
+    shape = Shape(
+        form, wanted, _line_of(wanted), compression=compression or "zstd", unfold=not raw_body,
+        split_by=split_by, rows_max=rows_max,
+    )  # fmt: skip
+    path = Path(target)
+    if target != STANDARD_OUTPUT:
+        _refuse_target(path, chosen.directory, is_split=split_by is not None, yes=yes)
     with searched(chosen, "Exporting", with_system=system) as store:
+        if target == STANDARD_OUTPUT:
+            talk(f"{export_stream(store.search, sys.stdout.buffer, shape)} messages")
+            return
         done = export_files(store.disk, store.search, path, shape)
+        files = [str(file) for file in done.files]
         document = {
             "to": target,
             "format": form,
             "messages": done.messages,
             "bytes": done.bytes,
-            "files": len(done.files) if out.form == "table" else [str(file) for file in done.files],
+            "files": len(files) if out.form == "table" else files,
         }
         out.show(document)
-
-
-def _to_output(chosen: Chosen, shape: "Shape", *, system: bool) -> None:
-    from broker.tools.export.files import export_stream
-
-    with searched(chosen, "Exporting", with_system=system) as store:
-        count = export_stream(store.search, sys.stdout.buffer, shape)
-        talk(f"{count} messages")
 
 
 def _form_of(target: str) -> str:
@@ -157,59 +156,35 @@ def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) ->
         raise Failure(f"nothing was done: {path} exists", Exit.REFUSED, "add --yes to replace it")
 
 
-def _names(columns: str | None, *, no_body: bool) -> list[str]:
+def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
     """Return the fields wanted."""
     from broker.format.message_columns import columns_of
 
-    given = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
     try:
-        names = [column.name for column in columns_of(given)]
+        given = columns_of(names)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-    names = [name for name in dict.fromkeys(names) if not (no_body and name == BODY)]
-    if not names:
+    wanted = [one for one in dict.fromkeys(given) if not (no_body and one.name == BODY)]
+    if not wanted:
         raise click.UsageError("no column is left")
-    return names
+    return wanted
 
 
-def _shape(
-    form: str,
-    names: list[str],
-    compression: str | None,
-    split_by: str | None,
-    rows_max: int,
-    *,
-    unfold: bool,
-) -> "Shape":
-    from broker.format.message_columns import MESSAGE_COLUMNS, columns_of
-    from broker.tools.export.sinks import Shape
-
-    is_whole = len(names) == len(MESSAGE_COLUMNS)
-    return Shape(
-        form,
-        columns_of(names),
-        _line if is_whole else _line_of(names),
-        compression=compression or "zstd",
-        unfold=unfold,
-        split_by=split_by,
-        rows_max=rows_max,
-    )
-
-
-def _line(message: "StoredMessage") -> bytes:
-    return _encoded(message_document(message))
-
-
-def _line_of(names: list[str]) -> "Line":
+def _line_of(columns: "list[MessageColumn]") -> "Line":
     """Return what makes lines of some fields; where there is a body, its text stands beside it."""
-    shown = [part for name in names for part in ([BODY, BODY_TEXT] if name == BODY else [name])]
+    from broker.format.message_columns import MESSAGE_COLUMNS
+
+    shown = [
+        part
+        for column in columns
+        for part in ([BODY, BODY_TEXT] if column.name == BODY else [column.name])
+    ]
 
     def line(message: "StoredMessage") -> bytes:
         document = message_document(message)
-        return _encoded({name: document[name] for name in shown if name in document})
+        if len(columns) < len(MESSAGE_COLUMNS):
+            document = {name: document[name] for name in shown if name in document}
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
     return line
-
-
-def _encoded(document: Document) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

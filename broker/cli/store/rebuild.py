@@ -9,7 +9,14 @@ import click
 
 from broker.cli.options import examples, form_option, yes_option
 from broker.cli.output import Exit, Failure, Output, amount, progress, talk
-from broker.cli.store.access import Given, accessible, given_options, known_end, sizes_of
+from broker.cli.store.access import (
+    Given,
+    accessible,
+    given_options,
+    known_end,
+    sizes_of,
+    talk_damage,
+)
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
@@ -156,8 +163,7 @@ def _result(plan: "RebuildPlan", rebuilt: "Rebuilt", seconds: float) -> dict[str
     if plan.upto < plan.log_end:
         behind = "" if plan.out else "; a broker dispatches what lies behind when it starts"
         talk(f"The views end at {rebuilt.end}{behind}")
-    for hole in rebuilt.holes:
-        talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
+    talk_damage(rebuilt.holes)
     return {
         "out": str(plan.out or plan.directory),
         "records": rebuilt.record_count,

@@ -3,69 +3,53 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from broker.cli.options import MOMENT, directory_argument, read_only_option, set_option, takes
+from broker.cli.options import (
+    MOMENT,
+    ReadBy,
+    directory_argument,
+    read_only_option,
+    set_option,
+    takes,
+)
 from broker.cli.output import progress
 from broker.cli.store.access import Given, known_end, show_damage
 
 if TYPE_CHECKING:
     from broker.files.disk import Disk
     from broker.rebuild.log_files import KnownShape, LogFile
-    from broker.tools.selection import LogSearch, Selection
+    from broker.tools.selection import LogSearch
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Given):
-    """What the options of `selection_options` say."""
+    """What the options of `selection_options` say; `wanted` are fields of a Selection."""
 
-    topics: tuple[str, ...]
-    queue_ids: tuple[int, ...]
-    since: int | None
-    until: int | None
-    begin: int
-    upto: int | None
-    key: str | None
-    tag: str | None
-    properties: tuple[tuple[str, str], ...]
     no_crc: bool
-
-    def selection(self, upto: int | None, *, with_system: bool) -> "Selection":
-        """Return what was chosen as the search wants it."""
-        from broker.model.message import OFFSET_MAX
-        from broker.tools.selection import TIME_MAX, TIME_MIN, Selection
-
-        return Selection(
-            topics=self.topics,
-            queue_ids=frozenset(self.queue_ids),
-            begin_ms=TIME_MIN if self.since is None else self.since,
-            end_ms=TIME_MAX if self.until is None else self.until,
-            begin=self.begin,
-            upto=OFFSET_MAX if upto is None else upto,
-            key=self.key,
-            tag=self.tag,
-            properties=self.properties,
-            with_system=with_system,
-        )
+    wanted: dict[str, Any]
 
 
-def _read_properties(
-    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    pairs = [text.partition("=") for text in texts]
-    wrong = [
-        text for text, (name, _, value) in zip(texts, pairs, strict=True) if not name or not value
-    ]
-    if wrong:
-        raise click.BadParameter(f"{wrong[0]!r} is not NAME=VALUE")
-    return tuple((name, value) for name, _, value in pairs)
+def _chosen(
+    *, directory: Path, read_only: bool, assignments: tuple[str, ...], no_crc: bool, **wanted: Any
+) -> Chosen:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return Chosen(directory, read_only, assignments, no_crc, given)
+
+
+def _property_from_text(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 selection_options = takes(
     "chosen",
-    Chosen,
+    _chosen,
     directory_argument,
     click.option(
         "--topic", "topics", multiple=True, metavar="PATTERN",
@@ -73,10 +57,11 @@ selection_options = takes(
     ),
     click.option(
         "--queue-id", "queue_ids", multiple=True, type=click.IntRange(min=0),
+        callback=lambda ctx, param, ids: frozenset(ids),
         help="A queue of these topics; may be repeated.",
     ),
-    click.option("--since", type=MOMENT, help="Stored at this time or later."),
-    click.option("--until", type=MOMENT, help="Stored before this time."),
+    click.option("--since", "begin_ms", type=MOMENT, help="Stored at this time or later."),
+    click.option("--until", "end_ms", type=MOMENT, help="Stored before this time."),
     click.option(
         "--from", "begin", type=click.IntRange(min=0), default=0,
         help="At this physical offset or behind it.",
@@ -86,7 +71,8 @@ selection_options = takes(
     click.option("--tag", help="With this tag."),
     click.option(
         "--property", "properties", multiple=True, metavar="NAME=VALUE",
-        callback=_read_properties, help="With this property; may be repeated.",
+        type=ReadBy("NAME=VALUE", _property_from_text),
+        help="With this property; may be repeated.",
     ),
     click.option(
         "--no-crc", is_flag=True, help="Leave the CRCs of records alone: up to twice as fast."
@@ -114,13 +100,15 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
     now.
     """
     from broker.rebuild.log_files import find_log_files, records_end
-    from broker.tools.selection import LogSearch
+    from broker.tools.selection import LogSearch, Selection
 
     disk, directory, sizes = chosen.opened(with_index=False)
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
+    wanted = chosen.wanted | {"with_system": with_system}
     settled = known_end(disk, directory, "looked at", otherwise=lambda: records_end(files))
-    ends = [end for end in (chosen.upto, settled) if end is not None]
-    selection = chosen.selection(min(ends, default=None), with_system=with_system)
+    if settled is not None:
+        wanted["upto"] = min(settled, wanted.get("upto", settled))
+    selection = Selection(**wanted)
     with progress(label, sum(file.size for file in files)) as advance:
         search = LogSearch(files, selection, check_crc=not chosen.no_crc, advance=advance)
         yield Searched(disk, sizes, files, search)

@@ -41,12 +41,6 @@ def test_arrow(basic: list[LogFile], tmp_path: Path) -> None:
         assert reader.read_all().to_pylist() == one_by_one(basic, MESSAGE_COLUMNS)
 
 
-def test_lines(basic: list[LogFile], tmp_path: Path) -> None:
-    exported(basic, tmp_path / "all.jsonl", shape("jsonl"))
-    wanted = [line(message) for message in LogSearch(basic, Selection()).messages()]
-    assert (tmp_path / "all.jsonl").read_bytes().splitlines() == wanted
-
-
 @pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
 def test_bodies_as_they_are_stored(basic: list[LogFile], tmp_path: Path, form: str) -> None:
     target = tmp_path / "x"

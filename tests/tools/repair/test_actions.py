@@ -24,13 +24,6 @@ FILE = FileAction("config/topics.json", "torn", FileAct.RESTORE)
 FINDING = Finding("born_time", "commitlog/0", 5, "a time", "-1")
 
 
-def test_an_empty_plan() -> None:
-    plan = RepairPlan(left=[FINDING], blocked=[FINDING])
-    assert plan.is_empty
-    assert not plan.builds_views
-    assert plan.document["left_as_it_is"] == [FINDING._asdict()]
-
-
 @pytest.mark.parametrize(
     ("plan", "builds_views"),
     [
@@ -48,15 +41,6 @@ def test_what_makes_work(plan: RepairPlan, builds_views: bool) -> None:
     json.dumps(plan.document)
 
 
-def test_what_is_lost_is_counted() -> None:
-    plan = RepairPlan(log=[ACTION])
-    assert plan.lost_count == 3
-    (row,) = plan.document["log"]
-    assert row["bytes"] == 20
-    assert row["messages_lost"][0] == {"topic": "T", "queue_id": 0, "first": 7, "messages": 2}
-    assert FILE.document["done"] == "its .bak takes its place"
-
-
 MISSING = Finding("missing_file", "commitlog/1", 0, "a file of the log", "no file", False)
 
 
@@ -65,6 +49,7 @@ def test_a_plan() -> None:
         log=[ACTION], files=[FILE], view_findings={"unit": 2}, checkpoint=True, missing=(5, 9),
         blocked=[MISSING], notes=["odd"],
     )  # fmt: skip
+    assert plan.lost_count == 3
     assert summary(plan.document) == [
         "commitlog/0 at 10, 20 bytes: torn: stand-in records",
         "  lost: 2 messages of T:0 from 7 on",
@@ -82,6 +67,14 @@ def test_a_plan() -> None:
     ]
 
 
+def test_an_empty_plan() -> None:
+    plan = RepairPlan(left=[FINDING], blocked=[FINDING])
+    assert plan.is_empty
+    assert not plan.builds_views
+    assert plan.document["left_as_it_is"] == [FINDING._asdict()]
+    assert summary(RepairPlan().document) == []
+
+
 def test_a_report() -> None:
     views = {"records": 3, "queues": 2, "index_files": 1, "old_ones_kept_in": "/old"}
     report = {**RepairPlan().document, "views": views, "numbers": {"mark": None}}
@@ -90,7 +83,3 @@ def test_a_report() -> None:
         "queues and index: built anew, 3 records in 2 queues and 1 index files",
         "the old ones are kept in /old",
     ]
-
-
-def test_nothing() -> None:
-    assert summary(RepairPlan().document) == []
