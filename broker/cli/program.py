@@ -15,7 +15,7 @@ PLACES: Final = {
     "serve": Place("broker.cli.serve", "Run a broker."),
     "config": Place("broker.cli.config", "Make, check and show settings."),
     "status": Place("broker.cli.status", "Show how a broker is doing."),
-    "top": Place("broker.cli.top", "Watch the busiest topics of a broker."),
+    "top": Place("broker.cli.status", "Watch the busiest topics of a broker."),
     "topic": Place("broker.cli.topic", "Create, change, list, count, remove topics."),
     "group": Place("broker.cli.group", "Consumer groups, and where they stand."),
     "produce": Place("broker.cli.produce", "Send messages."),
