@@ -1,5 +1,4 @@
-"""`pocketmq status`: what the store is doing, how far it has come, and what it was told; and
-`pocketmq top`: topics by what goes in and out, drawn again and again on a terminal.
+"""`pocketmq status`: what the store is doing, and `pocketmq top`: what goes in and out of topics.
 
 Rates come from counts that only grow: messages ever stored, and the sums of committed offsets. A
 topic that is made anew, or a group that is reset, counts from there.

@@ -91,25 +91,6 @@ def test_a_parameter_says_what_it_takes() -> None:
         MOMENT.convert("yesterday", None, None)
 
 
-def test_without_an_interval_it_is_shown_once() -> None:
-    shown: list[int] = []
-    repeat(None, lambda: shown.append(1))
-    assert shown == [1]
-
-
-def test_with_one_it_goes_on_until_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[int] = []
-
-    def pause(seconds: float) -> None:
-        assert seconds == 0.5
-        if len(shown) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("time.sleep", pause)
-    repeat(0.5, lambda: shown.append(1))
-    assert len(shown) == 3
-
-
 def test_an_error_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError

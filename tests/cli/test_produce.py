@@ -61,14 +61,11 @@ def test_a_property_may_be_empty_as_far_as_the_broker_lets_it(broker: LocalBroke
 
 def test_what_is_not_said_is_absent(broker: LocalBroker) -> None:
     run("produce", "orders", "x")
-    (request,) = broker.requests(SEND)
-    assert list(request.messages) == [pb.Message(topic="orders", body=b"x")]
-
-
-def test_it_waits_for_the_disk_unless_told_not_to(broker: LocalBroker) -> None:
-    run("produce", "orders", "x")
     run("produce", "orders", "x", "--no-wait")
-    assert [request.wait for request in broker.requests(SEND)] == [pb.DURABLE, pb.APPENDED]
+    message = pb.Message(topic="orders", body=b"x")
+    assert broker.requests(SEND) == [
+        pb.SendMessageRequest(messages=[message], wait=wait) for wait in ("DURABLE", "APPENDED")
+    ]
 
 
 def test_each_line_of_a_pipe_is_a_message(broker: LocalBroker) -> None:
@@ -87,27 +84,16 @@ def test_each_line_of_a_file_is_a_message(broker: LocalBroker, tmp_path: Path) -
 
 
 def test_a_batch_has_so_many_messages_at_most(broker: LocalBroker) -> None:
-    run("produce", "orders", "--file", "-", "--batch", "2", given="1\n2\n3\n4\n5\n")
+    run("produce", "orders", "--file", "-", "--batch", "2", "-k", "k", given="1\n2\n3\n4\n5\n")
     assert bodies(broker) == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
-
-
-def test_every_message_of_a_file_carries_the_same_key(broker: LocalBroker) -> None:
-    run("produce", "orders", "--file", "-", "-k", "k", given="1\n2\n")
-    (request,) = broker.requests(SEND)
-    assert [message.keys for message in request.messages] == [["k"], ["k"]]
+    assert all(m.keys == ["k"] for request in broker.requests(SEND) for m in request.messages)
 
 
 def test_a_batch_that_is_too_large_goes_in_halves(broker: LocalBroker) -> None:
     refuse_more_than(broker, 5)
     done = run(*PIPE, given="aa\nbb\ncc\ndd\nee\n")
     assert [len(request) for request in bodies(broker)] == [5, 2, 3, 1, 2]
-    assert [m.body for m in broker.do(broker.inner.messages())] == [
-        b"aa",
-        b"bb",
-        b"cc",
-        b"dd",
-        b"ee",
-    ]
+    assert [m.body[:1] for m in broker.do(broker.inner.messages())] == [*map(bytes, zip(b"abcde"))]
     assert [row["queue_offset"] for row in done.rows] == [0, 1, 2, 3, 4]
 
 

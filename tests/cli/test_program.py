@@ -72,6 +72,7 @@ def test_every_command_says_in_the_list_what_it_says_itself() -> None:
     [
         "nonsense",
         "produce",
+        "consume orders",
         "consume orders --pull --output xml",
         "consume orders --pull --from -1",
         "consume orders --pull --from first",
