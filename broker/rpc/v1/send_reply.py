@@ -7,7 +7,6 @@ that all results of equally long ids have one length.
 
 from functools import lru_cache
 from itertools import count
-from struct import Struct
 from typing import Final
 
 from broker.format.addresses import offset_message_id
@@ -25,7 +24,6 @@ PAIR_BITS: Final = 14
 _PAIR_MASK: Final = (1 << PAIR_BITS) - 1
 _PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 << PAIR_BITS)]
 """The two bytes of 14 bits that more bytes follow."""
-_PLACE: Final = Struct(">q")
 PLACE_DIGITS: Final = 16
 """Hexadecimal digits of a physical offset at the end of an offset message id."""
 _LAST: Final = [bytes((value,)) for value in range(0x80)]
@@ -54,35 +52,39 @@ def wider_varint(value: int) -> bytes:
     return low + pairs[value >> 2 * bits & mask] + _LAST[value >> 3 * bits]
 
 
+def _widest_varint(value: int) -> bytes:
+    """Return a number below 2**63 as a varint of nine bytes."""
+    pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
+    low = pairs[value & mask] + pairs[value >> bits & mask] + pairs[value >> 2 * bits & mask]
+    return low + pairs[value >> 3 * bits & mask] + _LAST[value >> 4 * bits]
+
+
 def encode_sent(sent: Sent) -> bytes:
     """Hot: return the SendMessageResponse of a request.
 
-    Cost     about 0.7 µs a message, and 3 µs
+    Cost     about 0.6 µs a message, and 2 µs
     """
     (topic, queue_id, store_host, _, _), message_ids, result = sent
     places, queue_offset = result.physical_offsets, result.queue_offset
     assert len(places) == len(message_ids)
     is_small = places[-1] < 1 << 35 and queue_offset + len(places) < 1 << 35
-    number = wide_varint if is_small else varint
+    number, width = (wide_varint, 5) if is_small else (_widest_varint, 9)
     head, host, queue = _frame(topic, queue_id, store_host)
     time_ms = result.store_timestamp_ms
     time = wider_varint(time_ms) if time_ms < 1 << 49 else varint(time_ms)
     tail = queue + time + _STATUS_FIELDS[result.status]
-    hexes = b"".join(map(_PLACE.pack, places)).hex().upper().encode()
-    fixed_size = len(head) + len(host) + PLACE_DIGITS + len(tail)
+    fixed_size = len(head) + len(host) + PLACE_DIGITS + 2 * (1 + width) + len(tail)
     parts: list[bytes] = []
     known_size, start = -1, b""
-    for message_id, at, place, ordinal in zip(
-        message_ids, range(0, len(hexes), PLACE_DIGITS), places, count(queue_offset)
-    ):
+    for message_id, place, ordinal in zip(message_ids, places, count(queue_offset)):
         identity = message_id.encode()
-        offsets = b"\x28" + number(ordinal) + b"\x30" + number(place)
-        size = len(identity) << 8 | len(offsets)
-        if size != known_size:
-            known_size, id_size = size, _size(len(identity))
-            whole = fixed_size + len(id_size) + len(identity) + len(offsets)
-            start = b"\x0a" + _size(whole) + head + id_size
-        parts += (start, identity, host, hexes[at : at + PLACE_DIGITS], offsets, tail)
+        if len(identity) != known_size:
+            known_size, id_size = len(identity), _size(len(identity))
+            start = b"\x0a" + _size(fixed_size + len(id_size) + known_size) + head + id_size
+        parts += (
+            start, identity, host, b"%016X" % place, b"\x28", number(ordinal), b"\x30",
+            number(place), tail,
+        )  # fmt: skip
     return b"".join(parts)
 
 
