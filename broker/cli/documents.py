@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from broker.cli.output import at, columns
 from broker.client.values import GroupState, Receipt, TopicState
-from broker.format.message_fields import message_fields
+from broker.format.record import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
 from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage

@@ -50,11 +50,6 @@ def powers_down(count: int) -> tuple[int, ...]:
     return tuple(pow(31, exponent, WRAP + 1) for exponent in range(count - 1, -1, -1))
 
 
-def utf16_length(text: str) -> int:
-    """Return the number of UTF-16 code units, Java's String.length()."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def tags_code(tag: str) -> int:
     """Return what a consume unit holds for a tag: its hash, sign-extended; 0 for no tag.
 

@@ -53,8 +53,3 @@ class Layout:
         for field in self.fields:
             self.positions[field.name] = position
             position += struct.calcsize(">" + field.code)
-
-    def decode(self, buffer: Buffer, position: int = 0) -> dict[str, int | bytes]:
-        """Return the fields at a position by name."""
-        values = self.struct.unpack_from(buffer, position)
-        return dict(zip((field.name for field in self.fields), values, strict=True))

@@ -27,16 +27,26 @@ See `record_scan.py` for walking many records. Source: CommitLog, MessageExtEnco
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from broker.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from broker.format.addresses import (
+    IPV4_HOST_SIZE,
+    IPV6_HOST_SIZE,
+    offset_message_id,
+    text_from_host,
+)
 from broker.format.content import decode_properties, plain_body
 from broker.format.layout import CRC_MASK, Buffer, Layout, crc32
 from broker.model.batch import Batch, Destination
 from broker.model.message import (
+    DELAY,
+    DELIVER_AT,
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
+    INT32_MAX,
+    OFFSET_MAX,
     PROPERTY_CRC,
+    SHARDING_KEY,
     StoredMessage,
     has_queue_offset,
 )
@@ -49,6 +59,8 @@ TOPIC_LENGTH_MAX_V1: Final = 127
 BLANK_SIZE: Final = 8
 """A record leaves at least this many bytes in its file, so that a BLANK always fits."""
 PROPERTY_CRC_SIZE: Final = 20
+NUMBER_SIZE_MAX: Final = 20
+"""Characters of a property that is a number; no field could hold a longer one."""
 STORE_TIMESTAMP_FIELD: Final = 10
 """Which of the fields of a head is the store time."""
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
@@ -327,3 +339,47 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
         return
     if found != property_crc_field(memoryview(buffer)[position:field_begin]):
         raise BadRecord("the CRC over its properties is wrong")
+
+
+def message_fields(message: StoredMessage) -> dict[str, Any]:
+    """Return a message as faces and commands show it, in the order of pocketmq.v1.StoredMessage.
+
+    Shape    ids and hosts are texts; None stands for what a message has not
+    """
+    properties = message.properties
+    return {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "physical_offset": message.physical_offset,
+        "store_size": message.store_size,
+        "message_id": message.unique_key,
+        "offset_message_id": offset_message_id(message.store_host, message.physical_offset),
+        "tag": message.tag,
+        "keys": message.keys,
+        "message_group": properties.get(SHARDING_KEY),
+        "properties": properties,
+        "body": message.body,
+        "body_crc": message.body_crc,
+        "system_flag": message.system_flag,
+        "flag": message.flag,
+        "reconsume_times": message.reconsume_times,
+        "born_timestamp_ms": message.born_timestamp_ms,
+        "born_host": text_from_host(message.born_host),
+        "store_timestamp_ms": message.store_timestamp_ms,
+        "store_host": text_from_host(message.store_host),
+        "prepared_transaction_offset": message.prepared_transaction_offset,
+        "delay_level": property_number(properties.get(DELAY), INT32_MAX),
+        "deliver_at_ms": property_number(properties.get(DELIVER_AT), OFFSET_MAX),
+    }
+
+
+def property_number(text: str | None, largest: int) -> int | None:
+    """Return a property's number, None for none and for what is no number the field can hold."""
+    if text is None or len(text) > NUMBER_SIZE_MAX:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if -largest - 1 <= value <= largest else None

@@ -7,7 +7,6 @@ once, at the end:
     BAD           anything else
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,7 +28,6 @@ from broker.model.store_shape import DelayLevels
 from broker.model.topic import SCHEDULE_TOPIC
 
 PAGE_SIZE: Final = 4096
-_LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class RecordScan:
@@ -111,8 +109,9 @@ def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
     properties = decode_properties(buffer[block_begin:block_end])
     tag = properties.get(TAGS, "")
     code = tags_code(tag)
-    if topic == SCHEDULE_TOPIC and DELAY in properties:
-        code = scheduled_code(properties[DELAY], code, head[10], levels)
+    if topic == SCHEDULE_TOPIC:  # What a consumer of it wants to know is when the record is due.
+        due_ms = levels.due_ms(properties.get(DELAY, ""), head[10])
+        code = code if due_ms is None else due_ms
     return Written(
         Destination(topic, head[3], head[11], head[7], head[13]),
         head[5],
@@ -134,19 +133,7 @@ def tags_codes_of(
     if destination.topic != SCHEDULE_TOPIC:
         return codes
     for number, block in enumerate(batch.property_blocks):
-        level_text = decode_properties(block).get(DELAY)
-        if level_text:
-            codes[number] = scheduled_code(level_text, codes[number], store_time_ms, levels)
+        due_ms = levels.due_ms(decode_properties(block).get(DELAY, ""), store_time_ms)
+        if due_ms is not None:
+            codes[number] = due_ms
     return codes
-
-
-def scheduled_code(level_text: str, code: int, store_timestamp_ms: int, levels: DelayLevels) -> int:
-    """Return the tags code of a record in the schedule topic: when it is due.
-
-    A level that is no number or not above 0 leaves the hash of the tag.
-    Source   CommitLog.checkMessageAndReturnSize
-    """
-    if _LEVEL.fullmatch(level_text) is None:
-        return code
-    level = levels.clamp(int(level_text))
-    return levels.deliver_at_ms(level, store_timestamp_ms) if level > 0 else code

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from broker.format.addresses import IPV4_HOST_SIZE
 from broker.format.record import BLANK_SIZE, encode_blank, encode_records, record_sizes
 from broker.model.batch import Batch, Destination, batch_of
-from broker.model.message import FLAG_TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from broker.model.message import TRANSACTION_ROLLBACK
 from broker.model.topic import QUARANTINE_TOPIC
 
 SIZE_MAX: Final = 4 * 1024 * 1024
@@ -66,12 +66,6 @@ def stand_in_to_file_end(
     else:
         yield from stand_in(begin, end - BLANK_SIZE, style)
         yield encode_blank(BLANK_SIZE)
-
-
-def is_stand_in(topic: str, system_flag: int) -> bool:
-    """Return whether a record of this topic and system flag stands for damage."""
-    is_rollback = system_flag & FLAG_TRANSACTION_MASK == TRANSACTION_ROLLBACK
-    return is_rollback and QUARANTINE_TOPIC.startswith(topic)
 
 
 def _record(physical_offset: int, size: int, style: Style) -> bytes:

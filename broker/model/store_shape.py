@@ -9,6 +9,7 @@ keeps level n in queue n - 1, and the consume unit of a scheduled record holds i
 place of a tag hash. Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
 """
 
+import re
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -60,8 +61,7 @@ RECORDED: Final = (
 
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-UNKNOWN_LEVEL_MS: Final = 1_000
-"""Delay of a level that the table does not hold."""
+_LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class DelayLevels:
@@ -72,20 +72,16 @@ class DelayLevels:
     def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
         self.delays_ms = tuple(_delay_ms(word) for word in text.split())
 
-    @property
-    def level_max(self) -> int:
-        """The highest level of the table."""
-        return len(self.delays_ms)
+    def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
+        """Return when a record with this level is due; a level above the highest is lowered to it.
 
-    def clamp(self, level: int) -> int:
-        """Return the level, lowered to the highest one of the table."""
-        return min(level, len(self.delays_ms))
-
-    def deliver_at_ms(self, level: int, store_timestamp_ms: int) -> int:
-        """Return when a record stored at `store_timestamp_ms` with this level is due."""
-        if 1 <= level <= len(self.delays_ms):
-            return store_timestamp_ms + self.delays_ms[level - 1]
-        return store_timestamp_ms + UNKNOWN_LEVEL_MS
+        None     what is no number, or not above 0
+        Source   CommitLog.checkMessageAndReturnSize
+        """
+        if _LEVEL.fullmatch(level_text) is None:
+            return None
+        level = min(int(level_text), len(self.delays_ms))
+        return store_timestamp_ms + self.delays_ms[level - 1] if level > 0 else None
 
 
 def _delay_ms(word: str) -> int:

@@ -28,7 +28,6 @@ from broker.backfill.progress import Phase, ProgressReader
 from broker.backfill.readers import read_consume_queue, read_index, read_messages
 from broker.backfill.session import check_java, open_session, spark_mapper, worker_count
 from broker.files.disk import Disk
-from broker.format.message_columns import MESSAGE_COLUMNS
 from broker.format.record import decode_record
 from broker.format.record_scan import RecordScan
 from broker.model.errors import Corruption, SparkMissing, ViewFailed
@@ -39,6 +38,7 @@ from broker.tools.dump import index_rows, queue_units
 from tests.backfill import driver_to_kill, faults
 from tests.backfill.faults import faulty
 from tests.cli.command_line import run as run_command
+from tests.fakes.column_values import values_of
 from tests.fakes.log_bytes import golden_files, golden_settings, rebuilt_files, views
 from tests.golden_stores import GoldenStores
 from tests.tools.offline import sizes_of
@@ -188,8 +188,7 @@ def test_messages_are_what_decoding_each_record_gives(
     for row in found:
         row["body"] = bytes(row["body"])
     for row, message in zip(found, plain(golden, name), strict=True):
-        wanted = {column.name: column.value(message) for column in MESSAGE_COLUMNS}
-        assert row == wanted | {"properties": message.properties}
+        assert row == values_of(message) | {"properties": message.properties}
 
 
 def test_units_and_entries_are_those_of_a_dump(spark: "SparkSession", golden: GoldenStores) -> None:

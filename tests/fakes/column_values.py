@@ -21,8 +21,9 @@ from broker.format.columns.messages import (
 )
 from broker.format.columns.queues import QueueTable
 from broker.format.message_columns import BINARY, MessageColumn
-from broker.format.record import decode_record
+from broker.format.record import decode_record, message_fields
 from broker.format.record_scan import RecordScan
+from broker.model.message import StoredMessage
 from broker.rebuild.log_files import LogFile
 from broker.walk.reader import Chunk, LogReader
 
@@ -60,13 +61,20 @@ def one_by_one(
     """Every message of a sound log, decoded alone."""
     return [
         {
-            column.name: column.value(decode_record(content, position, unfold=unfold))
+            column.name: values_of(decode_record(content, position, unfold=unfold))[column.name]
             for column in columns
         }
         for file in files
         for content in [Path(file.path).read_bytes()]
         for position, _ in RecordScan(content, file.base)
     ]
+
+
+def values_of(message: StoredMessage) -> dict[str, Any]:
+    """A message as a row: what its columns hold."""
+    fields = message_fields(message)
+    pairs = list(message.properties.items())
+    return fields | {"message_id": message.unique_key or None, "properties": pairs}
 
 
 def python_values(column: Column, is_text: bool = True) -> list[Any]:

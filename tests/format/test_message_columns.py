@@ -27,7 +27,7 @@ from broker.format.record_scan import RecordScan
 from broker.model.message import FLAG_COMPRESSED
 from broker.rebuild.log_files import LogFile
 from broker.tools.selection import LogSearch, Selection
-from tests.fakes.column_values import by_column, one_by_one
+from tests.fakes.column_values import by_column, one_by_one, values_of
 from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
 from tests.fakes.odd_records import records
 from tests.golden_stores import GoldenStores
@@ -61,13 +61,11 @@ def test_the_names_and_values_are_those_of_json(golden: GoldenStores) -> None:
     content = Path(golden_files(golden, "basic")[0].path).read_bytes()
     for position, _ in RecordScan(content, 0):
         message = decode_record(content, position)
-        document = message_document(message)
-        for column in MESSAGE_COLUMNS:
-            if column.name not in ("body", "properties"):
-                assert column.value(message) == document.get(column.name, None) or (
-                    document[column.name] == ABSENT[column.name]
-                )
-        assert dict(columns_of(["properties"])[0].value(message)) == document["properties"]
+        document, values = message_document(message), values_of(message)
+        assert [*values] == [column.name for column in MESSAGE_COLUMNS]
+        for name in values.keys() - {"body", "properties"}:
+            assert values[name] == document.get(name) or document[name] == ABSENT[name]
+        assert dict(values["properties"]) == document["properties"]
         assert document.keys() - {"body_text"} <= {column.name for column in MESSAGE_COLUMNS}
     assert {column.type for column in MESSAGE_COLUMNS} == TYPES
 

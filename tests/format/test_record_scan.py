@@ -15,7 +15,6 @@ from broker.format.record import (
 from broker.format.record_scan import (
     PAGE_SIZE,
     RecordScan,
-    scheduled_code,
     tags_codes_of,
     written_at,
 )
@@ -300,12 +299,6 @@ def test_the_code_of_a_scheduled_record_is_when_it_is_due(
 def test_a_scheduled_record_without_a_tag_has_a_due_time_too() -> None:
     assert code_of(SCHEDULE_TOPIC, "", b"DELAY\x012\x02") == TIME_MS + 5_000
     assert code_of(SCHEDULE_TOPIC, "", b"") == code_of("T", "", b"") == 0
-
-
-def test_a_level_counts_by_the_table_in_use() -> None:
-    assert scheduled_code("2", 0, TIME_MS, DelayLevels("1s 1d")) == TIME_MS + 86_400_000
-    assert scheduled_code("2", 0, TIME_MS, DelayLevels("1s")) == TIME_MS + 1_000
-    assert scheduled_code("2", 99, TIME_MS, DelayLevels("")) == 99
 
 
 WHOLE = record(0, b"body", properties=encode_properties({"KEYS": "k1 k2", "TAGS": "TagA"}))

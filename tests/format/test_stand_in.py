@@ -9,7 +9,6 @@ from broker.format.record import BLANK_SIZE, check_record, decode_record
 from broker.format.record_scan import RecordScan, written_at
 from broker.format.stand_in import (
     Style,
-    is_stand_in,
     size_min,
     stand_in,
     stand_in_to_file_end,
@@ -38,7 +37,6 @@ def test_one_record_fills_the_place(style: Style, spare: int, begin: int) -> Non
     assert QUARANTINE_TOPIC.startswith(message.topic)
     assert (message.topic == QUARANTINE_TOPIC) == (spare >= len(QUARANTINE_TOPIC) - 1)
     assert written_at(record, 0, DelayLevels()).destination.transaction == TRANSACTION_ROLLBACK
-    assert is_stand_in(message.topic, message.system_flag)
     check_topic(message.topic)
 
 
@@ -73,8 +71,3 @@ def test_a_file_ends_with_a_blank(style: Style, size: int) -> None:
 def test_a_damaged_blank_is_written_again_alone() -> None:
     (blank,) = stand_in_to_file_end(0, 4_096, PLAIN, holds_records=False)
     assert len(blank) == BLANK_SIZE
-
-
-def test_a_message_of_a_user_is_no_stand_in() -> None:
-    assert not is_stand_in(QUARANTINE_TOPIC, 0)
-    assert not is_stand_in("orders", TRANSACTION_ROLLBACK)

@@ -76,7 +76,6 @@ def test_the_default_table_has_the_eighteen_levels_of_rocketmq() -> None:
     levels = DelayLevels()
     seconds = [1, 5, 10, 30, *(60 * minute for minute in [*range(1, 11), 20, 30]), 3_600, 7_200]
     assert levels.delays_ms == tuple(1_000 * second for second in seconds)
-    assert levels.level_max == 18
 
 
 @pytest.mark.parametrize(
@@ -103,16 +102,20 @@ def test_a_refused_word_is_named() -> None:
         DelayLevels("1s 5x")
 
 
-@pytest.mark.parametrize(("level", "clamped"), [(-1, -1), (0, 0), (1, 1), (3, 3), (4, 3), (999, 3)])
-def test_a_level_above_the_highest_is_lowered_to_it(level: int, clamped: int) -> None:
-    assert DelayLevels("1s 2s 3s").clamp(level) == clamped
-
-
 @pytest.mark.parametrize(
-    ("level", "delay_ms"), [(1, 1_000), (3, 10_000), (18, 7_200_000), (0, 1_000), (19, 1_000)]
-)
-def test_a_record_is_due_so_long_after_it_was_stored(level: int, delay_ms: int) -> None:
-    assert DelayLevels().deliver_at_ms(level, STORED_MS) == STORED_MS + delay_ms
+    ("table", "level", "delay_ms"),
+    [
+        ("1s 5s 10s", "1", 1_000), ("1s 5s 10s", "3", 10_000), ("1s 5s 10s", "4", 10_000),
+        ("1s 1d", "+2", 86_400_000), ("1s", "9999999999", 1_000), ("1s", "12345678901", None),
+        ("1s", "0", None), ("1s", "-1", None), ("1s", "soon", None), ("1s", "", None),
+        ("", "2", None),
+    ],
+)  # fmt: skip
+def test_a_record_is_due_so_long_after_it_was_stored(
+    table: str, level: str, delay_ms: int | None
+) -> None:
+    due_ms = DelayLevels(table).due_ms(level, STORED_MS)
+    assert due_ms == (None if delay_ms is None else STORED_MS + delay_ms)
 
 
 @pytest.mark.parametrize(

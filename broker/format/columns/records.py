@@ -15,7 +15,6 @@ from broker.format.columns.queues import QueueTable
 from broker.format.columns.texts import hash_texts
 from broker.format.consume_unit import UNIT_TYPE
 from broker.format.index_layout import STYLE_5_5
-from broker.format.record_scan import scheduled_code
 from broker.model.message import (
     FLAG_TRANSACTION_MASK,
     TRANSACTION_COMMIT,
@@ -95,8 +94,9 @@ def _schedule(
     for at in np.flatnonzero(np.isin(queue[delay.record], waiting)).tolist():
         record, begin = int(delay.record[at]), int(delay.begin[at])
         text = buffer[begin : begin + int(delay.length[at])].decode("utf-8", "replace")
-        code, time_ms = int(codes[record]), int(heads.store_timestamp_ms[record])
-        codes[record] = scheduled_code(text, code, time_ms, levels)
+        due_ms = levels.due_ms(text, int(heads.store_timestamp_ms[record]))
+        if due_ms is not None:
+            codes[record] = due_ms
 
 
 def _entries(

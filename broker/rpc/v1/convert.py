@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.format.message_fields import message_fields
+from broker.format.record import message_fields
 from broker.model.errors import UnsupportedFeature
 from broker.model.message import StoredMessage
 from broker.rpc.pb import broker_pb2 as pb

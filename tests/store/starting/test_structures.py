@@ -131,9 +131,9 @@ def test_the_style_goes_on_as_it_was(golden: GoldenStores, tmp_path: Path) -> No
 
 async def test_delay_levels_are_those_of_the_settings(tmp_path: Path) -> None:
     with recovered(tmp_path / "a") as parts:
-        assert parts.levels.level_max == 18
+        assert len(parts.levels.delays_ms) == 18
     with recovered(tmp_path / "b", delay_levels="1s 2s") as parts:
-        assert parts.levels.level_max == 2
+        assert len(parts.levels.delays_ms) == 2
 
 
 def test_closing_gives_the_lock_back(tmp_path: Path) -> None:
