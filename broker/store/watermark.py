@@ -2,12 +2,20 @@
 
 Producers waiting for the disk, consumers waiting for a message, a drain waiting for dispatch: all
 `await mark.reached(n)`. Waiting costs one future on a heap; a value already reached costs nothing.
-Source: takes the place of GroupCommitService, WaitNotifyObject, PullRequestHoldService.
+A queue's mark exists only while somebody may wait on it: a million queues once polled cost nothing.
+Source: takes the place of GroupCommitService, WaitNotifyObject, PullRequestHoldService,
+NotifyMessageArrivingListener.
 """
 
 import asyncio
 from heapq import heapify, heappop, heappush
 from itertools import count
+from typing import Final
+
+from broker.model.message import QueueKey
+
+FORGET_ABOVE: Final = 4_096
+"""Marks of queues with which those without waiters are forgotten."""
 
 
 class Watermark:
@@ -86,3 +94,47 @@ class Watermark:
         if len(kept) < len(self._heap):
             self._heap = kept
             heapify(self._heap)
+
+
+class Arrivals:
+    """Watermarks by queue; each holds the queue's max offset."""
+
+    __slots__ = ("_is_closed", "_marks")
+
+    def __init__(self) -> None:
+        self._marks: dict[QueueKey, Watermark] = {}
+        self._is_closed = False
+
+    def mark(self, key: QueueKey, max_offset: int) -> Watermark:
+        """Return the mark of a queue whose max offset is known."""
+        mark = self._marks.get(key)
+        if mark is None:
+            if len(self._marks) >= FORGET_ABOVE:
+                self._forget()
+            mark = Watermark(max_offset)
+            if self._is_closed:
+                mark.close()
+            self._marks[key] = mark
+        mark.advance(max_offset)
+        return mark
+
+    def _forget(self) -> None:
+        kept = {}
+        for key, mark in self._marks.items():
+            mark.sweep(0)
+            if mark.waiter_count:
+                kept[key] = mark
+        self._marks = kept
+
+    def advance(self, key: QueueKey, max_offset: int) -> None:
+        """Tell those who wait for this queue that it grew."""
+        mark = self._marks.get(key)
+        if mark is not None:
+            mark.advance(max_offset)
+
+    def release(self) -> None:
+        """Send everyone away, and everyone who comes later."""
+        self._is_closed = True
+        for mark in self._marks.values():
+            mark.close()
+            assert not mark.waiter_count

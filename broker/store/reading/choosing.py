@@ -162,6 +162,16 @@ def runs_of(chosen: Rows, file_size_bytes: int, gap_max: int) -> list[Rows]:
     return [Rows(run, False) for run in runs]
 
 
+def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
+    """Return whether the log lost its head since: a unit leads before it, and so does the last."""
+    if queue_offset < queue.min_offset:
+        return True
+    unit, before = queue.units.at(queue_offset), queue.units.at(queue_offset - 1)
+    if unit is None or not 0 <= unit[0] < log_begin:
+        return False
+    return before is None or before[1] == PRE_BLANK_SIZE or 0 <= before[0] < unit[0]
+
+
 def apart(buffer: Buffer, origin: int, rows: list[Row]) -> list[bytes]:
     """Return the bytes of records, one by one, out of a buffer that begins at `origin`."""
     return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in rows]

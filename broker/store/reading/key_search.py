@@ -13,15 +13,13 @@ import re
 from typing import Final
 
 from broker.files.mapped_file import ColdRead
-from broker.format.index_layout import TAG_TYPE
-from broker.format.record import decode_record
 from broker.log.commit_log import CommitLog
 from broker.log.hash_index import Candidate, HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.model.reading import KeyRange, QueryResult
 from broker.model.stats import COUNT_BUCKETS, Counter, Histogram
-from broker.store.reading.lookups import find_record
+from broker.store.reading.lookups import find_message
 
 STEPS_MAX: Final = 10_000
 """Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
@@ -109,26 +107,23 @@ class KeySearch:
         self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
     ) -> StoredMessage | None:  # fmt: skip
-        """Return the record at a place when it carries the key; add to what is cold or damaged.
+        """Return the message at a place when it carries the key; add to what is cold or damaged.
 
         What the log let go of is no damage.
         """
         try:
-            record = find_record(self._log, place)
+            message = find_message(self._log, place)
         except ColdRead as cold:
             cold_reads.append(cold)
             return None
         except Corruption as error:
             damages.append(error)
             return None
-        if record is None:
-            if self._is_ours and place >= self._log.min_offset:
-                damages.append(None)
+        if message is None:
+            damages += [None] if self._is_ours and place >= self._log.min_offset else []
             return None
-        message = decode_record(record)
-        key, is_tag = wanted.key, wanted.index_type == TAG_TYPE
-        keys = [message.tag] if is_tag else [message.unique_key, *message.keys]
-        return message if message.topic == wanted.topic and key in keys else None
+        keys = [message.tag] if wanted.index_type else [message.unique_key, *message.keys]
+        return message if message.topic == wanted.topic and wanted.key in keys else None
 
 
 def _fetch_all(cold_reads: list[ColdRead]) -> None:

@@ -16,10 +16,12 @@ from broker.format.record import (
     SYSTEM_FLAG_POSITION,
     BadRecord,
     check_record,
+    decode_record,
 )
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption
+from broker.model.message import StoredMessage
 from broker.model.reading import Bound
 from broker.store.reading.record_check import check_copy
 
@@ -27,8 +29,8 @@ PROBES_MAX: Final = 256
 """Units a search by time looks at where some do not lead to their record."""
 
 
-def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
-    """Return a copy of the record that starts at an offset, None when none starts there.
+def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
+    """Return the message whose record starts at an offset, None when none starts there.
 
     Errors   Corruption: one does, but its body is not what was stored; ColdRead
     """
@@ -39,16 +41,15 @@ def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
     if len(head) < SIZE_AND_MAGIC.size or not RECORD_SIZE_MIN <= size <= log.record_size_max:
         return None
     record = log.read_resident(physical_offset, size)
-    try:
-        if len(record) < size or not check_record(record, 0, physical_offset, crc=False):
-            return None
-    except BadRecord:
+    if len(record) < size:
         return None
     crc_from = log.property_crc_from
     must_have_crc = crc_from is not None and physical_offset >= crc_from
     try:
         check_copy(record, physical_offset, size, must_have_crc=must_have_crc)
     except BadRecord as error:
+        if not _starts_record(record, physical_offset):
+            return None
         file = log.files.file_at(physical_offset)
         if file is not None:
             file.doubt()
@@ -56,7 +57,15 @@ def find_record(log: CommitLog, physical_offset: int) -> bytes | None:
         raise Corruption(
             path=path, file_position=position, physical_offset=physical_offset, why=str(error)
         ) from error
-    return record
+    return decode_record(record)
+
+
+def _starts_record(content: bytes, physical_offset: int) -> bool:
+    """Return whether bytes begin as a record of this place does, its body aside."""
+    try:
+        return check_record(content, 0, physical_offset, crc=False) > 0
+    except BadRecord:
+        return False
 
 
 def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int | None:

@@ -18,25 +18,23 @@ the pull before it. Where it is the first of the range, the log is searched for 
 Source: DefaultMessageStore.getMessage.
 """
 
+from collections.abc import Awaitable, Callable
 from functools import partial
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.files.mapped_file import ColdRead, MappedFile, hold_all, let_go
-from broker.format.consume_unit import PRE_BLANK_SIZE
-from broker.format.layout import Buffer
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
-from broker.model.errors import Corruption, MessageDamaged, ReadFailed
+from broker.model.errors import MessageDamaged, ReadFailed
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.store.reading.choosing import (
     BYTES_MAX,
     Accept,
-    Row,
     Rows,
     apart,
     choose,
     first_place,
+    is_gone,
     join,
     plain_accept,
     runs_of,
@@ -45,33 +43,26 @@ from broker.store.reading.choosing import (
 )
 from broker.store.reading.patience import Later, NowOrLater, Patience
 from broker.store.reading.record_check import (
+    GAP_MAX,
     Asked,
+    Damage,
+    Found,
     asked_of,
     is_row_known,
+    read_runs,
     remember_sound,
     sound_count,
     was_sound,
-    why_unsound,
 )
-from broker.store.reading.unit_repair import Damage, UnitRepair
 
-GAP_MAX: Final = 64 * 1024
-"""Bytes between two records up to which one read of the disk for both beats two."""
 RESIDENT_GAP_MAX: Final = 4 * 1024
-"""The same where the bytes are in memory: a call costs what copying so many does."""
+"""GAP_MAX where the bytes are in memory: a call costs what copying so many does."""
 RESIDENT_RUNS_MAX: Final = 64
 """Reads on the event loop for one pull; records that lie further apart are read in a thread."""
 NO_FILE: Final = "no file holds it"
-SIZE: Final = Struct(">i")
-"""What a record begins with."""
 
-
-class Found(NamedTuple):
-    """Records in order, how many they are, and what is wrong with the one that follows."""
-
-    records: list[bytes]
-    record_count: int
-    damage: Damage | None = None
+Repair = Callable[[CommitLog, ConsumeQueue, Damage], Awaitable[bytes | Damage]]
+"""Returns the record that damage hides, or what is wrong with the log."""
 
 
 class Pulling:
@@ -79,7 +70,7 @@ class Pulling:
 
     __slots__ = ("_log", "_patience", "_repair")
 
-    def __init__(self, log: CommitLog, patience: Patience, repair: UnitRepair) -> None:
+    def __init__(self, log: CommitLog, patience: Patience, repair: Repair) -> None:
         self._log = log
         self._patience = patience
         self._repair = repair
@@ -155,7 +146,7 @@ class Pulling:
         file = self._file_at(begin)
         if file is None:
             return Found([], 0, Damage(first, begin, NO_FILE))
-        buffer: Buffer = file.view
+        buffer: memoryview | bytes = file.view
         origin = file.base
         if not is_fresh:
             size = last + last_size - begin
@@ -198,7 +189,7 @@ class Pulling:
         answer = answer_of(status, following, found) or self._gone_since(queue, status)
         if answer is not None or found.damage is None:
             return answer or status._replace(status=PullStatus.NO_MATCHED_MESSAGE)
-        repaired = await self._repair.record_of(self._log, queue, found.damage)
+        repaired = await self._repair(self._log, queue, found.damage)
         if isinstance(repaired, bytes):
             return status._replace(next_begin_offset=begin + 1, records=[repaired], record_count=1)
         answer = self._gone_since(queue, status)
@@ -229,7 +220,7 @@ class Pulling:
         """Return what is true of a range that was removed or expired, None where it is there."""
         if not queue.files.files:
             return status_at(None, status.next_begin_offset)
-        if not is_gone(self._log, queue, status.next_begin_offset):
+        if not is_gone(queue, status.next_begin_offset, self._log.min_offset):
             return None
         queue.correct_min(self._log.min_offset)
         lower = queue.min_offset
@@ -251,66 +242,6 @@ def answer_of(status: PullResult, following: int, found: Found) -> PullResult | 
     _, _, lower, upper, _, _ = status
     kind = PullStatus.FOUND if found.records else PullStatus.NO_MATCHED_MESSAGE
     return PullResult(kind, following, lower, upper, found.records, found.record_count)
-
-
-def is_gone(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> bool:
-    """Return whether the log lost its head since: a unit leads before it, and so does the last."""
-    if queue_offset < queue.min_offset:
-        return True
-    unit, before = queue.units.at(queue_offset), queue.units.at(queue_offset - 1)
-    if unit is None or not 0 <= unit[0] < log.min_offset:
-        return False
-    return before is None or before[1] == PRE_BLANK_SIZE or 0 <= before[0] < unit[0]
-
-
-def read_runs(runs: list[tuple[MappedFile, Rows]], asked: Asked) -> Found:
-    """Return the records of some runs of held files, each of them checked; blocks.
-
-    Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
-    """
-    records: list[bytes] = []
-    for file, run in runs:
-        rows = run.rows
-        content, origin = _read_together(file, rows), rows[0][0]
-        count = sound_count(content, origin, run, asked, is_known=False)
-        records += apart(content, origin, rows[:count])
-        for place, size, number in rows[count:]:
-            record, why = content[place - origin : place - origin + size], ""
-            if not content:
-                record, why = _read_alone(file, place, size)
-            why = why or why_unsound(record, place, size, asked, number)
-            if why:
-                return Found(records, len(records), Damage(number, place, why))
-            records.append(record)
-    return Found(records, len(records))
-
-
-def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
-    """Return the bytes of the rows of one run, none where they have to be read one by one."""
-    begin, (last, last_size, _) = rows[0][0], rows[-1]
-    size = last + last_size - begin
-    if size > BYTES_MAX + len(rows) * GAP_MAX:
-        return b""
-    try:
-        return file.read(begin - file.base, size)
-    except (Corruption, OSError):
-        return b""
-
-
-def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
-    """Return the bytes at a place, and why there are none.
-
-    A size that the record does not tell itself may be damaged: it takes no memory.
-    """
-    position = place - file.base
-    try:
-        if file.read(position, SIZE.size) != SIZE.pack(size):
-            return b"", "no record of its unit's size starts there"
-        return file.read(position, size), ""
-    except Corruption as error:
-        return b"", error.why
-    except OSError as error:
-        return b"", f"it cannot be read: {error.strerror}"
 
 
 def damage_error(log: CommitLog, damage: Damage) -> MessageDamaged:

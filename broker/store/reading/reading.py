@@ -12,7 +12,6 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from broker.format.record import decode_record
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
 from broker.model.message import StoredMessage
@@ -20,13 +19,12 @@ from broker.model.reading import Bound, KeyRange, PullResult, QueryResult, ReadR
 from broker.store.marks import Marks
 from broker.store.reading.choosing import Accept
 from broker.store.reading.key_search import KeySearch
-from broker.store.reading.lookups import find_record, queue_offset_by_time, store_time_at
+from broker.store.reading.lookups import find_message, queue_offset_by_time, store_time_at
 from broker.store.reading.patience import TRIES_MAX, NowOrLater, Patience, value_of
 from broker.store.reading.pulling import Pulling
 from broker.store.reading.unit_repair import UnitRepair
 from broker.store.starting.structures import Structures
-from broker.store.views.arrivals import Arrivals
-from broker.store.watermark import Watermark
+from broker.store.watermark import Arrivals, Watermark
 
 COLD_THREADS: Final = 4
 """Reads that wait for the disk at once: more would not make it quicker."""
@@ -62,7 +60,7 @@ class Reading:
         self._keys = KeySearch(parts.log, parts.index, is_ours=parts.made_here)
         self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
         """Searches for records that no unit leads to."""
-        self._pulling = Pulling(parts.log, self._patience, self.repair)
+        self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
         self.stats = self._keys.stats
 
     def close(self) -> None:
@@ -159,8 +157,7 @@ class Reading:
     def _message_at(self, physical_offset: int) -> StoredMessage | None:
         if not self._log.min_offset <= physical_offset < self._marks.dispatched.value:
             return None
-        record = find_record(self._log, physical_offset)
-        return None if record is None else decode_record(record)
+        return find_message(self._log, physical_offset)
 
     # -- by time -------------------------------------------------------------------------------
     def queue_offset_by_time(

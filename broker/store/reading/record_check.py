@@ -26,8 +26,9 @@ from broker.format.record import (
 )
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
+from broker.model.errors import Corruption
 from broker.model.message import PROPERTY_CRC
-from broker.store.reading.choosing import Rows
+from broker.store.reading.choosing import BYTES_MAX, Row, Rows, apart
 
 CRC_MARK: Final = ord("_")
 """What a property CRC begins with, twice; a record that has one there is looked at in full."""
@@ -41,6 +42,10 @@ RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
 """A place behind every log."""
 _HEAD_SIZE: Final = RECORD_HEAD.size
+GAP_MAX: Final = 64 * 1024
+"""Bytes between two records up to which one read of the disk for both beats two."""
+SIZE: Final = Struct(">i")
+"""What a record begins with."""
 
 
 class Asked(NamedTuple):
@@ -56,6 +61,22 @@ class Asked(NamedTuple):
     topic_part: bytes
     topic_and_length: Callable[[Buffer, int], tuple[Any, ...]]
     crc_from: int
+
+
+class Damage(NamedTuple):
+    """Why the record of a queue offset is not served, and where it should lie."""
+
+    queue_offset: int
+    physical_offset: int
+    why: str
+
+
+class Found(NamedTuple):
+    """Records in order, how many they are, and what is wrong with the one that follows."""
+
+    records: list[bytes]
+    record_count: int
+    damage: Damage | None = None
 
 
 def asked_of(log: CommitLog, queue: ConsumeQueue) -> Asked:
@@ -199,3 +220,53 @@ def check_copy(
 
 def _digits_of(record: bytes) -> bytes:
     return property_crc_field(record[:-PROPERTY_CRC_SIZE])[_DIGITS]
+
+
+def read_runs(runs: list[tuple[MappedFile, Rows]], asked: Asked) -> Found:
+    """Return the records of some runs of held files, each of them checked; blocks.
+
+    Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
+    """
+    records: list[bytes] = []
+    for file, run in runs:
+        rows = run.rows
+        content, origin = _read_together(file, rows), rows[0][0]
+        count = sound_count(content, origin, run, asked, is_known=False)
+        records += apart(content, origin, rows[:count])
+        for place, size, number in rows[count:]:
+            record, why = content[place - origin : place - origin + size], ""
+            if not content:
+                record, why = _read_alone(file, place, size)
+            why = why or why_unsound(record, place, size, asked, number)
+            if why:
+                return Found(records, len(records), Damage(number, place, why))
+            records.append(record)
+    return Found(records, len(records))
+
+
+def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
+    """Return the bytes of the rows of one run, none where they have to be read one by one."""
+    begin, (last, last_size, _) = rows[0][0], rows[-1]
+    size = last + last_size - begin
+    if size > BYTES_MAX + len(rows) * GAP_MAX:
+        return b""
+    try:
+        return file.read(begin - file.base, size)
+    except (Corruption, OSError):
+        return b""
+
+
+def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
+    """Return the bytes at a place, and why there are none.
+
+    A size that the record does not tell itself may be damaged: it takes no memory.
+    """
+    position = place - file.base
+    try:
+        if file.read(position, SIZE.size) != SIZE.pack(size):
+            return b"", "no record of its unit's size starts there"
+        return file.read(position, size), ""
+    except Corruption as error:
+        return b"", error.why
+    except OSError as error:
+        return b"", f"it cannot be read: {error.strerror}"

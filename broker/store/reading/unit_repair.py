@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT, UNIT_SIZE
@@ -32,7 +32,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.store_shape import DelayLevels
 from broker.store.reading.patience import Patience
-from broker.store.reading.record_check import Asked, asked_of, why_unsound
+from broker.store.reading.record_check import Asked, Damage, asked_of, why_unsound
 
 WINDOW: Final = 1_024
 """Units looked at on either side for a sound neighbour; without one the log's own bounds hold."""
@@ -48,14 +48,6 @@ _HEAD: Final = Struct(">i8xi4xqq")
 """Size, queue id, queue offset, own offset: the same in every form of record."""
 
 logger = logging.getLogger(__name__)
-
-
-class Damage(NamedTuple):
-    """Why the record of a queue offset is not served, and where it should lie."""
-
-    queue_offset: int
-    physical_offset: int
-    why: str
 
 
 class UnitRepair:

@@ -35,7 +35,6 @@ from broker.format.record import (
 )
 from broker.log.index_file import IndexFile
 from broker.model.errors import StoreFailed
-from broker.model.message import OFFSET_MAX
 from broker.store.job import Job
 from broker.store.marks import Marks
 from broker.store.starting.structures import Structures
@@ -43,7 +42,7 @@ from broker.store.starting.structures import Structures
 TURN_SECONDS: Final = 0.003
 """Queues are looked at for this long before others get their turn."""
 WALK_BYTES: Final = 1024 * 1024
-UNKNOWN_TIME: Final = OFFSET_MAX
+UNKNOWN_TIME: Final = 2**63 - 1
 """Store time of what cannot be read: never old enough."""
 
 Result = TypeVar("Result")

@@ -13,10 +13,10 @@ from broker.model.step import Next, Now, Step
 from broker.store.marks import Marks
 from broker.store.runner import Pause
 from broker.store.starting.structures import Structures
-from broker.store.views.arrivals import Arrivals
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.views.expiry import Expiry
 from broker.store.views.flush import ViewFlush
+from broker.store.watermark import Arrivals
 
 PAUSE_SECONDS: Final = 0.005
 """Between two dispatch steps: views grow in batches, and consumers wait no longer than this."""

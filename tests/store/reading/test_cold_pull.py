@@ -17,7 +17,7 @@ from broker.log import commit_log
 from broker.model.errors import MessageDamaged, ReadFailed
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.store.reading.choosing import Row, Rows, choose, runs_of
-from broker.store.reading.pulling import GAP_MAX
+from broker.store.reading.record_check import GAP_MAX
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at, until
 

@@ -14,6 +14,7 @@ from broker.model.errors import MessageDamaged
 from broker.model.reading import PullResult, ReadRange
 from broker.store.reading import unit_repair
 from broker.store.reading.patience import value_of
+from broker.store.reading.record_check import Damage
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, store_at
 
@@ -123,9 +124,7 @@ async def test_what_the_log_lost_is_looked_for_once(
     searches: list[int] = []
     run = unit_repair.Search.run
 
-    def counted(
-        self: unit_repair.Search, units: bytes, first: int, damage: unit_repair.Damage
-    ) -> object:
+    def counted(self: unit_repair.Search, units: bytes, first: int, damage: Damage) -> object:
         searches.append(damage.queue_offset)
         return run(self, units, first, damage)
 
