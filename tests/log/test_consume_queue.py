@@ -268,12 +268,6 @@ def test_one_unit_is_read_or_none(queue: Queue) -> None:
     assert found == [None] * 6 + [blank, (700, 100, 42), None, None]
 
 
-def test_the_first_unit_at_or_behind_a_place_is_found(queue: Queue) -> None:
-    queue.queue.put_all(Records(queue_offset=13).take(12))
-    found = {place: queue.queue.units.first_at_or_behind(place) for place in range(-50, 1300, 50)}
-    assert found == {place: min(max(13 + (place + 99) // 100, 13), 25) for place in found}
-
-
 def test_the_minimum_passes_over_pre_blank_units_and_what_the_log_lost(queue: Queue) -> None:
     queue.queue.put_all(Records(queue_offset=3).take(12))
     minima = []

@@ -108,19 +108,16 @@ def test_nothing_sound_behind_is_the_end(tmp_path: Path) -> None:
     assert found.last_record == log.places[22]
 
 
-@pytest.mark.parametrize("known", [Known(0), Known(300), Known(None, view_end=300)])
-def test_behind_what_is_known_damage_ends_the_log(tmp_path: Path, known: Known) -> None:
+@pytest.mark.parametrize(
+    ("known", "ends"),
+    [*((Known(mark), mark <= 300) for mark in (0, 300, 301, 5_000)),
+     *((Known(None, view_end=end), end <= 300) for end in (300, 301))],
+)  # fmt: skip
+def test_damage_ends_the_log_behind_what_is_known(tmp_path: Path, known: Known, ends: bool) -> None:
     log = a_log(tmp_path)
     log.damage(log.places[3] + 90, b"\xff")
     found = survey(log, known)
-    assert (found.end, found.holes) == (log.places[3], [])
-
-
-@pytest.mark.parametrize("known", [Known(301), Known(5_000), Known(None, view_end=301)])
-def test_below_what_is_known_it_does_not(tmp_path: Path, known: Known) -> None:
-    log = a_log(tmp_path)
-    log.damage(log.places[3] + 90, b"\xff")
-    assert survey(log, known).end == log.end
+    assert (found.end, found.holes == []) == (log.places[3] if ends else log.end, ends)
 
 
 def test_zeros_below_the_mark_are_a_hole_too(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Recovery: the table row by row, then stores that were left in every state there is."""
+"""Recovery of stores that were left in every state there is."""
 
 import shutil
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +13,9 @@ from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
 from broker.log.checkpoint import FlushedMark
 from broker.model.errors import StoreDamaged
-from broker.model.finding import ScanEnd
 from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
-from broker.store.starting.decisions import LogDecision, Observation, decide
 from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
@@ -35,63 +32,6 @@ from tests.golden_stores import GoldenStores
 
 FILE_SIZE = 4096
 BODY = "x" * 300
-
-# -- the table -------------------------------------------------------------------------------------
-
-KEEP, CUT, QUARANTINE, DAMAGED = LogDecision
-END, TORN, BAD = ScanEnd.END_OF_DATA, ScanEnd.TORN, ScanEnd.BAD
-
-ROWS = [
-    # label, decision, has a log, end, scan ended with, mark, views, sound records behind damage
-    ("@no_log", KEEP, False, 0, END, None, (0, 0), False),
-    ("@no_log", KEEP, False, 0, END, 0, (500, 500), False),
-    ("@lost_tail", DAMAGED, False, 0, END, 500, (0, 0), False),
-    ("@clean", KEEP, True, 500, END, 500, (500, 500), False),
-    ("@clean", KEEP, True, 500, END, None, (500, 500), False),
-    ("@clean", KEEP, True, 500, END, 400, (500, 500), False),
-    ("@behind", KEEP, True, 500, END, 500, (500, 400), False),
-    ("@behind", KEEP, True, 500, END, None, (0, 0), False),
-    ("@ahead", KEEP, True, 500, END, 500, (600, 500), False),
-    ("@ahead", KEEP, True, 500, END, 400, (400, 600), False),
-    ("@torn_tail", CUT, True, 500, TORN, 500, (500, 500), False),
-    ("@torn_tail", CUT, True, 500, BAD, 500, (600, 400), False),
-    ("@torn_tail", CUT, True, 500, TORN, None, (500, 500), False),
-    ("@torn_tail", CUT, True, 500, BAD, None, (500, 500), False),
-    ("@lost_tail", DAMAGED, True, 500, END, 501, (500, 500), False),
-    ("@hole", DAMAGED, True, 500, TORN, 501, (500, 500), False),
-    ("@hole", DAMAGED, True, 500, END, 500, (500, 500), True),
-    ("@hole", DAMAGED, True, 500, BAD, 501, (500, 500), True),
-    ("@hole", DAMAGED, True, 500, END, 501, (500, 500), True),
-    ("@foreign_hole", QUARANTINE, True, 500, END, None, (500, 500), True),
-    ("@foreign_hole", QUARANTINE, True, 500, TORN, None, (500, 500), True),
-]
-
-
-@pytest.mark.parametrize(
-    ("label", "decision", "has_log", "end", "scan_end", "mark", "views", "has_holes"),
-    ROWS,
-    ids=[f"{number}-{row[0]}" for number, row in enumerate(ROWS)],
-)
-def test_every_observation_has_its_row(
-    label: str,
-    decision: LogDecision,
-    has_log: bool,
-    end: int,
-    scan_end: ScanEnd,
-    mark: int | None,
-    views: tuple[int, ...],
-    has_holes: bool,
-) -> None:
-    seen = Observation(has_log, end, scan_end, mark, views, has_holes)
-    plan = decide(seen)
-    assert (plan.label, plan.log) == (label, decision)
-    accepted = decide(replace(seen, accept_damage=True))
-    assert accepted.label == label
-    if decision is DAMAGED:
-        assert accepted.log is (QUARANTINE if label == "@hole" else KEEP)
-    else:
-        assert accepted.log is decision
-
 
 # -- damage ----------------------------------------------------------------------------------------
 
@@ -199,17 +139,13 @@ async def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
     assert await label_of(image) == ("@torn_tail", "ab")
 
 
-async def test_damage_above_the_mark_is_cut_with_all_behind_it(tmp_path: Path) -> None:
-    image, (_, _, third, _) = await a_killed_store(tmp_path)
-    flip(image, third)
-    assert await label_of(image) == ("@torn_tail", "ab")
-
-
-async def test_what_was_cut_does_not_come_back(tmp_path: Path) -> None:
+async def test_damage_above_the_mark_is_cut_with_all_behind_it_for_good(tmp_path: Path) -> None:
     # A record of the same size in the place of the cut one would lead to the stale one behind it.
     image, (_, _, third, fourth) = await a_killed_store(tmp_path)
     flip(image, third)
     async with store_at(image) as store:
+        assert store.store._start.recovery.plan.label == "@torn_tail"
+        assert await first_letters(store) == "ab"
         result = await store.send("T", f"e{BODY}", key="k")
         assert (result.physical_offsets, result.end) == ([third], fourth)
         again = store.killed(tmp_path / "again")
@@ -436,7 +372,7 @@ async def test_after_another_broker_was_killed_young_index_files_are_not_believe
 
 
 async def test_a_lost_tail_of_properties_is_a_torn_record(tmp_path: Path) -> None:
-    for has_crc, expected in ((True, "ab"), (False, "ab")):
+    for has_crc in (True, False):
         async with store_at(tmp_path / f"s{has_crc}", property_crc=has_crc) as store:
             for letter in "ab":
                 await store.send("T", f"{letter}{BODY}", key="k")
@@ -444,7 +380,7 @@ async def test_a_lost_tail_of_properties_is_a_torn_record(tmp_path: Path) -> Non
             image = store.killed(tmp_path / f"killed{has_crc}")
         overwrite(image, end - 30, bytes(30))
         async with store_at(image, property_crc=has_crc) as store:
-            assert await first_letters(store) == expected
+            assert await first_letters(store) == "ab"
 
 
 async def test_a_log_whose_oldest_files_were_removed_goes_on(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,6 @@ from unittest.mock import patch
 import pytest
 
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
-from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.format.names import zone_from_name
 from broker.log.consume_queue_table import FILES_APART_MAX
 from broker.log.store_directory import FORMAT_VERSION
@@ -34,9 +33,8 @@ from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, open_files
-from tests.fakes.store_golden import golden_parts, recovered
+from tests.fakes.store_golden import recovered
 from tests.fakes.store_language import small_settings, store_at, view_files
-from tests.golden_stores import GoldenStores
 
 # -- time zones ------------------------------------------------------------------------------------
 
@@ -122,24 +120,11 @@ async def test_a_mark_is_void_when_another_broker_wrote_since(tmp_path: Path) ->
         assert await store.pulled("T") == ["a" * 300]
 
 
-def test_the_style_goes_on_as_it_was(golden: GoldenStores, tmp_path: Path) -> None:
-    with golden_parts(golden, "v533", tmp_path) as parts:
-        assert parts.settings.index_style == parts.index.style == STYLE_5_3
-    with recovered(tmp_path / "v533", index_style=STYLE_5_5) as parts:
-        assert parts.settings.index_style == parts.index.style == STYLE_5_3
-
-
 async def test_delay_levels_are_those_of_the_settings(tmp_path: Path) -> None:
     with recovered(tmp_path / "a") as parts:
         assert len(parts.levels.delays_ms) == 18
     with recovered(tmp_path / "b", delay_levels="1s 2s") as parts:
         assert len(parts.levels.delays_ms) == 2
-
-
-def test_closing_gives_the_lock_back(tmp_path: Path) -> None:
-    for _ in range(2):
-        with recovered(tmp_path / "s"):
-            pass
 
 
 # -- refusing --------------------------------------------------------------------------------------
@@ -227,45 +212,28 @@ async def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
     assert (error.found, error.known, error.path) == (2, FORMAT_VERSION, str(path))
 
 
-async def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
+async def test_a_log_with_a_gap_is_refused_until_it_is_mended(tmp_path: Path) -> None:
     directory = await own_store(tmp_path / "s")
     gone = sorted((directory / "commitlog").iterdir())[2]
-    gone.unlink()
+    shutil.move(gone, tmp_path / "kept")
     error = refusal(directory)
     assert isinstance(error, StoreGap)
     assert (error.expected, error.found) == (8192, 12288)
+    shutil.move(tmp_path / "kept", gone)
+    with recovered_small(directory) as parts:
+        assert parts.queues.queues["T", 0].max_offset == 60
 
 
-def cut_log_file(directory: Path) -> Path:
-    return sorted((directory / "commitlog").iterdir())[1]
+def second_file(directory: Path, row: str) -> Path:
+    """The second of the files in a directory of a store."""
+    return sorted((directory / row).iterdir())[1]
 
 
-def cut_queue_file(directory: Path) -> Path:
-    return sorted((directory / "consumequeue" / "T" / "0").iterdir())[1]
-
-
-def cut_index_file(directory: Path) -> Path:
-    return sorted((directory / "index").iterdir())[1]
-
-
-async def test_a_log_file_of_another_size_is_refused(tmp_path: Path) -> None:
-    directory = await own_store(tmp_path / "s")
-    path = cut_log_file(directory)
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[:-1])
-    error = refusal(directory)
-    assert isinstance(error, WrongFileSize)
-    assert (error.path, error.key_names) == (str(path), "mappedFileSizeCommitLog")
-    assert (error.expected_bytes, error.found_bytes) == (size, size - 1)
-
-
-@pytest.mark.parametrize("choose", [cut_queue_file, cut_index_file])
-async def test_a_view_that_was_cut_short_is_made_anew(
-    tmp_path: Path, choose: Callable[[Path], Path]
-) -> None:
+@pytest.mark.parametrize("row", ["consumequeue/T/0", "index"])
+async def test_a_view_that_was_cut_short_is_made_anew(tmp_path: Path, row: str) -> None:
     """The manifest knows how long the files of views are: another length is damage."""
     directory = await own_store(tmp_path / "s")
-    path = choose(directory)
+    path = second_file(directory, row)
     was = view_files(directory)
     path.write_bytes(path.read_bytes()[:-1])
     with recovered_small(directory):
@@ -274,35 +242,26 @@ async def test_a_view_that_was_cut_short_is_made_anew(
 
 
 @pytest.mark.parametrize(
-    ("choose", "keys"),
+    ("row", "keys", "has_manifest"),
     [
-        (cut_queue_file, "mappedFileSizeConsumeQueue"),
-        (cut_index_file, "maxHashSlotNum and maxIndexNum"),
+        ("commitlog", "mappedFileSizeCommitLog", True),
+        ("consumequeue/T/0", "mappedFileSizeConsumeQueue", False),
+        ("index", "maxHashSlotNum and maxIndexNum", False),
     ],
 )
-async def test_a_view_of_another_size_is_refused_where_no_manifest_knows_it(
-    tmp_path: Path, choose: Callable[[Path], Path], keys: str
+async def test_a_file_of_another_size_is_refused_and_of_a_view_where_no_manifest_knows_it(
+    tmp_path: Path, row: str, keys: str, has_manifest: bool
 ) -> None:
     directory = await own_store(tmp_path / "s")
-    for path in (directory / "pocketmq").glob("store.json*"):
+    for path in (directory / "pocketmq").glob("store.json*") if not has_manifest else ():
         path.unlink()
-    path = choose(directory)
+    path = second_file(directory, row)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-1])
     error = refusal(directory)
     assert isinstance(error, WrongFileSize)
     assert (error.path, error.key_names) == (str(path), keys)
     assert (error.expected_bytes, error.found_bytes) == (size, size - 1)
-
-
-async def test_a_refused_store_opens_when_it_is_mended(tmp_path: Path) -> None:
-    directory = await own_store(tmp_path / "s")
-    gone = sorted((directory / "commitlog").iterdir())[2]
-    shutil.move(gone, tmp_path / "kept")
-    refusal(directory)
-    shutil.move(tmp_path / "kept", gone)
-    with recovered_small(directory) as parts:
-        assert parts.queues.queues["T", 0].max_offset == 60
 
 
 # -- many queues after a crash ---------------------------------------------------------------------
