@@ -45,7 +45,7 @@ async def test_details_are_the_contract_and_three_more(tmp_path: Path) -> None:
     compare(await shown_by(tmp_path / "store", detail="full"), (*PUBLIC_ROWS, *FULL))
 
 
-async def test_label_values_are_rocketmqs(tmp_path: Path) -> None:
+async def test_values_and_their_labels_are_rocketmqs(tmp_path: Path) -> None:
     shown = await shown_by(tmp_path / "store")
     sent = shown["rocketmq_messages_in_total"]
     assert sent.values("message_type") == {"normal"}
@@ -55,16 +55,10 @@ async def test_label_values_are_rocketmqs(tmp_path: Path) -> None:
     rpc = shown["rocketmq_rpc_latency_milliseconds"]
     assert rpc.values("protocol_type") == {"grpc"}
     assert {"send_message_v2", "pull_message"} <= rpc.values("request_code")
-
-
-async def test_the_lag_of_a_group_is_shown(tmp_path: Path) -> None:
-    shown = await shown_by(tmp_path / "store")
-    (messages,) = shown["rocketmq_consumer_lag_messages"].samples
-    assert messages.value == 2
-    assert messages.labels["consumer_group"] == "G"
-    (latency,) = shown["rocketmq_consumer_lag_latency_milliseconds"].samples
-    assert latency.value == 1000
-    assert shown["rocketmq_storage_message_reserve_time_milliseconds"].samples[0].value == 1000
+    lag = shown["rocketmq_consumer_lag_messages"]
+    assert (lag.samples[0].value, lag.values("consumer_group")) == (2, {"G"})
+    for name in ("consumer_lag_latency", "storage_message_reserve_time"):
+        assert shown[f"rocketmq_{name}_milliseconds"].samples[0].value == 1000
 
 
 async def test_a_store_that_takes_no_messages_is_looked_at_all_the_same(tmp_path: Path) -> None:

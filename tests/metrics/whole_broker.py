@@ -1,13 +1,12 @@
 """A broker without ports: store, services, server and their numbers, wired as the daemon's are."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
 from broker.format.addresses import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info
-from broker.metrics.lag import Position
 from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
@@ -17,16 +16,8 @@ from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, RetentionSettings
 from broker.services.send import Send, SendRules
-from broker.store.message_store import MessageStore
 from tests.fakes.call import FakeCall
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
-
-
-def positions(store: MessageStore) -> Iterator[Position]:
-    """Yield where every group stands."""
-    for group in store.tables.offsets.topics_by_group():
-        for topic, queue_offsets in store.tables.offsets.all_of(group).items():
-            yield group, topic, queue_offsets
 
 
 class WholeBroker:
@@ -53,7 +44,7 @@ class WholeBroker:
         self.numbers = Numbers(
             store,
             lambda: [*send.stats, *pull.stats, *server.stats, *retention.stats],
-            read_positions=lambda: positions(store),
+            read_positions=store.tables.offsets.positions,
             permission=6,
             detail=detail,
         )

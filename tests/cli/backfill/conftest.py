@@ -1,12 +1,16 @@
 """Commands of `pocketmq backfill` with this process in Spark's place."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.backfill import session
+from broker.backfill.job import new_job, run
 from broker.rebuild.plan import map_here
+from tests.fakes.log_bytes import golden_settings
+from tests.golden_stores import GoldenStores
 
 
 class Started:
@@ -39,3 +43,23 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setattr(session, "spark_mapper", found.spark_mapper)
     monkeypatch.setattr(session, "wait_for_workers", lambda _: 2)
     return found
+
+
+@pytest.fixture
+def store(golden: GoldenStores, tmp_path: Path) -> Path:
+    """A store of its own, with its views."""
+    return golden.copy("rebuild-base", tmp_path / "store")
+
+
+def build(golden: GoldenStores, store: Path, out: Path, upto: int | None = None) -> Path:
+    """Build views from the log of a store."""
+    size = golden.manifest("rebuild-base")["params"]["mappedFileSizeCommitLog"]
+    settings = golden_settings(golden, "rebuild-base")
+    run(new_job(store, out, settings, log_file_bytes=size, upto=upto), map_here)
+    return out
+
+
+@pytest.fixture
+def built(golden: GoldenStores, store: Path, tmp_path: Path) -> Path:
+    """Views built from the store's own log."""
+    return build(golden, store, tmp_path / "out")

@@ -6,13 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from broker.backfill.job import new_job
-from broker.backfill.job import run as run_job
-from broker.rebuild.plan import map_here
+from tests.cli.backfill.conftest import build
 from tests.cli.command_line import run
-from tests.fakes.log_bytes import golden_settings, views
+from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
 
 HOLD_LOCK = """
@@ -22,20 +18,6 @@ fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
 print("held", flush=True)
 sys.stdin.readline()
 """
-
-
-@pytest.fixture
-def store(golden: GoldenStores, tmp_path: Path) -> Path:
-    return golden.copy("rebuild-base", tmp_path / "store")
-
-
-@pytest.fixture
-def built(golden: GoldenStores, store: Path, tmp_path: Path) -> Path:
-    """Views built from the store's own log."""
-    size = golden.manifest("rebuild-base")["params"]["mappedFileSizeCommitLog"]
-    settings = golden_settings(golden, "rebuild-base")
-    run_job(new_job(store, tmp_path / "out", settings, log_file_bytes=size), map_here)
-    return tmp_path / "out"
 
 
 def install(built: Path, store: Path, *options: str) -> tuple[int, str]:
@@ -93,11 +75,8 @@ def test_views_that_end_before_the_log_are_refused(
     built: Path, store: Path, golden: GoldenStores
 ) -> None:
     records = golden.manifest("rebuild-base")["records"]
-    size = golden.manifest("rebuild-base")["params"]["mappedFileSizeCommitLog"]
-    settings = golden_settings(golden, "rebuild-base")
     shutil.rmtree(built)
-    job = new_job(store, built, settings, log_file_bytes=size, upto=records[-3]["phy"])
-    run_job(job, map_here)
+    build(golden, store, built, upto=records[-3]["phy"])
     code, told = install(built, store, "--yes")
     assert code == 4
     assert f"the log goes on behind {records[-3]['phy']}" in told

@@ -2,22 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.backfill.jobs import golden_job
 from tests.cli.backfill.conftest import Started
 from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
-
-
-@pytest.fixture
-def built(golden: GoldenStores, tmp_path: Path) -> Path:
-    """Views of rebuild-base, built by a library call."""
-    from broker.backfill.job import run as run_job
-    from broker.rebuild.plan import map_here
-
-    run_job(golden_job(golden, "rebuild-base", tmp_path / "out"), map_here)
-    return tmp_path / "out"
 
 
 def spoil(out: Path) -> Path:

@@ -112,27 +112,24 @@ async def test_files_go_in_these_hours_only(tmp_path: Path) -> None:
         assert store.file_count == 1
 
 
-@pytest.mark.knob("retention.size_bytes")
-async def test_the_log_is_kept_this_short(tmp_path: Path) -> None:
-    async with kept(tmp_path, *ON, "retention.size_bytes=192KiB") as store:
-        await store.round()
-        assert store.file_count == 3
-
-
-@pytest.mark.knob("retention.disk_expire_percent")
-async def test_a_fuller_disk_makes_every_hour_the_right_one(tmp_path: Path) -> None:
-    given = (*ON, "retention.hours=4", "retention.disk_expire_percent=60")
-    async with kept(tmp_path, *given, percent=61) as store:
-        await store.round(hours_later=24)
-        assert store.file_count == 1
-
-
-@pytest.mark.knob("retention.disk_force_percent")
-async def test_a_much_fuller_disk_makes_young_files_go(tmp_path: Path) -> None:
-    given = (*ON, "retention.disk_expire_percent=60", "retention.disk_force_percent=70")
-    async with kept(tmp_path, *given, percent=71) as store:
-        await store.round()
-        assert store.file_count == 1
+@pytest.mark.knob(
+    "retention.size_bytes", "retention.disk_expire_percent", "retention.disk_force_percent"
+)
+@pytest.mark.parametrize(
+    ("given", "percent", "hours_later", "left"),
+    [
+        (["retention.size_bytes=192KiB"], 50, 0, 3),
+        (["retention.hours=4", "retention.disk_expire_percent=60"], 61, 24, 1),
+        (["retention.disk_expire_percent=60", "retention.disk_force_percent=70"], 71, 0, 1),
+    ],
+    ids=["a log this long", "a fuller disk, at any hour", "a much fuller disk, young files too"],
+)
+async def test_files_go_for_other_reasons(
+    tmp_path: Path, given: list[str], percent: int, hours_later: int, left: int
+) -> None:
+    async with kept(tmp_path, *ON, *given, percent=percent) as store:
+        await store.round(hours_later=hours_later)
+        assert store.file_count == left
 
 
 @pytest.mark.knob("retention.disk_refuse_percent")
