@@ -4,16 +4,43 @@ The service makes them, faces write them in their own words, and the client read
 have the names of pocketmq.v1.Admin; times are wall time in ms, 0 where there is none.
 """
 
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, NamedTuple, TypeVar
 
+from broker.model.errors import IllegalPageToken, RequestError
+from broker.model.names import check_number
+
+PAGE_SIZE_DEFAULT: Final = 100
+PAGE_SIZE_MAX: Final = 1_000
 Item = TypeVar("Item")
 
 
 class Page(NamedTuple, Generic[Item]):
-    """Some of a long answer; an empty token says that there are no more."""
+    """Some of a long answer; the token, none when there are no more, is the page's last name."""
 
     items: list[Item]
     next_page_token: str
+
+
+def page_of(
+    names: Iterable[str], size: int, token: str, check_name: Callable[[str], None]
+) -> Page[str]:
+    """Return the names behind the token's, as many as fit.
+
+    Shape    names in order; size 0: PAGE_SIZE_DEFAULT; check_name raises for what is none of them
+    Errors   IllegalNumber, IllegalPageToken
+    """
+    try:
+        if token:
+            check_name(token)
+    except RequestError as error:
+        raise IllegalPageToken(token=token) from error
+    check_number("page_size", size, upper=PAGE_SIZE_MAX)
+    size = size or PAGE_SIZE_DEFAULT
+    following = [name for name in names if name > token]
+    shown = following[:size]
+    assert shown == sorted(shown), "a token stands for all names before it"
+    return Page(shown, shown[-1] if len(following) > size else "")
 
 
 class QueueState(NamedTuple):

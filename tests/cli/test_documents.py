@@ -11,7 +11,7 @@ from broker.cli.documents import (
 from broker.format.record import decode_record
 from broker.model.administration import MovedOffset
 from broker.model.message import StoredMessage
-from broker.rpc.v1.convert import proto_message
+from broker.rpc.v1.stored_reply import proto_message
 from tests.cli.local_broker import STORED_MS, stored
 from tests.golden_stores import GoldenStores
 from tests.tools.offline import record_positions

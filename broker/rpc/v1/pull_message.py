@@ -18,9 +18,8 @@ from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable
-from broker.rpc.v1.convert import proto_message
 from broker.rpc.v1.send_reply import varint
-from broker.rpc.v1.stored_reply import encode_plain, number
+from broker.rpc.v1.stored_reply import encode_plain, number, proto_message
 from broker.services.pull import Pull, PullRequest
 from broker.store.message_store import MessageStore
 
@@ -119,7 +118,7 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
 def encode(result: PullResult, *, joined: bool) -> bytes:
     """Return a result as an encoded PullMessageResponse; `joined` is shape RECORDS.
 
-    Errors   UnsupportedFeature (see convert.proto_message)
+    Errors   UnsupportedFeature (see stored_reply.proto_message)
     Cost     one copy of the records; with messages about 8 µs for each
     """
     following = result.next_begin_offset

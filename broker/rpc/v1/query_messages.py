@@ -8,7 +8,7 @@ from broker.model.reading import KeyRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable
-from broker.rpc.v1.convert import proto_message
+from broker.rpc.v1.stored_reply import proto_message
 from broker.services.query import Query
 from broker.store.tables.topics import TopicTable
 

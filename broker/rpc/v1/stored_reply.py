@@ -1,8 +1,8 @@
-"""Stored messages in a reply, written as bytes straight from their records.
+"""Stored messages in a reply: as objects of protobuf, or written straight from their records.
 
-What the generated classes make of a plain record takes 25 µs; here about 5. Records of rarer forms
-(compressed body, IPv6 host, negative number, text that is not UTF-8) are left to them, and so is
-every mistake: `encode_plain` returns None for what it does not take.
+What the generated classes make of a plain record takes 25 µs; `encode_plain` about 5. Records of
+rarer forms (compressed body, IPv6 host, negative number, text that is not UTF-8) are left to them,
+and so is every mistake: it returns None for what it does not take.
 """
 
 from struct import Struct
@@ -10,7 +10,8 @@ from typing import Final
 
 from broker.format.addresses import text_from_host
 from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
-from broker.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD
+from broker.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, message_fields
+from broker.model.errors import UnsupportedFeature
 from broker.model.message import (
     DELAY,
     DELIVER_AT,
@@ -19,11 +20,13 @@ from broker.model.message import (
     SHARDING_KEY,
     TAGS,
     UNIQUE_KEY,
+    StoredMessage,
 )
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.convert import REPLY_BODY_SIZE_MAX
 from broker.rpc.v1.send_reply import PAIR_BITS, varint, wide_varint, wider_varint
 
+REPLY_BODY_SIZE_MAX: Final = 15 * 1024 * 1024
+"""A reply of 16 MiB holds a body of this size and everything else of its message."""
 _FIELDS: Final = pb.StoredMessage.DESCRIPTOR.fields_by_name
 _NAME: Final = NAME_SEPARATOR.encode()
 _PAIR: Final = PAIR_SEPARATOR.encode()
@@ -35,6 +38,18 @@ _SHAPE_SIZE_MAX: Final = 512
 """What is remembered, together some MiB."""
 _LENGTHS: Final = [varint(length) for length in range(PROPERTIES_SIZE_MAX + 64)]
 """Of every text a record can hold, names and lengths around it included."""
+
+
+def proto_message(message: StoredMessage) -> pb.StoredMessage:
+    """Return a stored message as it is sent to clients.
+
+    Errors   UnsupportedFeature for a body that unfolds to more than a reply can hold
+    """
+    size_bytes = len(message.body)
+    if size_bytes > REPLY_BODY_SIZE_MAX:
+        feature = f"a body that unfolds to {size_bytes} bytes here; pull it with shape RECORDS"
+        raise UnsupportedFeature(feature=feature)
+    return pb.StoredMessage(**message_fields(message))
 
 
 def _tag(name: str, wire_type: int) -> bytes:

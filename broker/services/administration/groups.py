@@ -2,13 +2,12 @@
 
 import asyncio
 
-from broker.model.administration import Page
+from broker.model.administration import Page, page_of
 from broker.model.errors import SystemGroup
 from broker.model.group import GroupConfig, GroupSettings
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
 from broker.model.topic import QUEUE_COUNT_MAX, dead_letter_topic, is_system_group, retry_topic
-from broker.services.administration.pages import page_of
 from broker.services.administration.topics import remove_topics
 from broker.store.message_store import MessageStore
 

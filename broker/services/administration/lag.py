@@ -9,10 +9,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from broker.model.administration import Page, QueueLag, TopicLag
+from broker.model.administration import Page, QueueLag, TopicLag, page_of
 from broker.model.errors import IllegalPageToken
 from broker.model.message import first_unread
-from broker.services.administration.pages import page_of
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from broker.model.administration import Page, QueueState, TopicChange, TopicCounts
+from broker.model.administration import Page, QueueState, TopicChange, TopicCounts, page_of
 from broker.model.errors import IllegalAttribute, SystemTopic
 from broker.model.message import OFFSET_MAX
 from broker.model.names import check_number, check_topic
@@ -19,7 +19,6 @@ from broker.model.topic import (
     is_group_topic,
     is_system_topic,
 )
-from broker.services.administration.pages import page_of
 from broker.store.message_store import MessageStore
 
 QUEUE_COUNT_DEFAULT: Final = 8

@@ -22,13 +22,13 @@ from broker.model.message import FLAG_COMPRESSED
 from broker.model.reading import PullResult, PullStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import check_client_reads, check_operator_reads
-from broker.rpc.v1.convert import proto_message
 from broker.rpc.v1.pull_message import (
     MAX_BYTES_MAX,
     PullMessage,
     encode,
     request_from_message,
 )
+from broker.rpc.v1.stored_reply import proto_message
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import turns
