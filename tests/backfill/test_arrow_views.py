@@ -21,8 +21,8 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.format.index_layout import HEADER_SIZE, IndexGeometry
 from broker.tools.dump import index_rows, queue_units
+from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
-from tests.tools.offline import sizes_of
 
 Found = tuple[list[dict[str, Any]], list[Damage]]
 
@@ -48,7 +48,7 @@ def test_units_are_those_of_a_dump(
     golden: GoldenStores, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrow_views, "ROWS_AT_ONCE", 7)
-    store, sizes = golden.store(name), sizes_of(golden.manifest(name))
+    store, sizes = golden.store(name), golden_tool_sizes(golden, name)
     rows, damage = units_of(store)
     queues = list(dict.fromkeys((row["topic"], row["queue_id"]) for row in rows))
     assert queues == sorted(queues)
@@ -65,7 +65,7 @@ def test_entries_are_those_of_a_dump(
     golden: GoldenStores, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrow_views, "ROWS_AT_ONCE", 100)
-    store, sizes = golden.store(name), sizes_of(golden.manifest(name))
+    store, sizes = golden.store(name), golden_tool_sizes(golden, name)
     rows, damage = entries_of(store, sizes.geometry)
     assert damage == []
     assert rows == [row._asdict() for row in index_rows(Disk(), store, sizes)]
@@ -109,7 +109,7 @@ def test_missing_units_are_told(
 
 
 def test_an_index_file_that_cannot_be_read_is_told(golden: GoldenStores, tmp_path: Path) -> None:
-    geometry = sizes_of(golden.manifest("v533")).geometry
+    geometry = golden_tool_sizes(golden, "v533").geometry
     shutil.copytree(golden.store("v533") / "index", tmp_path / "index")
     path = Path(find_index_files(tmp_path)[0])
     path.chmod(0o644)

@@ -40,8 +40,8 @@ from tests.backfill.faults import faulty
 from tests.cli.command_line import run as run_command
 from tests.fakes.column_values import values_of
 from tests.fakes.log_bytes import golden_files, golden_settings, rebuilt_files, views
+from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
-from tests.tools.offline import sizes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,7 +192,7 @@ def test_messages_are_what_decoding_each_record_gives(
 
 
 def test_units_and_entries_are_those_of_a_dump(spark: "SparkSession", golden: GoldenStores) -> None:
-    store, sizes = golden.store("semantics"), sizes_of(golden.manifest("semantics"))
+    store, sizes = golden.store("semantics"), golden_tool_sizes(golden, "semantics")
     units = rows_of(read_consume_queue(spark, store), "topic", "queue_id", "queue_offset")
     assert units == [
         {"topic": topic, "queue_id": queue_id, **unit._asdict()}

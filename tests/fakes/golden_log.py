@@ -8,7 +8,7 @@ from typing import Any
 from broker.files.disk import Disk
 from broker.format.addresses import offset_message_id
 from broker.format.names import COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
-from broker.format.record_scan import written_at
+from broker.format.record_scan import RecordScan, written_at
 from broker.log.commit_log import CommitLog
 from broker.model.batch import Written
 from broker.model.message import StoredMessage
@@ -94,3 +94,8 @@ def carries(record: dict[str, Any], query: dict[str, Any]) -> bool:
     if query["indexType"] == "T":
         return bool(record["tags"] == query["key"])
     return query["key"] in (record["keys"] or "").split(" ") or query["key"] == record["uniqKey"]
+
+
+def record_positions(file: Path) -> list[tuple[int, int]]:
+    """Return (position, size) of every record of a commit-log file."""
+    return list(RecordScan(file.read_bytes(), int(file.name)))

@@ -52,6 +52,12 @@ def record_size(store: Path) -> int:
     return int.from_bytes((store / FILE).read_bytes()[:4])
 
 
+async def restored_count(tmp_path: Path) -> int:
+    """How many messages a store of the copy holds."""
+    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
+        return len(await again.pulled("T"))
+
+
 # -- which files, when -----------------------------------------------------------------------------
 EARLY, LOG, LATE, OUT, NEVER = Turn.EARLY, Turn.LOG, Turn.LATE, Turn.OUT, Turn.NEVER
 TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
@@ -169,8 +175,7 @@ async def test_what_is_behind_the_mark_is_not_copied(
     assert (found.begin, found.upto) == (0, 3 * size)
     assert [(file.path, file.is_complete) for file in log_files(found)] == [(FILE, False)]
     assert not (tmp_path / "b" / FILE).read_bytes()[3 * size :].strip(b"\0")
-    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
-        assert len(await again.pulled("T")) == 3
+    assert await restored_count(tmp_path) == 3
 
 
 @pytest.mark.usefixtures("live")
@@ -180,8 +185,7 @@ async def test_a_running_store_that_tells_no_mark(
     await stocked(tmp_path / "s", 0, 30)
     monkeypatch.setattr(module, "flushed_upto", lambda disk, directory: None)
     backed_up(tmp_path / "s", tmp_path / "b")
-    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
-        assert len(await again.pulled("T")) == 30
+    assert await restored_count(tmp_path) == 30
 
 
 @pytest.mark.usefixtures("live")
@@ -312,8 +316,7 @@ async def test_full_files_of_the_log_are_copied_once(tmp_path: Path) -> None:
     assert second.bytes_copied <= first.bytes_copied - len(full) * FILE_SIZE + 1000
     for name in full:
         assert (tmp_path / "b/commitlog" / name).stat().st_ino == inodes[name]
-    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
-        assert len(await again.pulled("T")) == 85
+    assert await restored_count(tmp_path) == 85
 
 
 @pytest.mark.parametrize("which", ["store", "copy", "gone"])
@@ -406,8 +409,7 @@ async def test_a_backup_that_is_killed_is_noticed_and_gone_on_with(
             restored(tmp_path / "b", tmp_path / "none")
     assert unfinished > 0
     assert sorted(path.name for path in (tmp_path / "b").glob("backup*")) == ["backup.json"]
-    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
-        assert len(await again.pulled("T")) == 70
+    assert await restored_count(tmp_path) == 70
 
 
 async def test_a_first_backup_that_is_killed_is_gone_on_with(tmp_path: Path) -> None:
@@ -420,8 +422,7 @@ async def test_a_first_backup_that_is_killed_is_gone_on_with(tmp_path: Path) -> 
     with pytest.raises(PowerCut):
         backed_up(store, tmp_path / "b", disk=disk)
     backed_up(store, tmp_path / "b")
-    async with store_at(restored(tmp_path / "b", tmp_path / "again")) as again:
-        assert len(await again.pulled("T")) == 40
+    assert await restored_count(tmp_path) == 40
 
 
 # -- the place -------------------------------------------------------------------------------------

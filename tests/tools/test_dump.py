@@ -13,8 +13,8 @@ from broker.model.message import StoredMessage
 from broker.tools.dump import index_rows, queue_units
 from broker.tools.selection import LogSearch
 from tests.fakes.log_bytes import golden_files
+from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, GoldenStores
-from tests.tools.offline import sizes_of
 
 SOUND = [name for name in NAMES if not name.startswith(("crash-", "clean-torn"))]
 
@@ -56,20 +56,20 @@ def test_units_of_a_queue_are_those_the_broker_iterates(golden: GoldenStores, na
     manifest = golden.manifest(name)
     for queue in manifest["queues"]:
         key = queue["topic"], queue["queueId"]
-        units = queue_units(Disk(), golden.store(name), sizes_of(manifest), *key)
+        units = queue_units(Disk(), golden.store(name), golden_tool_sizes(golden, name), *key)
         rows = [(u.queue_offset, [u.physical_offset, u.size, u.tags_code]) for u in units]
         numbered = enumerate(queue["units"], queue["maxOffset"] - len(queue["units"]))
         assert rows == [(n, unit) for n, unit in numbered if unit[1] != 2**31 - 1]
 
 
 def test_an_unknown_queue_has_no_units(golden: GoldenStores) -> None:
-    store, sizes = golden.store("basic"), sizes_of(golden.manifest("basic"))
+    store, sizes = golden.store("basic"), golden_tool_sizes(golden, "basic")
     assert list(queue_units(Disk(), store, sizes, "none", 0)) == []
 
 
 def test_index_entries_lead_to_records_with_their_keys(golden: GoldenStores) -> None:
     manifest = golden.manifest("basic")
-    rows = list(index_rows(Disk(), golden.store("basic"), sizes_of(manifest)))
+    rows = list(index_rows(Disk(), golden.store("basic"), golden_tool_sizes(golden, "basic")))
     counts = [file["indexCount"] - 1 for file in manifest["indexFiles"]]
     assert len(rows) == sum(counts)
     assert [row.number for row in rows[: counts[0]]] == list(range(1, counts[0] + 1))

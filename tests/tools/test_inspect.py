@@ -6,15 +6,19 @@ from pathlib import Path
 import pytest
 
 from broker.files.disk import Disk
-from broker.tools.inspect import describe
+from broker.tools.inspect import Description, describe
+from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
-from tests.tools.offline import sizes_of
+
+
+def described(golden: GoldenStores, name: str) -> Description:
+    return describe(Disk(), golden.store(name), golden_tool_sizes(golden, name))
 
 
 @pytest.mark.parametrize("name", ["basic", "semantics", "v533", "rebuild-base"])
 def test_a_store_is_described_as_rocketmq_sees_it(golden: GoldenStores, name: str) -> None:
     manifest = golden.manifest(name)
-    found = describe(Disk(), golden.store(name), sizes_of(manifest))
+    found = described(golden, name)
     assert found["left_in_order"] is not manifest["abortFile"]
     assert found["in_use"] is False
     assert found["commit_log"]["files"] == len(manifest["commitLogFiles"])
@@ -33,23 +37,21 @@ def test_a_store_is_described_as_rocketmq_sees_it(golden: GoldenStores, name: st
 
 
 def test_topics_are_those_of_the_topic_table(golden: GoldenStores) -> None:
-    found = describe(Disk(), golden.store("semantics"), sizes_of(golden.manifest("semantics")))
+    found = described(golden, "semantics")
     assert "SCHEDULE_TOPIC_XXXX" in found["topics"]
 
 
 def test_a_store_left_in_a_crash_says_so(golden: GoldenStores) -> None:
-    name = "crash-kill.before"
-    found = describe(Disk(), golden.store(name), sizes_of(golden.manifest(name)))
-    assert found["left_in_order"] is False
+    assert described(golden, "crash-kill.before")["left_in_order"] is False
 
 
 def test_a_description_is_json(golden: GoldenStores) -> None:
-    found = describe(Disk(), golden.store("basic"), sizes_of(golden.manifest("basic")))
+    found = described(golden, "basic")
     assert json.loads(json.dumps(found)) == found
 
 
 def test_an_empty_directory_is_an_empty_store(tmp_path: Path, golden: GoldenStores) -> None:
-    found = describe(Disk(), tmp_path, sizes_of(golden.manifest("basic")))
+    found = describe(Disk(), tmp_path, golden_tool_sizes(golden, "basic"))
     assert found["commit_log"]["end_offset"] == 0
     assert found["consume_queues"]["queues"] == []
     assert found["index"]["files"] == []

@@ -40,11 +40,14 @@ class LogPlanner:
 
     __slots__ = ("_files", "_losses", "_neighbours", "_property_crc")
 
-    def __init__(self, files: Sequence[LogFile], losses: Losses, *, property_crc: bool) -> None:
+    def __init__(
+        self, files: Sequence[LogFile], damage: Sequence[Hole], losses: Losses,
+        *, property_crc: bool,
+    ) -> None:  # fmt: skip
         self._files = files
         self._losses = losses
         self._property_crc = property_crc
-        self._neighbours = Neighbours(files, property_crc=property_crc)
+        self._neighbours = Neighbours(files, damage, property_crc=property_crc)
 
     def of_hole(self, hole: Hole) -> LogAction:
         """Return what takes the place of damage with sound records behind it."""

@@ -14,7 +14,7 @@ from broker.format.record import (
 )
 from broker.model.message import FLAG_BORN_HOST_V6
 from broker.rebuild.log_files import LogFile
-from broker.walk.log_walk import LogWalk
+from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader
 from broker.walk.search import store_time_at
 
@@ -37,15 +37,18 @@ class Neighbour(NamedTuple):
 
 
 class Neighbours:
-    """Finds sound records in a log that is damaged.
+    """Finds sound records in a log that is damaged; in `damage` there are none to be trusted.
 
     Cost     about a µs a record of the file that is walked
     """
 
-    __slots__ = ("_files", "_property_crc")
+    __slots__ = ("_damage", "_files", "_property_crc")
 
-    def __init__(self, files: Sequence[LogFile], *, property_crc: bool = False) -> None:
+    def __init__(
+        self, files: Sequence[LogFile], damage: Sequence[Hole] = (), *, property_crc: bool = False
+    ) -> None:
         self._files = files
+        self._damage = damage
         self._property_crc = property_crc
 
     def at(self, physical_offset: int) -> Neighbour | None:
@@ -78,8 +81,13 @@ class Neighbours:
             walk = LogWalk(LogReader(check_crc=True, property_crc=self._property_crc))
             with file.opened() as source:
                 for found in walk.over(source, begin, upto):
-                    if isinstance(found, Chunk):
+                    if isinstance(found, Chunk) and not self._is_known(found):
                         yield found
+
+    def _is_known(self, chunk: Chunk) -> bool:
+        """Return whether records lie in damage that is known: sound ones may be too old."""
+        begin = int(chunk.heads.physical_offset[0])
+        return any(hole.begin <= begin < hole.end for hole in self._damage)
 
 
 def _read(file: LogFile, physical_offset: int) -> Neighbour | None:

@@ -27,7 +27,6 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     offset_from_file_name,
 )
-from broker.format.table_json import decode_table
 from broker.log.quarantine import unfinished_repair
 from broker.model.finding import Finding
 from broker.rebuild.log_files import KnownShape
@@ -41,8 +40,8 @@ from broker.tools.repair.log_planning import (
 )
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.small_files import backup_of
-from broker.tools.verify.tables import flushed_upto
-from broker.tools.verify.verification import Verification, VerifyOptions, verify
+from broker.tools.verify.tables import flushed_upto, parses
+from broker.tools.verify.verification import VerifyOptions, verify
 
 FINDINGS_MAX: Final = 100_000
 VIEW_NAMES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY)
@@ -77,28 +76,24 @@ def plan_repair(
     upto = flushed_upto(disk, directory)
     if upto is not None and upto > found.log_end:
         plan.missing = (found.log_end, upto)
-    if not plan.blocked and (suspects or found.holes or found.tail is not None):
+    tails = [found.tail] if found.tail is not None else []
+    if not plan.blocked and (suspects or found.holes or tails):
         witness = QueueWitness(disk, directory, sizes)
         try:
-            planner = LogPlanner(found.files, witness.losses, property_crc=sizes.property_crc)
-            _plan_log(planner, found, suspects, plan)
+            planner = LogPlanner(
+                found.files, [*found.holes, *tails], witness.losses, property_crc=sizes.property_crc
+            )
+            of_damage = [*map(planner.of_hole, found.holes), *map(planner.of_tail, tails)]
+            actions, left = planner.of_suspects(suspects)
         finally:
             witness.close()
+        plan.log = _without_overlaps([*of_damage, *actions])
+        plan.left += left
+        if plan.log:  # Gaps in queues that are left without the damage are told after the repair.
+            plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
     if plan.builds_views and disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY):
         plan.notes.append("units will keep the plain tags code instead of an extension's address")
     return plan
-
-
-def _plan_log(
-    planner: LogPlanner, found: Verification, suspects: list[Suspect], plan: RepairPlan
-) -> None:
-    tails = [found.tail] if found.tail is not None else []
-    actions, left = planner.of_suspects(suspects)
-    of_damage = [*map(planner.of_hole, found.holes), *map(planner.of_tail, tails)]
-    plan.log = _without_overlaps([*of_damage, *actions])
-    plan.left += left
-    if plan.log:  # Gaps in queues that are left without the damage are told after the repair.
-        plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
@@ -117,7 +112,7 @@ def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
     elif finding.file == CHECKPOINT_FILE:
         plan.checkpoint = True
     elif finding.kind == "table":
-        is_restored = path.parent.name == CONFIG_DIRECTORY and _parses(disk, backup_of(path))
+        is_restored = path.parent.name == CONFIG_DIRECTORY and parses(disk, backup_of(path))
         act = FileAct.RESTORE if is_restored else FileAct.REMOVE
         plan.files.append(FileAction(finding.file, finding.found, act))
     elif finding.kind != "lost_records":  # Told by the mark itself.
@@ -144,11 +139,3 @@ def _is_unused(disk: Disk, path: Path) -> bool:
     """Return whether a file of the log is the last one and empty: it was never used."""
     names = [name for name in disk.names(path.parent) if offset_from_file_name(name)]
     return path.name == names[-1] and disk.file_size(path) == 0
-
-
-def _parses(disk: Disk, path: Path) -> bool:
-    try:
-        decode_table(disk.read_file(path))
-    except (OSError, ValueError):
-        return False
-    return True

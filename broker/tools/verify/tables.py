@@ -91,14 +91,15 @@ class TableCheck:
             decode_table(self._disk.read_file(path))
         except ValueError as error:
             backup = path.with_name(path.name + BACKUP_SUFFIX)
-            kept = "its .bak is sound" if _parses(self._disk, backup) else "no sound .bak"
+            kept = "its .bak is sound" if parses(self._disk, backup) else "no sound .bak"
             self._report(path, 0, "a table", f"{error}; {kept}")
 
     def _report(self, path: Path, position: int, expected: str, found: str) -> None:
         self._collector.add("table", path, position, expected=expected, found=found)
 
 
-def _parses(disk: Disk, path: Path) -> bool:
+def parses(disk: Disk, path: Path) -> bool:
+    """Return whether a file is there and is a table."""
     try:
         decode_table(disk.read_file(path))
     except (OSError, ValueError, json.JSONDecodeError):

@@ -6,9 +6,8 @@ from typing import Final
 
 import click
 import pytest
-from click.testing import CliRunner
 
-from broker.cli.options import directory_argument, queue_option, read_only_option, yes_option
+from broker.cli.options import QUEUE
 from broker.cli.output import FLUSH_COUNT, Output, column
 from broker.cli.store import export, grep, ls, stats
 from broker.cli.store.access import accessible
@@ -18,41 +17,19 @@ from broker.tools import grep as tools_grep
 from broker.tools import listing, statistics
 from broker.tools.export import files, sinks
 from tests.cli.command_line import run
+from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores
-from tests.tools.offline import record_positions
-
-
-@click.command()
-@directory_argument
-@queue_option("A queue.")
-@read_only_option
-@yes_option
-def command(directory: Path, queue: tuple[str, int] | None, read_only: bool, yes: bool) -> None:
-    """Print what was given."""
-    click.echo(repr((str(directory), queue, read_only, yes)))
-
-
-def given(*arguments: str) -> str:
-    done = CliRunner().invoke(command, arguments)
-    return done.output
-
-
-def test_without_options_nothing_is_chosen() -> None:
-    assert given("s") == "('s', None, False, False)\n"
-
-
-def test_options_are_read() -> None:
-    assert given("s", "--read-only", "--yes") == "('s', None, True, True)\n"
 
 
 @pytest.mark.parametrize(("text", "queue"), [("orders:0", ("orders", 0)), ("a:b:17", ("a:b", 17))])
 def test_a_queue_is_read_from_its_last_colon(text: str, queue: tuple[str, int]) -> None:
-    assert given("s", "--queue", text) == f"{('s', queue, False, False)!r}\n"
+    assert QUEUE.convert(text, None, None) == queue
 
 
 @pytest.mark.parametrize("text", ["orders", ":1", "orders:", "orders:-1", "orders:x", "orders:²"])
 def test_what_is_no_queue_is_a_usage_error(text: str) -> None:
-    assert "is not TOPIC:QUEUE" in given("s", "--queue", text)
+    with pytest.raises(click.BadParameter, match="is not TOPIC:QUEUE"):
+        QUEUE.convert(text, None, None)
 
 
 def test_a_store_in_use_is_looked_at_only_when_asked(

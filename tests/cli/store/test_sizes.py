@@ -11,9 +11,8 @@ from broker.format.index_layout import STYLE_5_3, STYLE_5_5
 from broker.log.index_geometry import OWN_GEOMETRY
 from broker.log.store_directory import ManifestFile, StoreManifest
 from broker.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
-from tests.fakes.tool_sizes import known_shape
+from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import NAMES, GoldenStores
-from tests.tools import offline
 
 MANIFEST = StoreManifest(
     commit_log_file_size_bytes=65_536,
@@ -36,7 +35,7 @@ def write_manifest(directory: Path, manifest: StoreManifest = MANIFEST) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_show_their_sizes(golden: GoldenStores, name: str) -> None:
-    store, wanted = golden.store(name), offline.sizes_of(golden.manifest(name))
+    store, wanted = golden.store(name), replace(golden_tool_sizes(golden, name), time_zone="")
     sizes = sizes_of(Disk(), store, [], with_index=True)
     if not (store / "consumequeue").exists():
         wanted = replace(wanted, consume_queue_file_size_bytes=6_000_000)
@@ -116,7 +115,7 @@ def test_a_damaged_manifest_is_told_of_and_the_files_count(
     path = write_manifest(store)
     path.write_text("{")
     sizes = sizes_of(Disk(), store, [], with_index=True)
-    assert sizes == offline.sizes_of(golden.manifest("v533"))
+    assert sizes == replace(golden_tool_sizes(golden, "v533"), time_zone="")
     said = capsys.readouterr().err
     assert said.startswith(f"Note: {path} cannot be read (")
     assert said.endswith("; sizes are taken from the files\n")

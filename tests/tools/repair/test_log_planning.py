@@ -24,10 +24,10 @@ class Planned(DamagedStore):
 
     witness: QueueWitness
 
-    def planner(self) -> LogPlanner:
+    def planner(self, *damage: Hole) -> LogPlanner:
         self.witness = QueueWitness(Disk(), self.directory, self.sizes)
         files = find_log_files(self.directory, self.file_size)
-        return LogPlanner(files, self.witness.losses, property_crc=False)
+        return LogPlanner(files, damage, self.witness.losses, property_crc=False)
 
     def hole(self, number: int, *, reason: str = "torn", to_file_end: bool = False) -> Hole:
         begin = self.places[number]
@@ -64,7 +64,7 @@ def test_between_sound_records(store: Planned) -> None:
 
 def test_up_to_the_end_of_a_file(store: Planned) -> None:
     hole = store.hole(last_of_file(store), reason=ORDERLY_END, to_file_end=True)
-    action = store.planner().of_hole(hole)
+    action = store.planner(hole).of_hole(hole)
     assert (action.act, action.end) == (LogAct.FILE_END, store.file_size)
     assert action.reason == "no record where one must be"
 
@@ -74,13 +74,13 @@ def test_a_damaged_blank(store: Planned) -> None:
     blank = place + len(store.records[place])
     store.write(blank, encode_blank(77)[:7] + b"x")
     hole = Hole(str(store.path(0)), blank, store.file_size, "bad", False)
-    assert store.planner().of_hole(hole).act is LogAct.BLANK
+    assert store.planner(hole).of_hole(hole).act is LogAct.BLANK
 
 
 def test_damage_too_small_for_any_record_takes_the_next_one_with_it(store: Planned) -> None:
     begin = store.places[6] - 60
     hole = Hole(str(store.path(0)), begin, store.places[6], "bad", True)
-    action = store.planner().of_hole(hole)
+    action = store.planner(hole).of_hole(hole)
     assert (action.begin, action.end) == (begin, store.places[7])
 
 

@@ -10,6 +10,7 @@ from broker.format.consume_unit import PRE_BLANK, UNIT
 from broker.tools.repair.actions import Loss
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.neighbours import Neighbour, Neighbours, store_time_position
+from broker.walk.log_walk import TOO_OLD, Hole
 from tests.fakes.damaged_store import DamagedStore
 from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes
 from tests.golden_stores import GoldenStores
@@ -46,6 +47,14 @@ def test_a_file_that_is_damaged_as_a_whole(log: LogBytes) -> None:
     assert before is not None
     assert after is not None
     assert before.physical_offset < 2048 <= 3072 == after.physical_offset
+
+
+def test_sound_records_in_known_damage_are_too_old(log: LogBytes) -> None:
+    files = log.close().found()
+    hole = Hole(files[1].path, files[1].base, files[1].end, TOO_OLD, False)
+    before = Neighbours(files, [hole]).before(files[2].base)
+    assert before is not None
+    assert before.physical_offset < hole.begin
 
 
 def test_nothing_starts_in_a_record_behind_the_log_or_at_a_blank(log: LogBytes) -> None:
