@@ -8,7 +8,6 @@ Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getO
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -36,16 +35,8 @@ class Reading:
     """The reading part of a store that is open."""
 
     __slots__ = (
-        "_arrivals",
-        "_keys",
-        "_log",
-        "_marks",
-        "_patience",
-        "_pool",
-        "_pulling",
-        "_queues",
-        "repair",
-        "stats",
+        "_arrivals", "_keys", "_log", "_marks", "_patience", "_pool", "_pulling", "_queues",
+        "repair", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -152,12 +143,12 @@ class Reading:
 
         Errors   Corruption, DiskSlow
         """
-        return self._patience.now_or_later(partial(self._message_at, physical_offset))
 
-    def _message_at(self, physical_offset: int) -> StoredMessage | None:
-        if not self._log.min_offset <= physical_offset < self._marks.dispatched.value:
-            return None
-        return find_message(self._log, physical_offset)
+        def look() -> StoredMessage | None:
+            is_visible = physical_offset < self._marks.dispatched.value
+            return find_message(self._log, physical_offset) if is_visible else None
+
+        return self._patience.now_or_later(look)
 
     # -- by time -------------------------------------------------------------------------------
     def queue_offset_by_time(

@@ -40,11 +40,9 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
         yield made
 
 
-async def cold(
-    store: TalkingStore, queue_offset: int = 0, *, max_messages: int = 32, max_bytes: int = 1 << 20
-) -> PullResult:
+async def cold(store: TalkingStore, queue_offset: int = 0) -> PullResult:
     store.quick_disk.drop_resident()
-    found = store.store.reading.pull(ReadRange("orders", 0, queue_offset, max_messages, max_bytes))
+    found = store.store.reading.pull(ReadRange("orders", 0, queue_offset, 32, 1 << 20))
     assert not isinstance(found, PullResult)
     return await found
 
@@ -73,11 +71,6 @@ async def test_where_memory_cannot_be_asked_a_thread_reads(
     found = store.store.reading.pull(ReadRange("orders", 0, 10, 32, 1 << 20))
     assert not isinstance(found, PullResult)
     assert bodies(await found) == BODIES[10:42]
-
-
-async def test_limits_of_count_and_bytes_hold(store: TalkingStore) -> None:
-    assert bodies(await cold(store, max_messages=3)) == BODIES[:3]
-    assert bodies(await cold(store, max_bytes=1)) == BODIES[:1]
 
 
 async def test_a_filter_chooses_before_anything_is_read(store: TalkingStore) -> None:

@@ -216,33 +216,22 @@ def test_a_full_disk_is_tried_again_every_second(dispatching: Dispatching) -> No
     assert dispatching.queues.places == dispatching.index.places == places
 
 
-def test_30_tries_of_a_queue_are_a_failure_that_heals(dispatching: Dispatching) -> None:
-    places = dispatching.put("a")
-    dispatching.queues.full = True
-    for tried in range(QUEUE_TRIES_MAX):
+@pytest.mark.parametrize(("name", "tries"), [("queues", 30), ("index", 3)])
+def test_tries_of_a_view_that_are_used_up_are_a_failure_that_heals(
+    dispatching: Dispatching, name: str, tries: int
+) -> None:
+    assert (QUEUE_TRIES_MAX, INDEX_TRIES_MAX) == (30, 3)
+    places, view = dispatching.put("a"), {"queues": dispatching.queues, "index": dispatching.index}
+    view[name].full = True
+    for tried in range(tries):
         assert not dispatching.has_failed()
         dispatching.step(now_ms=tried * RETRY_INTERVAL_MS)
     failure = dispatching.dispatcher.failure
     assert failure is not None
-    assert (failure.path, failure.tries) == ("queues", 30)
-    dispatching.queues.full = False
+    assert (failure.path, failure.tries) == (name, tries)
+    assert dispatching.queues.places == (places if name == "index" else [])
+    view[name].full = False
     assert dispatching.step(now_ms=99_000) == 0
-    assert not dispatching.has_failed()
-    assert dispatching.queues.places == dispatching.index.places == places
-
-
-def test_3_tries_of_the_index_are_a_failure_and_queues_take_nothing_twice(
-    dispatching: Dispatching,
-) -> None:
-    places = dispatching.put("a")
-    dispatching.index.full = True
-    for tried in range(INDEX_TRIES_MAX):
-        assert not dispatching.has_failed()
-        dispatching.step(now_ms=tried * RETRY_INTERVAL_MS)
-    assert dispatching.has_failed()
-    assert dispatching.queues.places == places
-    dispatching.index.full = False
-    dispatching.step(now_ms=9_000)
     assert not dispatching.has_failed()
     assert dispatching.queues.places == dispatching.index.places == places
 
