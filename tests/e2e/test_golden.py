@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, KeyQuery, Outgoing
+from broker.client.values import ClientError, KeyQuery
 from tests.e2e.daemon import Daemon, messages_of
 from tests.fakes.golden_log import carries, shown, wanted
 from tests.golden_stores import GoldenStores
@@ -66,35 +66,3 @@ async def _compare(
             places = await found(client, query)
             assert sorted(places) == [p for p, r in records.items() if carries(r, query)]
             assert {p for p in query["offsets"] if carries(records[p], query)} <= set(places)
-
-
-def test_sending_into_a_real_store_leaves_its_bytes_and_a_second_start_has_both(
-    golden: GoldenStores, tmp_path: Path
-) -> None:
-    store = golden.copy("basic", tmp_path / "basic")
-    before = {path: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
-    end = golden.manifest("basic")["lastRecordEnd"]
-    with Daemon(store) as broker:
-        sent = asyncio.run(_send(broker.endpoint, 50))
-        assert broker.stop() == 0
-    for path, content in before.items():
-        kept = content[: max(0, min(len(content), end - int(path.name)))]
-        assert path.read_bytes().startswith(kept)
-    with Daemon(store) as broker:
-        assert asyncio.run(_everything(broker.endpoint, "orders", 8)) >= sent
-        assert broker.stop() == 0
-    old = {r["uniqKey"] for r in golden.manifest("basic")["records"] if r["topic"] == "orders"}
-    with Daemon(store) as broker:
-        assert asyncio.run(_everything(broker.endpoint, "orders", 8)) == sent | old
-
-
-async def _send(endpoint: str, count: int) -> set[str]:
-    async with BrokerClient(endpoint) as client:
-        messages = [Outgoing("orders", b"new %d" % number) for number in range(count)]
-        return {receipt.message_id for receipt in await client.send(messages)}
-
-
-async def _everything(endpoint: str, topic: str, queue_count: int) -> set[str]:
-    async with BrokerClient(endpoint) as client:
-        queues = [await messages_of(client, topic, queue_id) for queue_id in range(queue_count)]
-    return {message.unique_key for queue in queues for message in queue}

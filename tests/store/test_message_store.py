@@ -3,12 +3,10 @@
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from broker.format.names import RESERVE_FILE
-from broker.format.record import decode_record
 from broker.model.batch import Destination, PutStatus, Run
 from broker.model.errors import (
     AllocationFailed,
@@ -28,10 +26,9 @@ from broker.store.starting.progress import Starting
 from broker.store.views import dispatcher as dispatcher_module
 from broker.store.writing.allocation import Allocation
 from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.golden_log import files_below, index_contents
+from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, open_files
 from tests.fakes.rows import batch
-from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.fakes.store_language import (
     STORE_HOST,
     TalkingStore,
@@ -44,7 +41,6 @@ from tests.fakes.store_language import (
     until,
     view_files,
 )
-from tests.golden_stores import GoldenStores
 
 HALF_FILE = "x" * 2_000
 NEARLY_A_FILE = "x" * 3_900
@@ -479,49 +475,3 @@ async def test_the_abort_mark_stands_while_the_store_is_open(tmp_path: Path) -> 
         assert (store.directory / "abort").read_text().isdecimal()
     assert not (tmp_path / "s" / "abort").exists()
     assert sorted(path.name for path in (tmp_path / "s" / "commitlog").iterdir()) == []
-
-
-# -- going on in a store of a real broker ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("sizes_are_given", [True, False])
-async def test_sending_into_a_real_store_leaves_all_old_bytes(
-    golden: GoldenStores, tmp_path: Path, sizes_are_given: bool
-) -> None:
-    copy = golden_copy(golden, "basic", tmp_path / "basic")
-    sizes: dict[str, Any] = golden_sizes(golden, "basic") if sizes_are_given else {}
-    old = files_below(copy / "commitlog"), files_below(copy / "consumequeue"), index_contents(copy)
-    end = golden.manifest("basic")["lastRecordEnd"]
-    clock = FakeClock(1_795_300_000_000)
-    async with store_at(copy, clock=clock, **sizes) as store:
-        before = store.store.reading.queue_range("orders", 0)[1]
-        result = await store.send("orders", "new", key="fresh")
-        assert (result.physical_offsets, result.queue_offset) == ([end], before)
-        for number in range(400):
-            await store.send("orders", f"{number}", key=f"n{number}", queue_id=number % 3)
-    check_grown(old[0], files_below(copy / "commitlog"))
-    check_grown(old[1], files_below(copy / "consumequeue"))
-    contents = index_contents(copy)
-    assert contents[: len(old[2]) - 1] == old[2][:-1]
-    assert len(contents) >= len(old[2])
-    async with store_at(copy) as store:
-        assert len(await pulled_bodies(store, "orders", 0)) == before + 1 + 134
-        assert await store.found("orders", "fresh") == ["new"]
-        assert (await pulled_bodies(store, "orders", 0))[before] == b"new"
-
-
-def check_grown(old: dict[str, bytes], new: dict[str, bytes]) -> None:
-    """Every old file still begins with what it held, up to the zeros at its end."""
-    assert old.keys() <= new.keys()
-    for name, content in old.items():
-        held = content.rstrip(b"\0")
-        assert new[name][: len(held)] == held
-
-
-async def pulled_bodies(store: TalkingStore, topic: str, queue_id: int) -> list[bytes]:
-    await store.settled()
-    bodies: list[bytes] = []
-    while len(bodies) < store.store.reading.queue_range(topic, queue_id)[1]:
-        result = store.pull(topic, len(bodies), queue_id=queue_id)
-        bodies += [decode_record(record).body for record in result.records]
-    return bodies

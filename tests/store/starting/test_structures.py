@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -148,14 +148,9 @@ def refusal(directory: Path) -> StorageError:
     return caught.value
 
 
-@contextmanager
-def recovered_small(directory: Path) -> Iterator[Structures]:
-    parts = Structures(small_settings(directory), QuickDisk())
-    try:
-        start_at_once(parts, FakeClock())
-        yield parts
-    finally:
-        parts.close()
+def recovered_small(directory: Path) -> AbstractContextManager[Structures]:
+    """Open a store of small files and recover it."""
+    return recovered(**vars(small_settings(directory)))
 
 
 HOLD = """

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,11 @@ class Tables:
     def reopened(self) -> "Tables":
         self.pool.shutdown()
         return Tables(self.directory)
+
+    def rows(self) -> dict[str, object]:
+        """Return all topics and groups there are, by their names."""
+        tables = (self.topics, self.groups)
+        return {name: table.find(name) for table in tables for name in table.names()}
 
     def text(self, name: str) -> str:
         return (self.directory / "config" / name).read_text()
@@ -113,22 +118,6 @@ async def test_queue_counts_have_bounds(tables: Tables, queue_count: int) -> Non
     with pytest.raises(IllegalNumber):
         await tables.topics.create("orders", queue_count=queue_count)
     assert tables.topics.names() == []
-
-
-async def test_a_topic_needs_a_name_that_can_be_a_directory(tables: Tables) -> None:
-    with pytest.raises(IllegalTopic):
-        await tables.topics.create("../orders", queue_count=1)
-
-
-async def test_a_topic_that_could_not_be_written_is_written_when_created_again(
-    tables: Tables,
-) -> None:
-    tables.disk.full_below = tables.directory
-    with pytest.raises(DiskFull):
-        await tables.topics.create("orders", queue_count=1)
-    tables.disk.full_below = None
-    await tables.topics.create("orders", queue_count=1)
-    assert tables.reopened().topics.names() == ["orders"]
 
 
 async def test_who_creates_a_topic_second_waits_for_the_first(tables: Tables) -> None:
@@ -203,29 +192,58 @@ async def test_changes_have_bounds(tables: Tables, change: dict[str, int]) -> No
     assert tables.topics.find("orders") is before
 
 
-async def test_what_is_not_there_cannot_be_changed(tables: Tables) -> None:
-    with pytest.raises(TopicNotFound):
-        await tables.topics.update("orders", permission=4)
+# -- topics and groups alike -----------------------------------------------------------------------
+
+Doing = Callable[[Tables], Awaitable[object]]
+WRITES: dict[str, Doing] = {
+    "a new topic": lambda tables: tables.topics.create("orders", queue_count=1),
+    "a changed topic": lambda tables: tables.topics.update("there", permission=4),
+    "a new group": lambda tables: tables.groups.ensure("readers"),
+}
 
 
-async def test_a_change_that_could_not_be_written_is_written_the_next_time(tables: Tables) -> None:
-    await tables.topics.create("orders", queue_count=1)
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_what_could_not_be_written_is_written_the_next_time(
+    tables: Tables, write: Doing
+) -> None:
+    await tables.topics.create("there", queue_count=1)
+    before = tables.rows()
     tables.disk.full_below = tables.directory
     with pytest.raises(DiskFull):
-        await tables.topics.update("orders", permission=4)
+        await write(tables)
     tables.disk.full_below = None
-    await tables.topics.update("orders", permission=4)
-    assert tables.row("orders")["perm"] == 4
+    await write(tables)
+    assert tables.reopened().rows() == tables.rows() != before
 
 
-async def test_a_topic_that_is_removed_stays_away(tables: Tables) -> None:
-    await tables.topics.create("orders", queue_count=1)
-    await tables.topics.create("audit", queue_count=1)
-    await tables.topics.remove("orders")
-    await tables.topics.remove("orders")
-    assert tables.topics.find("orders") is None
-    assert len(tables.disk.calls["write_file"]) == 3
-    assert tables.reopened().topics.names() == ["audit"]
+REFUSED: list[tuple[type[Exception], Doing]] = [
+    (IllegalTopic, lambda tables: tables.topics.create("../orders", queue_count=1)),
+    (TopicNotFound, lambda tables: tables.topics.update("orders", permission=4)),
+    (IllegalGroup, lambda tables: tables.groups.ensure("two words")),
+    (IllegalGroup, lambda tables: tables.groups.create("two words", GroupSettings())),
+    (GroupNotFound, lambda tables: tables.groups.update("readers", GroupSettings())),
+]
+
+
+@pytest.mark.parametrize(("error", "call"), REFUSED)
+async def test_names_that_are_none_and_what_is_not_there_are_refused(
+    tables: Tables, error: type[Exception], call: Doing
+) -> None:
+    with pytest.raises(error):
+        await call(tables)
+    assert tables.rows() == {}
+
+
+async def test_what_is_removed_stays_away(tables: Tables) -> None:
+    for name in ("gone", "others"):
+        await tables.topics.create(name, queue_count=1)
+        await tables.groups.ensure(name)
+    for table in (tables.topics, tables.groups, tables.topics, tables.groups):
+        await table.remove("gone")
+        assert table.find("gone") is None
+    assert len(tables.disk.calls["write_file"]) == 6
+    again = tables.reopened()
+    assert again.topics.names() == again.groups.names() == ["others"]
 
 
 # -- files of a real broker ------------------------------------------------------------------------
@@ -299,20 +317,6 @@ async def test_a_group_is_made_once_with_the_defaults_of_a_real_one(
     }
 
 
-async def test_a_group_needs_a_legal_name(tables: Tables) -> None:
-    with pytest.raises(IllegalGroup):
-        await tables.groups.ensure("two words")
-
-
-async def test_a_group_that_could_not_be_written_is_written_the_next_time(tables: Tables) -> None:
-    tables.disk.full_below = tables.directory
-    with pytest.raises(DiskFull):
-        await tables.groups.ensure("readers")
-    tables.disk.full_below = None
-    await tables.groups.ensure("readers")
-    assert tables.reopened().groups.names() == ["readers"]
-
-
 async def test_a_group_is_made_as_told(tables: Tables) -> None:
     settings = GroupSettings(fifo=True, max_attempts=3, enabled=False)
     await tables.groups.create("readers", settings)
@@ -338,13 +342,9 @@ async def test_the_same_group_again_changes_nothing(tables: Tables) -> None:
     with pytest.raises(GroupExists):
         await tables.groups.create("readers", GroupSettings())
     assert len(tables.disk.calls["write_file"]) == 1
-    with pytest.raises(IllegalGroup):
-        await tables.groups.create("two words", GroupSettings())
 
 
 async def test_a_group_is_changed_where_it_is_told(tables: Tables) -> None:
-    with pytest.raises(GroupNotFound):
-        await tables.groups.update("readers", GroupSettings())
     await tables.groups.create("readers", GroupSettings(max_attempts=3))
     await tables.groups.update("readers", GroupSettings(retry_queue_count=3))
     found = tables.reopened().groups.find("readers")
@@ -357,13 +357,3 @@ async def test_a_change_keeps_what_we_do_not_know_of_a_real_group(real: Tables) 
     after = await real.groups.update("pop-group", GroupSettings(fifo=True))
     assert real.group_row("pop-group") == {**before, "consumeMessageOrderly": True}
     assert after.settings.max_attempts == 4
-
-
-async def test_a_group_that_is_removed_stays_away(tables: Tables) -> None:
-    for group in ("readers", "others"):
-        await tables.groups.ensure(group)
-    await tables.groups.remove("readers")
-    await tables.groups.remove("readers")
-    assert tables.groups.find("readers") is None
-    assert len(tables.disk.calls["write_file"]) == 3
-    assert tables.reopened().groups.names() == ["others"]
