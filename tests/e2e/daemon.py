@@ -130,6 +130,14 @@ class Served:
         self._process.wait()
         self._out.close()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def rest(self) -> str:
+        """Return what it printed behind the ready line; it has ended."""
+        return self._out.read()
+
     def wait(self) -> int:
         """Return the exit code of a process that is about to end."""
         return self._process.wait(ANSWER_S)
@@ -230,17 +238,13 @@ class Daemon(Served):
         if self._tracer and self.ready:
             os.kill(self.ready["pid"], number)
         else:
-            self._process.send_signal(number)
+            super().signal(number)
 
     def stop(self) -> int:
         """Ask the process to end, and return its exit code."""
         self._look()
         self.signal(signal.SIGTERM)
         return self.wait()
-
-    def rest(self) -> str:
-        """Return what it printed behind the ready line; it has ended."""
-        return self._out.read()
 
     def ask(self, *arguments: str, given: str | None = None) -> Done:
         """Run a command against this broker."""

@@ -1,7 +1,6 @@
 """Running a broker from the command line: topics, groups, offsets, the store, with the daemon."""
 
 import json
-import selectors
 import signal
 import subprocess
 import sys
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from broker.client.broker import BrokerClient
-from tests.e2e.daemon import READY_S, Daemon, pocketmq
+from tests.e2e.daemon import Daemon, Served, pocketmq
+from tests.fakes.golden_log import files_below
 
 
 @pytest.fixture(scope="module")
@@ -235,29 +235,24 @@ def test_tail_shows_what_was_and_what_comes(broker: Daemon) -> None:
 
 
 def test_dev_leaves_nothing_but_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "broker", "dev"]
-    environment = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(process.stdout, selectors.EVENT_READ)
-                assert selector.select(READY_S), "no ready line"
-            ready = json.loads(process.stdout.readline())
-            store = Path(ready["store"])
-            assert store.parent == tmp_path
-            assert store.is_dir()
-            sent = pocketmq("produce", "made-by-a-send", "x", POCKETMQ_ENDPOINT=ready["grpc"])
-            assert sent.code == 0, sent.err
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(READY_S) == 0
-            assert process.stdout.read() == ""
-        finally:
-            if process.poll() is None:
-                process.kill()
-    assert list(tmp_path.iterdir()) == []
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    broker = Served(tmp_path / "dev.log")
+    environment = {"TMPDIR": str(scratch), "PATH": "/usr/bin:/bin"}
+    broker.start([sys.executable, "-m", "broker", "dev"], env=environment)
+    try:
+        assert broker.becomes_ready()
+        store = Path(broker.ready["store"])
+        assert store.parent == scratch
+        assert store.is_dir()
+        sent = pocketmq("produce", "made-by-a-send", "x", POCKETMQ_ENDPOINT=broker.ready["grpc"])
+        assert sent.code == 0, sent.err
+        broker.signal(signal.SIGTERM)
+        assert broker.wait() == 0
+        assert broker.rest() == ""
+    finally:
+        broker.end()
+    assert list(scratch.iterdir()) == []
 
 
 # -- completion ------------------------------------------------------------------------------------
@@ -286,12 +281,6 @@ def test_a_store_with_a_removed_topic_is_sound_and_built_anew_without_it(tmp_pat
     built = pocketmq("store", "rebuild", str(store), "--out", str(tmp_path / "built"))
     assert built.code == 0, built.err
     for view in ("consumequeue", "index"):
-        made, again = files_of(store / view), files_of(tmp_path / "built" / view)
+        made, again = files_below(store / view), files_below(tmp_path / "built" / view)
         assert made == again
         assert again
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    """The content of all files below a directory, by their paths in it."""
-    found = [path for path in directory.rglob("*") if path.is_file()]
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found}

@@ -63,10 +63,6 @@ class Seen:
     offsets: dict[QueueKey, int] = field(default_factory=dict)
     plan: str = ""
 
-    @property
-    def served_count(self) -> int:
-        return sum(map(len, self.served.values()))
-
 
 @dataclass(repr=False)
 class Stock:

@@ -40,7 +40,6 @@ WRITES: Final = frozenset(
 """Calls that need room, or a file system that may be written to."""
 READS: Final = frozenset({"close", "pread", "listdir", "stat", "fstat", "lseek", "statvfs", "mmap"})
 PAGE: Final = 4096
-_READING: Final = os.O_RDONLY | os.O_CLOEXEC
 
 
 class Fault(NamedTuple):

@@ -23,7 +23,6 @@ from tests.fakes.store_model import Queue, StoreModel
 TOPICS: Final = ("orders", "bills", "mails")
 GROUPS: Final = ("readers", "auditors")
 KEYS: Final = ("", "k1", "k2")
-FOREVER_MS: Final = 2**62
 STEPS: Final = (
     *("put",) * 12, *("pull",) * 8, *("query",) * 4, *("look",) * 2, *("commit",) * 4, "create",
     *("expire",) * 3, "remove", "flush", "restart", "kill", "cut",

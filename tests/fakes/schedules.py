@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -35,7 +34,6 @@ from tests.fakes.loop import SeededLoop
 from tests.fakes.seeded_store import SeededStore, messages_of, tell_seeded
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
 
-STORE: Final = Path("/store")
 CLIENTS: Final = 16
 TOPICS: Final = ("orders", "bills")
 DOOMED: Final = "doomed"

@@ -16,7 +16,7 @@ The history survives what it tells of: its process is never killed.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
@@ -315,7 +315,3 @@ class History:
             f"{len(self._wrong)} violations, the history is {self.path}:\n  {told}\n"
             f"figures: {dict(self.figures)}"
         )
-
-    def figures_of(self, kinds: Iterable[str]) -> dict[str, int]:
-        """Return how often each kind was found."""
-        return {kind: self.figures[kind] for kind in kinds}

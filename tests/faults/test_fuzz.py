@@ -87,6 +87,13 @@ class Fuzz:
         self.slowest = max(self.slowest, thread_time() - begun)
         assert self.slowest <= SLOW_S * FACTOR, f"repro: SEED={SEED}: {raw[:300]!r}"
 
+    def run_many(self, case: Callable[[bytes], Any], sound: bytes, count: int) -> None:
+        """Run a case on so many mutations of bytes."""
+        random = Random(SEED)
+        for _ in range(count):
+            self.run(case, mutated(random, sound))
+        self.told(count)
+
     def told(self, cases_min: int) -> None:
         """Print what was found and fail when there were too few cases."""
         count = sum(self.ended.values())
@@ -177,15 +184,12 @@ def test_records_behind_their_checksum() -> None:
 
 # -- tables, settings, files -----------------------------------------------------------------------
 def test_tables() -> None:
-    random = Random(SEED)
     version = {"counter": 1, "stateVersion": 0, "timestamp": 5}
     sound = encode_table({"dataVersion": version, "rows": {"T@G": {0: 250, 1: 7}, "x": {}}})
     fuzz = Fuzz((ValueError,))
-    for _ in range(TABLES):
-        fuzz.run(lambda raw: decode_rows(raw, "rows"), mutated(random, sound))
+    fuzz.run_many(lambda raw: decode_rows(raw, "rows"), sound, TABLES)
     for raw in (b"[" * 10_000, b'{"rows":' * 10_000, b'{"a":' + b"9" * 5_000 + b"}"):
         fuzz.run(lambda raw: decode_rows(raw, "rows"), raw)
-    fuzz.told(TABLES)
 
 
 async def test_tables_of_a_store(tmp_path: Path) -> None:
@@ -219,29 +223,23 @@ async def test_tables_of_a_store(tmp_path: Path) -> None:
 
 
 def test_settings_of_rocketmq(tmp_path: Path) -> None:
-    random = Random(SEED)
     sound = (
         b"brokerName=a\nlistenPort = 10911\nflushDiskType : SYNC_FLUSH\nfileReservedTime=\\\n 72\n"
     )
     file = tmp_path / "broker.conf"
-    fuzz = Fuzz((BrokerError,))
 
     def read(raw: bytes) -> None:
         file.write_bytes(raw)
         broker_conf.import_file(file)
 
-    for _ in range(CONFIGS):
-        fuzz.run(read, mutated(random, sound))
-    fuzz.told(CONFIGS)
+    Fuzz((BrokerError,)).run_many(read, sound, CONFIGS)
 
 
 def test_checkpoints() -> None:
-    random = Random(SEED)
     fuzz = Fuzz((ValueError, struct.error))
-    for _ in range(10_000):
-        raw = mutated(random, bytes(56))
-        fuzz.run(decode_checkpoint, raw.ljust(CHECKPOINT_FILE_SIZE, b"\0"))
-    fuzz.told(10_000)
+    fuzz.run_many(
+        lambda raw: decode_checkpoint(raw.ljust(CHECKPOINT_FILE_SIZE, b"\0")), bytes(56), 10_000
+    )
 
 
 async def test_files_of_a_store_take_no_memory(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ FILE_SIZE: Final = 1024 * 1024
 BEFORE: Final = 50
 """Messages acknowledged before the page is gone, 2 KiB each."""
 BODY_SIZE: Final = 2_048
-CASES_MIN: Final = 2
-"""Both kinds of flush: the append is the same, what was promised is not."""
 TOPIC: Final = "orders"
 PAGE_SIZE: Final = 4_096
 

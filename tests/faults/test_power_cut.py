@@ -6,9 +6,6 @@ cuts on the way, and looked at by checkers that share no code with the store.
 scripts/torture/run crash goes on for as long as it is told to.
 """
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.fakes.crash_lives import Budgeted, live_on
@@ -24,12 +21,8 @@ CALLS = {
 """Kinds of calls a life makes; a cut comes before each of them."""
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """A crash is no news here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
+"""A crash is no news here."""
 
 
 @pytest.mark.timeout(400)
