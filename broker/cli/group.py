@@ -9,8 +9,7 @@ from broker.cli.connection import Connection, Group
 from broker.cli.documents import group_document, lag_documents, moved_document
 from broker.cli.options import MOMENT, ReadBy, examples, repeat, takes, watch_option, yes_option
 from broker.cli.output import Output, columns, only_planned, talk
-from broker.model.administration import MovedOffset, ResetTarget, TopicLag
-from broker.model.group import GroupSettings
+from broker.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 

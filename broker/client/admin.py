@@ -14,6 +14,7 @@ from broker.client.values import (
 )
 from broker.model.administration import (
     GroupOffset,
+    GroupSettings,
     MovedOffset,
     Page,
     QueueLag,
@@ -25,7 +26,6 @@ from broker.model.administration import (
     TopicCounts,
     TopicLag,
 )
-from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
 from broker.model.reading import QueryResult
 from broker.rpc.pb import admin_pb2

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from broker.model.administration import QueueState
+from broker.model.administration import GroupSettings, QueueState
 from broker.model.batch import PutStatus
-from broker.model.group import GroupSettings
 from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
 

@@ -115,5 +115,6 @@ class UniqueKeyMaker:
             )
             self._month_start_ms = int(start.timestamp() * 1000)
             self._month_end_ms = int(following.timestamp() * 1000)
+        assert self._month_start_ms <= wall_ms < self._month_end_ms
         self._last_ms = wall_ms
         self._stamp = f"{self._prefix}{(wall_ms - self._month_start_ms) & 0xFFFFFFFF:08X}"

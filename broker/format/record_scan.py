@@ -25,7 +25,6 @@ from broker.model.batch import Batch, Destination, Written
 from broker.model.finding import ScanEnd
 from broker.model.message import DELAY, KEYS, TAGS, UNIQUE_KEY
 from broker.model.store_shape import DelayLevels
-from broker.model.topic import SCHEDULE_TOPIC
 
 PAGE_SIZE: Final = 4096
 
@@ -81,6 +80,7 @@ class RecordScan:
             yield position, size
             position += size
             self.position = position
+        assert self.position <= length
 
     def _judge_zeros(self, position: int) -> None:
         page_end = min(position - position % PAGE_SIZE + PAGE_SIZE, len(self._buffer))
@@ -109,8 +109,8 @@ def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
     properties = decode_properties(buffer[block_begin:block_end])
     tag = properties.get(TAGS, "")
     code = tags_code(tag)
-    if topic == SCHEDULE_TOPIC:  # What a consumer of it wants to know is when the record is due.
-        due_ms = levels.due_ms(properties.get(DELAY, ""), head[10])
+    if DELAY in properties and levels.apply_to(topic):
+        due_ms = levels.due_ms(properties[DELAY], head[10])
         code = code if due_ms is None else due_ms
     return Written(
         Destination(topic, head[3], head[11], head[7], head[13]),
@@ -130,7 +130,7 @@ def tags_codes_of(
 ) -> list[int]:
     """Return the tags codes of messages that are about to be stored."""
     codes = list(map(tags_code, batch.tags))
-    if destination.topic != SCHEDULE_TOPIC:
+    if not levels.apply_to(destination.topic):
         return codes
     for number, block in enumerate(batch.property_blocks):
         due_ms = levels.due_ms(decode_properties(block).get(DELAY, ""), store_time_ms)

@@ -2,9 +2,11 @@
 
 The service makes them, faces write them in their own words, and the client reads them back. Fields
 have the names of pocketmq.v1.Admin; times are wall time in ms, 0 where there is none.
+Source of groups: SubscriptionGroupConfig.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from broker.model.errors import IllegalPageToken, RequestError
@@ -74,6 +76,32 @@ class TopicCounts(NamedTuple):
     first_store_timestamp_ms: int
     last_store_timestamp_ms: int
     queues: list[QueueState]
+
+
+class GroupSettings(NamedTuple):
+    """What of a group may be set; None: as it is, or as RocketMQ makes it.
+
+    max_attempts   deliveries in all, the first included
+    """
+
+    enabled: bool | None = None
+    fifo: bool | None = None
+    max_attempts: int | None = None
+    retry_queue_count: int | None = None
+    broadcast_enabled: bool | None = None
+    begins_at_min: bool | None = None
+    consume_timeout_minutes: int | None = None
+
+
+@dataclass(slots=True)
+class GroupConfig:
+    """One group, not changed once it is made."""
+
+    name: str
+    settings: GroupSettings
+    """All of them, none is None."""
+    attributes: dict[str, str] = field(default_factory=dict)
+    """Attributes without the leading plus."""
 
 
 class GroupOffset(NamedTuple):

@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, fields
 from typing import Final
 
+from broker.model.topic import SCHEDULE_TOPIC
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoreShape:
@@ -71,6 +73,10 @@ class DelayLevels:
 
     def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
         self.delays_ms = tuple(_delay_ms(word) for word in text.split())
+
+    def apply_to(self, topic: str) -> bool:
+        """Return whether records of a topic wait there until they are due."""
+        return topic == SCHEDULE_TOPIC
 
     def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
         """Return when a record with this level is due; a level above the highest is lowered to it.

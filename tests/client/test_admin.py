@@ -7,13 +7,13 @@ import pytest
 from broker.client.values import ClientError
 from broker.model.administration import (
     GroupOffset,
+    GroupSettings,
     MovedOffset,
     QueueLag,
     ResetTarget,
     SettingRow,
     TopicChange,
 )
-from broker.model.group import GroupSettings
 from tests.fakes.clock import START_MS
 from tests.rpc.desk import Desk, opened_desk
 

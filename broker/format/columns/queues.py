@@ -87,6 +87,7 @@ class QueueTable:
 
     def add(self, topic: bytes, queue_id: int) -> int:
         """Give a queue that is not known yet the next number, and return it."""
+        assert (topic, queue_id) not in self._numbers
         if topic not in self._topics:
             text = topic.decode("utf-8", "replace")
             prefix = java_hash(index_key(text, "")) & WRAP

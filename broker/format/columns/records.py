@@ -22,7 +22,6 @@ from broker.model.message import (
     TRANSACTION_ROLLBACK,
 )
 from broker.model.store_shape import DelayLevels
-from broker.model.topic import SCHEDULE_TOPIC
 
 ENTRY_TYPE: Final = np.dtype([("hash", "<i4"), ("physical_offset", "<i8"), ("time_ms", "<i8")])
 """An entry on its way to an index file, 20 bytes; this processor's byte order, packed."""
@@ -90,7 +89,7 @@ def _schedule(
     levels: DelayLevels, codes: Numbers,
 ) -> None:  # fmt: skip
     """Put delivery times in the place of hashes, where a record waits in the schedule topic."""
-    waiting = [number for number, key in enumerate(queues.keys) if key[0] == SCHEDULE_TOPIC]
+    waiting = [number for number, key in enumerate(queues.keys) if levels.apply_to(key[0])]
     for at in np.flatnonzero(np.isin(queue[delay.record], waiting)).tolist():
         record, begin = int(delay.record[at]), int(delay.begin[at])
         text = buffer[begin : begin + int(delay.length[at])].decode("utf-8", "replace")

@@ -6,9 +6,16 @@ Each method is the same sentence: read the request, ask services/administration,
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from broker.model.administration import MovedOffset, ResetTarget, TopicChange, TopicCounts, TopicLag
+from broker.model.administration import (
+    GroupConfig,
+    GroupSettings,
+    MovedOffset,
+    ResetTarget,
+    TopicChange,
+    TopicCounts,
+    TopicLag,
+)
 from broker.model.errors import UnsupportedFeature
-from broker.model.group import GroupConfig, GroupSettings
 from broker.model.names import check_number
 from broker.model.topic import TopicConfig, is_system_group, is_system_topic
 from broker.rpc.call import Call

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from broker.model.administration import Page, page_of
+from broker.model.administration import GroupConfig, GroupSettings, Page, page_of
 from broker.model.errors import SystemGroup
-from broker.model.group import GroupConfig, GroupSettings
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
 from broker.model.topic import QUEUE_COUNT_MAX, dead_letter_topic, is_system_group, retry_topic

@@ -11,8 +11,8 @@ from typing import Any, Final
 from broker.files.disk import Disk
 from broker.format.names import GROUPS_FILE
 from broker.format.table_json import GROUP_DEFAULTS, read_texts
+from broker.model.administration import GroupConfig, GroupSettings
 from broker.model.errors import GroupExists, GroupNotFound
-from broker.model.group import GroupConfig, GroupSettings
 from broker.model.names import check_group
 from broker.model.step import Clock
 from broker.store.tables.durable_table import Kind, NamedTable, RowTable

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker.format.table_json import decode_table
+from broker.model.administration import GroupSettings
 from broker.model.errors import (
     DiskFull,
     GroupExists,
@@ -21,7 +22,6 @@ from broker.model.errors import (
     TopicExists,
     TopicNotFound,
 )
-from broker.model.group import GroupSettings
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.topics import TopicTable
 from tests.fakes.clock import START_MS, FakeClock
