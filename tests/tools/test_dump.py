@@ -1,19 +1,23 @@
-"""A dump shows what a real broker's own decoder shows, and goes on behind damage."""
+"""Units, entries, sizes and lag of a store are those that a real broker tells."""
 
 import hashlib
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.files.disk import Disk
 from broker.format.addresses import offset_message_id
-from broker.format.index_layout import index_key, key_hash
+from broker.format.index_layout import IndexGeometry, index_key, key_hash
 from broker.format.java_hash import java_hash
 from broker.model.message import StoredMessage
 from broker.tools.dump import index_rows, queue_units
+from broker.tools.inspect import Description, describe
+from broker.tools.lag import GroupLag, group_lags, queue_ranges, ranges_in_log
 from broker.tools.selection import LogSearch
-from tests.fakes.log_bytes import golden_files
-from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.fakes.log_bytes import LogBytes, golden_files
+from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import NAMES, GoldenStores
 
 SOUND = [name for name in NAMES if not name.startswith(("crash-", "clean-torn"))]
@@ -79,3 +83,94 @@ def test_index_entries_lead_to_records_with_their_keys(golden: GoldenStores) -> 
     assert (first.key_hash, first.physical_offset) == (wanted, 0)
     assert first.slot == wanted % manifest["params"]["maxHashSlotNum"]
     assert first.store_time_ms == record["storeTimestamp"]
+
+
+# -- a store as a whole ----------------------------------------------------------------------------
+def described(golden: GoldenStores, name: str) -> Description:
+    return describe(Disk(), golden.store(name), golden_tool_sizes(golden, name))
+
+
+@pytest.mark.parametrize("name", ["basic", "semantics", "v533", "rebuild-base"])
+def test_a_store_is_described_as_rocketmq_sees_it(golden: GoldenStores, name: str) -> None:
+    manifest = golden.manifest(name)
+    found = described(golden, name)
+    assert found["left_in_order"] is not manifest["abortFile"]
+    assert found["in_use"] is False
+    assert found["commit_log"]["files"] == len(manifest["commitLogFiles"])
+    assert found["commit_log"]["end_offset"] == manifest["lastRecordEnd"]
+    ours = {(q["topic"], q["queue_id"]): q["max_offset"] for q in found["consume_queues"]["queues"]}
+    theirs = {(q["topic"], q["queueId"]): q["maxOffset"] for q in manifest["queues"]}
+    assert ours == theirs
+    assert [file["entries"] for file in found["index"]["files"]] == [
+        file["indexCount"] - 1 for file in manifest["indexFiles"]
+    ]
+    assert (
+        found["checkpoint"]["physic_msg_timestamp"] == manifest["checkpoint"]["physicMsgTimestamp"]
+    )
+    assert found["manifest"] is None
+    assert found["flushed_mark"] is None
+
+
+def test_topics_are_those_of_the_topic_table(golden: GoldenStores) -> None:
+    found = described(golden, "semantics")
+    assert "SCHEDULE_TOPIC_XXXX" in found["topics"]
+
+
+def test_a_store_left_in_a_crash_says_so(golden: GoldenStores) -> None:
+    assert described(golden, "crash-kill.before")["left_in_order"] is False
+
+
+def test_a_description_is_json(golden: GoldenStores) -> None:
+    found = described(golden, "basic")
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_an_empty_directory_is_an_empty_store(tmp_path: Path, golden: GoldenStores) -> None:
+    found = describe(Disk(), tmp_path, golden_tool_sizes(golden, "basic"))
+    assert found["commit_log"]["end_offset"] == 0
+    assert found["consume_queues"]["queues"] == []
+    assert found["index"]["files"] == []
+    assert found["topics"] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- lag of groups ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["basic", "semantics", "v533"])
+def test_what_queues_hold(golden: GoldenStores, name: str) -> None:
+    queues = [queue for queue in golden.manifest(name)["queues"] if queue["maxOffset"]]
+    expected = {(q["topic"], q["queueId"]): (q["minOffset"], q["maxOffset"]) for q in queues}
+    sizes = golden_tool_sizes(golden, name)
+    search = LogSearch(golden_files(golden, name))
+    assert queue_ranges(Disk(), golden.store(name), sizes, search) == expected
+    assert ranges_in_log(search) == expected
+
+
+def test_lags(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    table = {"offsetTable": {"T@g": {0: 3, "1": 9}, "T@a": {"0": 0}, "gone@g": {"0": 7}}}
+    (tmp_path / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    ranges = {("T", 0): (2, 5), ("T", 1): (0, 8)}
+    assert group_lags(Disk(), tmp_path, ranges) == [
+        GroupLag("a", "T", 0, 0, 5, 3),
+        GroupLag("g", "T", 0, 3, 5, 2),
+        GroupLag("g", "T", 1, 9, 8, 0),
+        GroupLag("g", "gone", 0, 7, None, 0),
+    ]
+
+
+def test_a_store_without_groups_or_queues(tmp_path: Path) -> None:
+    assert group_lags(Disk(), tmp_path, {}) == []
+    log = LogBytes(tmp_path)
+    log.add("T", 2, queue_offset=4)
+    log.add("H", 0, queue_offset=9, flags=0x4)
+    log.add("T", 2, queue_offset=5)
+    search = LogSearch(log.close().found())
+    sizes = known_shape(4096, 200, IndexGeometry(7, 10))
+    assert queue_ranges(Disk(), tmp_path, sizes, search) == {("T", 2): (4, 6)}
+
+
+def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "consumerOffset.json").write_text("{")
+    with pytest.raises(ValueError):
+        group_lags(Disk(), tmp_path, {})
