@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.rebuild.parallel import Job
+from broker.rebuild.parallel import Job, is_finished
 from broker.rebuild.plan import Range
 from broker.rebuild.staging import (
     MANIFEST_FILE,
@@ -23,7 +23,6 @@ from broker.rebuild.staging import (
     Staging,
     can_go_on,
     plan_document,
-    range_mark,
 )
 
 Document = dict[str, Any]
@@ -61,7 +60,7 @@ def find_reuse(job: Job, ranges: list[Range]) -> Reuse:
         return Reuse(True, True, True, ranges, [])
     if not _is_usable(known, wanted, changed):
         return Reuse(True, False, False, [], changed)
-    finished = [part for part in ranges if _is_finished(staging, part)]
+    finished = [part for part in ranges if is_finished(staging, part)]
     return Reuse(True, False, True, finished, changed)
 
 
@@ -110,13 +109,6 @@ def _is_complete(
         and known["bytes"] == wanted["bytes"]
         and {path for path, *_ in known["ranges"]} == {path for path, *_ in wanted["ranges"]}
     )
-
-
-def _is_finished(staging: Staging, part: Range) -> bool:
-    document = staging.read(staging.range_file(part.name))
-    if document is None or "error" in document:
-        return False
-    return bool(document["range"] == range_mark(part)) and staging.spool(part.name).exists()
 
 
 def _is_changed(mark: list[Any]) -> bool:

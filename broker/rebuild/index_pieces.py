@@ -1,5 +1,10 @@
 """Builds index files from spooled entries, files and pieces of files independently.
 
+    range 0: rows 0 … a-1 │ range 1: rows a … b-1 │ …      row g of all is entry g of the index
+
+Each range spools its entries to a file, 20 bytes each. Prefix sums of the row counts tell where
+entry g lies, so any worker can read any stretch.
+
 entries   0 ───────────── M-2 │ M-1 ─────────── 2M-3 │ …
 file      ────── 0 ────────── │ ────── 1 ─────────── │
 piece     ─ 0 ─│─ 1 ─│─ 2 ─── │
@@ -7,15 +12,18 @@ piece     ─ 0 ─│─ 1 ─│─ 2 ─── │
             tables 0+1 ───┘         a piece starts from the tables before it, laid on each other
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import ceil
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from broker.format.index_layout import IndexGeometry
+from broker.format.columns.records import ENTRY_TYPE
 from broker.format.names import INDEX_DIRECTORY, next_index_file_name, zone_from_name
 from broker.rebuild.index_builder import (
     FileBuilder,
@@ -26,33 +34,80 @@ from broker.rebuild.index_builder import (
 )
 from broker.rebuild.log_files import KnownShape
 from broker.rebuild.plan import Mapper
-from broker.rebuild.spool import Spools, read_segments
 from broker.rebuild.staging import Staging
 
 PIECES_MAX: Final = 8
 """Pieces of one file: every piece reads the tables of all before it."""
 
 
+ROWS_AT_ONCE: Final = 400_000
+"""Rows read at once: 8 MB."""
+
+
+class Spools:
+    """The entries of all ranges as one row of numbers."""
+
+    __slots__ = ("_begins", "_paths", "count")
+
+    def __init__(self, paths: Sequence[str], counts: Sequence[int]) -> None:
+        self._paths = list(paths)
+        self._begins = [0, *accumulate(counts)]
+        self.count = self._begins[-1]
+
+    def segments(self, begin: int, end: int) -> list[tuple[str, int, int]]:
+        """Return where entries [begin, end) lie: (path, first row, rows)."""
+        found = []
+        number = bisect_right(self._begins, begin) - 1
+        while begin < end:
+            upper = min(end, self._begins[number + 1])
+            if upper > begin:
+                found.append((self._paths[number], begin - self._begins[number], upper - begin))
+                begin = upper
+            number += 1
+        return found
+
+    def row(self, number: int) -> tuple[int, int]:
+        """Return (physical offset, store time in ms) of one entry."""
+        (rows,) = read_segments(self.segments(number, number + 1))
+        return int(rows["physical_offset"][0]), int(rows["time_ms"][0])
+
+
+def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[np.void]]:
+    """Yield the entries of stretches in order, some hundred thousand at a time."""
+    for path, first, count in segments:
+        for begin in range(first, first + count, ROWS_AT_ONCE):
+            size = min(ROWS_AT_ONCE, first + count - begin)
+            rows = np.fromfile(path, ENTRY_TYPE, size, offset=begin * ENTRY_TYPE.itemsize)
+            assert len(rows) == size, f"{path} ends before row {begin + size}"
+            yield rows
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A stretch of entries of one index file.
 
-    number   the entry number its first entry gets
+    start    of the file, with the number the piece's first entry gets
     earlier  slot tables of the pieces before it in the file
     """
 
-    name: str
+    out: str
+    start: FileStart
     order: int
     is_last: bool
-    number: int
     first_entry: int
     segments: list[tuple[str, int, int]]
     earlier: list[str]
-    inherited_end_ms: int
-    begin_ms: int
-    begin_physical_offset: int
-    geometry: IndexGeometry
-    out: str
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.start.path.name
+
+    @property
+    def mark(self) -> list[int]:
+        """What tells whether it is the same as one that is finished."""
+        count = sum(count for _, _, count in self.segments)
+        return [self.first_entry, self.start.number, count, int(self.is_last)]
 
 
 def build_index(
@@ -85,12 +140,11 @@ def plan_pieces(
         place, time_ms = spools.row(begin)
         name = next_index_file_name(time_ms, zone, name)
         wanted = 1 if file_count >= 2 * workers else (end - begin) // piece_entries
-        whole = Piece(
-            name=name, order=0, is_last=True, number=1, first_entry=begin,
-            segments=spools.segments(begin, end), earlier=[], inherited_end_ms=ended_ms,
-            begin_ms=time_ms, begin_physical_offset=place, geometry=settings.geometry,
-            out=str(staging.out),
-        )  # fmt: skip
+        start = FileStart(
+            staging.out / INDEX_DIRECTORY / name, settings.geometry, ended_ms, time_ms, place
+        )
+        segments = spools.segments(begin, end)
+        whole = Piece(str(staging.out), start, 0, True, begin, segments, [])
         pieces += _cut(whole, spools, end, min(max(wanted, 1), PIECES_MAX))
         ended_ms = spools.row(end - 1)[1]
     return pieces
@@ -106,7 +160,7 @@ def _cut(whole: Piece, spools: Spools, end: int, count: int) -> list[Piece]:
             whole,
             order=number,
             is_last=number == count - 1,
-            number=1 + borders[number] - begin,
+            start=replace(whole.start, number=1 + borders[number] - begin),
             first_entry=borders[number],
             segments=spools.segments(borders[number], borders[number + 1]),
             earlier=tables[:number],
@@ -115,16 +169,8 @@ def _cut(whole: Piece, spools: Spools, end: int, count: int) -> list[Piece]:
     ]
 
 
-def _entry_count(piece: Piece) -> int:
-    return sum(count for _, _, count in piece.segments)
-
-
-def _mark(piece: Piece) -> list[int]:
-    return [piece.first_entry, piece.number, _entry_count(piece), int(piece.is_last)]
-
-
 def _is_finished(staging: Staging, piece: Piece) -> bool:
-    return bool(staging.read(staging.piece_file(piece.name, piece.order)) == _mark(piece))
+    return bool(staging.read(staging.piece_file(piece.name, piece.order)) == piece.mark)
 
 
 def _drop_others(staging: Staging, pieces: Sequence[Piece]) -> None:
@@ -144,8 +190,8 @@ def write_table(piece: Piece) -> str:
 
     Cost     20 ns an entry, 4 bytes a slot
     """
-    table = np.zeros(piece.geometry.slot_count, dtype=np.int32)
-    number = piece.number
+    table = np.zeros(piece.start.geometry.slot_count, dtype=np.int32)
+    number = piece.start.number
     for rows in read_segments(piece.segments):
         table = overlay(table, slot_table_of(rows["hash"], len(table), number))
         number += len(rows)
@@ -161,20 +207,10 @@ def build_piece(piece: Piece) -> str:
     Cost     0.1 µs an entry
     """
     staging = Staging(Path(piece.out))
-    slots = np.zeros(piece.geometry.slot_count, dtype=np.int32)
+    slots = np.zeros(piece.start.geometry.slot_count, dtype=np.int32)
     for path in piece.earlier:
         slots = overlay(slots, np.load(path))
-    builder = FileBuilder(
-        FileStart(
-            path=staging.out / INDEX_DIRECTORY / piece.name,
-            geometry=piece.geometry,
-            inherited_end_ms=piece.inherited_end_ms,
-            begin_ms=piece.begin_ms,
-            begin_physical_offset=piece.begin_physical_offset,
-            number=piece.number,
-            slots=slots,
-        )
-    )
+    builder = FileBuilder(replace(piece.start, slots=slots))
     try:
         for rows in read_segments(piece.segments):
             builder.put(rows)
@@ -182,5 +218,5 @@ def build_piece(piece: Piece) -> str:
             builder.finish()
     finally:
         builder.close()
-    staging.write(staging.piece_file(piece.name, piece.order), _mark(piece))
+    staging.write(staging.piece_file(piece.name, piece.order), piece.mark)
     return piece.name

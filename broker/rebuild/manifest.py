@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -77,8 +78,9 @@ def _index_source(descriptor: int) -> list[int]:
 def _unit_source(descriptor: int, size: int) -> list[int]:
     """Return the records of the first and the last unit that tells of one."""
     count = size // UNIT_SIZE
-    lower = _first(0, count, lambda number: _unit(descriptor, number)[1] != PRE_BLANK_SIZE)
-    upper = _first(lower, count, lambda number: _unit(descriptor, number)[1] == 0)
+    units = range(count)
+    lower = bisect_left(units, True, key=lambda n: _unit(descriptor, n)[1] != PRE_BLANK_SIZE)
+    upper = bisect_left(units, True, lower, key=lambda n: _unit(descriptor, n)[1] == 0)
     if lower >= upper:
         return []
     return [_unit(descriptor, lower)[0], _unit(descriptor, upper - 1)[0]]
@@ -86,14 +88,3 @@ def _unit_source(descriptor: int, size: int) -> list[int]:
 
 def _unit(descriptor: int, number: int) -> Any:
     return UNIT.unpack(os.pread(descriptor, UNIT_SIZE, number * UNIT_SIZE))
-
-
-def _first(lower: int, upper: int, is_behind: Any) -> int:
-    """Return the first number for which something holds that holds for all behind it."""
-    while lower < upper:
-        middle = (lower + upper) // 2
-        if is_behind(middle):
-            upper = middle
-        else:
-            lower = middle + 1
-    return lower

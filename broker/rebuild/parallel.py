@@ -24,13 +24,12 @@ from broker.format.names import CONSUME_QUEUE_DIRECTORY
 from broker.model.errors import BrokerError, Corruption
 from broker.model.finding import ScanEnd
 from broker.model.message import QueueKey
-from broker.rebuild.index_pieces import build_index
+from broker.rebuild.index_pieces import Spools, build_index
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.manifest import write_manifest
 from broker.rebuild.plan import Mapper, Range, plan_ranges
 from broker.rebuild.range_pass import RangePass, RangeResult
 from broker.rebuild.sequential import Rebuilt, finish_queues, refuse_holes, summary
-from broker.rebuild.spool import Spools, SpoolWriter
 from broker.rebuild.staging import (
     Runs,
     Staging,
@@ -106,7 +105,7 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
     staging = Staging(job.out)
     tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
     tasks[:1] = [replace(task, last_times=NO_RECORD) for task in tasks[:1]]
-    unfinished = [task for task in tasks if not _is_finished(staging, task.part)]
+    unfinished = [task for task in tasks if not is_finished(staging, task.part)]
     if unfinished:  # Their entries may change what finished pieces of the index are made of.
         staging.forget_pieces()
     _run(staging, unfinished, mapper)
@@ -131,7 +130,8 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
     return rebuilt
 
 
-def _is_finished(staging: Staging, part: Range) -> bool:
+def is_finished(staging: Staging, part: Range) -> bool:
+    """Return whether an earlier run finished a range as it is now."""
     document = staging.read(staging.range_file(part.name))
     if document is None or "error" in document or document["range"] != range_mark(part):
         return False
@@ -193,9 +193,10 @@ def read_range(task: RangeTask) -> str:
     )
     units = UnitWriter(queue_files, task.settings.removed)
     draft = staging.spool(f"{part.name}.{os.getpid()}.draft")
-    spool = SpoolWriter(draft)
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    spool = draft.open("wb")
     try:
-        reading = RangePass(task.settings, units, spool.add)
+        reading = RangePass(task.settings, units, lambda rows: rows.tofile(spool))
         reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()

@@ -6,6 +6,7 @@ where that is: bodies may hold what looks like records.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -53,15 +54,6 @@ class Range:
         return f"{self.begin:020d}"
 
 
-@dataclass(frozen=True, slots=True)
-class CutTask:
-    """A file to be cut at the first record at or behind each multiple of a size."""
-
-    file: LogFile
-    upto: int
-    piece_size: int
-
-
 def whole_files(files: Sequence[LogFile], upto: int) -> list[Range]:
     """Return the files of the log below `upto` as a range each."""
     return [Range(file, file.base, min(file.end, upto)) for file in files if file.base < upto]
@@ -74,36 +66,36 @@ def plan_ranges(
 
     piece_size   cut files at about this many bytes; 0: only where there are few files
     """
-    files = [file for file in files if file.base < upto]
-    if not piece_size and len(files) < FILES_PER_WORKER * workers:
-        total = sum(file.size for file in files)
+    whole = whole_files(files, upto)
+    if not piece_size and len(whole) < FILES_PER_WORKER * workers:
+        total = sum(part.file.size for part in whole)
         piece_size = max(total // (FILES_PER_WORKER * workers), PIECE_SIZE_MIN)
-    if not piece_size or all(file.size <= piece_size for file in files):
-        return whole_files(files, upto)
-    tasks = [CutTask(file, upto, piece_size) for file in files]
+    if not piece_size or all(part.file.size <= piece_size for part in whole):
+        return whole
     ranges = []
-    for task, points in zip(tasks, mapper(cut_points, tasks), strict=True):
-        begins = [task.file.base, *points]
-        ends = [*points, min(task.file.end, upto)]
-        ranges += [Range(task.file, *pair) for pair in zip(begins, ends, strict=True)]
+    cuts = mapper(cut_points, [(part, piece_size) for part in whole])
+    for part, points in zip(whole, cuts, strict=True):
+        ranges += [Range(part.file, *pair) for pair in pairwise([part.begin, *points, part.end])]
     return ranges
 
 
-def cut_points(task: CutTask) -> list[int]:
-    """Return where a file is cut: starts of records, rising, the file's own start left out.
+def cut_points(task: tuple[Range, int]) -> list[int]:
+    """Return where a file is cut at the first record at or behind each multiple of a size.
 
-    Behind damage nothing is cut: what lies there belongs to the range before.
+    Returns  starts of records, rising, the file's own start left out; behind damage nothing is cut:
+             what lies there belongs to the range before
     Cost     0.3 µs a record
     """
+    whole, piece_size = task
     points: list[int] = []
-    wanted = task.file.base + task.piece_size
-    with task.file.opened() as source:
-        for chunk in LogReader().chunks(source, source.base, task.upto):
+    wanted = whole.begin + piece_size
+    with whole.file.opened() as source:
+        for chunk in LogReader().chunks(source, whole.begin, whole.end):
             places = chunk.heads.physical_offset
-            while wanted < min(chunk.end, task.upto):
+            while wanted < min(chunk.end, whole.end):
                 number = int(np.searchsorted(places, wanted))
                 if number == len(places):
                     break
                 points.append(int(places[number]))
-                wanted = points[-1] + task.piece_size
+                wanted = points[-1] + piece_size
     return points

@@ -8,6 +8,7 @@ irregular and left to `irregular.py`.
 import os
 import shutil
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,13 +59,19 @@ class QueueFiles:
 
         Errors   IllegalTopic for a name that is no topic
         """
-        position, begin = queue_offset * UNIT_SIZE, 0
-        while begin < len(units):
+        for base, position, piece in self.pieces(queue_offset, units):
+            os.pwrite(self._descriptor(key, base), piece, position)
+
+    def pieces(self, queue_offset: int, units: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+        """Yield (position of a file's first byte, position in it, the units it takes)."""
+        assert not len(units) % UNIT_SIZE
+        position = queue_offset * UNIT_SIZE
+        while units:
             base = first_file_position(position // UNIT_SIZE, self._file_size)
-            end = min(len(units), begin + base + self._file_size - position)
-            os.pwrite(self._descriptor(key, base), units[begin:end], position - base)
-            position += end - begin
-            begin = end
+            room = base + self._file_size - position
+            yield base, position - base, units[:room]
+            position += room
+            units = units[room:]
 
     def fill(self, key: QueueKey, first: int) -> None:
         """Write pre-blank units from the start of the first message's file up to it.

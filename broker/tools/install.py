@@ -72,7 +72,7 @@ def stage_and_install(
     *,
     keep_as: str = "",
 ) -> Path | None:
-    """Let views be put into an empty directory of a store, and install them, under its lock.
+    """Let views be put into a directory of a store, and install them, under its lock.
 
     Errors   StoreLocked, and those of `stage` and `install_views`
     """
@@ -80,7 +80,6 @@ def stage_and_install(
     store.acquire()
     try:
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
-        shutil.rmtree(staging, ignore_errors=True)
         return install_views(disk, directory, stage(staging), sizes, keep_as=keep_as)
     finally:
         store.release()

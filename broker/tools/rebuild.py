@@ -17,7 +17,6 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     OWN_DIRECTORY,
 )
-from broker.log.store_directory import StoreDirectory
 from broker.model.errors import DiskFull, NotAStore
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import Estimate, estimate
@@ -27,7 +26,7 @@ from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.resume import Resume
 from broker.rebuild.sequential import Rebuilt, rebuild
-from broker.tools.install import STAGING_DIRECTORY, StagedViews, install_views, sync_tree
+from broker.tools.install import STAGING_DIRECTORY, StagedViews, stage_and_install, sync_tree
 
 STATE_DIRECTORY: Final = "rebuild-state"
 BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
@@ -150,15 +149,15 @@ def rebuild_in_place(
     Returns  what was built, and where what was replaced is kept
     Errors   StoreLocked; Corruption, as `rebuild_beside`: the store is as it was
     """
-    store = StoreDirectory(disk, plan.directory)
-    store.acquire()
-    try:
+    built: list[Rebuilt] = []
+
+    def stage(staging: Path) -> StagedViews:
         rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
-        staged = StagedViews(plan.staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
-        kept = install_views(disk, plan.directory, staged, sizes, keep_as=keep_as)
-    finally:
-        store.release()
-    return rebuilt, kept
+        built.append(rebuilt)
+        return StagedViews(staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
+
+    kept = stage_and_install(disk, plan.directory, sizes, stage, keep_as=keep_as)
+    return built[0], kept
 
 
 def _build(plan: RebuildPlan, *, accept_holes: bool, advance: Advance) -> Rebuilt:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 from broker.rebuild.log_files import find_log_files, records_end
-from broker.rebuild.plan import CutTask, cut_points, map_here, plan_ranges
+from broker.rebuild.plan import Range, cut_points, map_here, plan_ranges
 from tests.fakes.log_bytes import EVERYTHING, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
 
@@ -37,7 +37,7 @@ def test_pieces_begin_at_records_and_leave_nothing_out(tmp_path: Path, piece_siz
     for part in ranges:
         assert part.begin in (
             part.file.base,
-            *cut_points(CutTask(part.file, EVERYTHING, piece_size)),
+            *cut_points((Range(part.file, part.file.base, EVERYTHING), piece_size)),
         )
     if piece_size == 1:
         assert begins == log.places
@@ -57,7 +57,7 @@ def test_behind_damage_nothing_is_cut(tmp_path: Path) -> None:
         log.add(queue_offset=number)
     log.damage(log.places[9] + 4, b"\0")
     (file,) = log.close().found()
-    points = cut_points(CutTask(file, EVERYTHING, 200))
+    points = cut_points((Range(file, file.base, EVERYTHING), 200))
     assert points
     assert max(points) < log.places[9]
 

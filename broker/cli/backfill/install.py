@@ -121,6 +121,7 @@ def _install(
     from broker.tools.install import StagedViews, stage_and_install
 
     def copied(staging: Path) -> StagedViews:
+        shutil.rmtree(staging, ignore_errors=True)
         with progress("Copying", sum(mark["size"] for mark in built["files"])) as advance:
             findings = copy_views(views, staging, advance)
         if findings:

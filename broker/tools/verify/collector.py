@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
 from broker.model.finding import Finding
 
 FINDINGS_MAX: Final = 1_000
@@ -13,10 +14,11 @@ FINDINGS_MAX: Final = 1_000
 class Collector:
     """Findings and notes of one check."""
 
-    __slots__ = ("_kept_max", "_root", "counts", "findings", "notes")
+    __slots__ = ("_kept_max", "_log_file_bytes", "_root", "counts", "findings", "notes")
 
-    def __init__(self, root: Path, kept_max: int = FINDINGS_MAX) -> None:
+    def __init__(self, root: Path, log_file_bytes: int, kept_max: int = FINDINGS_MAX) -> None:
         self._root = root
+        self._log_file_bytes = log_file_bytes
         self._kept_max = kept_max
         self.findings: list[Finding] = []
         self.counts: Counter[str] = Counter()
@@ -37,6 +39,17 @@ class Collector:
             self.findings.append(
                 Finding(kind, self.shown(path), position, expected, found, repairable)
             )
+
+    def add_record(
+        self, kind: str, physical_offset: int, *, expected: str, found: str,
+        repairable: bool = True, count: int = 1,
+    ) -> None:  # fmt: skip
+        """Take a finding at a place of the log."""
+        position = physical_offset % self._log_file_bytes
+        path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(physical_offset - position)}"
+        self.add(
+            kind, path, position, expected=expected, found=found, repairable=repairable, count=count
+        )
 
     def remark(self, text: str) -> None:
         """Take what is worth saying, but no violation."""

@@ -17,7 +17,7 @@ END_MARK: Final = -1
 class Extension:
     """The extension of all queues of a store."""
 
-    __slots__ = ("_collector", "_directory", "_files", "_queues", "_used", "units")
+    __slots__ = ("_collector", "_directory", "_files", "_queues", "_used")
 
     def __init__(self, directory: Path, queues: Path, collector: Collector) -> None:
         self._directory = directory
@@ -25,12 +25,12 @@ class Extension:
         self._collector = collector
         self._files: dict[Path, list[tuple[int, bytes]]] = {}
         self._used: set[tuple[Path, int]] = set()
-        self.units = 0
 
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
         """Return whether the unit at an address is sound, of this tags code, and nobody else's."""
         queue = queue_file.parent.relative_to(self._queues)
         position = extension_position(address)
+        assert position >= 0
         for base, content in self._contents(self._directory / queue):
             if base <= position < base + len(content) - EXTENSION_HEAD.size:
                 size, found, _, bitmap_size = EXTENSION_HEAD.unpack_from(content, position - base)
@@ -68,7 +68,6 @@ class Extension:
                     found=f"size {size} with a bitmap of {bitmap_size}",
                 )  # fmt: skip
                 return
-            self.units += 1
             position += size
         rest = content[position + 2 :] if position + 2 <= len(content) else b""
         if rest.strip(b"\0"):

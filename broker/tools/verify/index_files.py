@@ -38,15 +38,85 @@ _PLACE_TYPE: Final = np.dtype(
 
 @dataclass(slots=True)
 class OpenIndexFile:
-    """One mapped file; `count` entries from number 1 on."""
+    """One mapped file; `count` entries from number 1 on.
+
+    inherited_ms   the end of the file before it
+    """
 
     path: Path
+    geometry: IndexGeometry
+    collector: Collector
     header: IndexHeaderValues
     entries: NDArray[Any]
     slots: NDArray[Any]
     octets: NDArray[np.uint8]
     inherited_ms: int
     count: int
+
+    def tell(self, kind: str, position: int, expected: str, found: str) -> None:
+        """Tell what is wrong at a byte of the file."""
+        self.collector.add(kind, self.path, position, expected=expected, found=found)
+
+    def tell_entry(self, kind: str, number: int, expected: str, found: str) -> None:
+        """Tell what is wrong of an entry."""
+        self.tell(kind, self.geometry.entries_position + ENTRY_SIZE * number, expected, found)
+
+    # -- by itself -----------------------------------------------------------------------------
+    def check(self, *, is_newest: bool) -> None:
+        """Check the file by itself.
+
+        is_newest   no file follows
+        Cost        0.1 µs an entry, 10 ms for five million slots
+        """
+        count, full = self.header.index_count, self.geometry.entry_count_max
+        if not 1 <= count <= full:
+            self.tell("index_count", 36, f"1 to {full}", str(count))
+        if not is_newest and count != full:
+            self.tell("index_count", 36, f"{full}, as another file follows", str(count))
+        self._check_chains()
+        self._check_zeros()
+        if self.count:
+            first, last = (int(self.entries["physical"][n]) for n in (1, self.count))
+            self.check_header(16, "offset", self.header.begin_physical_offset, first)
+            self.check_header(24, "offset", self.header.end_physical_offset, last)
+
+    def check_header(self, position: int, what: str, found: int, expected: int) -> None:
+        """Compare a field of the header."""
+        if found != expected:
+            self.tell("index_header", position, f"{what} {expected}", f"{what} {found}")
+
+    def _check_chains(self) -> None:
+        table = np.zeros(self.geometry.slot_count, dtype=np.int32)
+        for number, block in self.blocks():
+            hashes = block["hash"].astype(np.int64)
+            is_negative = hashes < 0
+            previous, _ = link_entries(np.where(is_negative, 0, hashes), table, number)
+            found = block["previous"].astype(np.int64)
+            for at in np.flatnonzero(is_negative | (previous != found)).tolist():
+                self.tell_entry(
+                    "index_chain", number + at, f"previous {int(previous[at])}",
+                    f"hash {int(hashes[at])}, previous {int(found[at])}",
+                )  # fmt: skip
+        for slot in np.flatnonzero(table != self.slots).tolist():
+            position = HEADER_SIZE + SLOT_SIZE * slot
+            self.tell("index_slot", position, str(int(table[slot])), str(int(self.slots[slot])))
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (number of the first one, entries) of all entries."""
+        for number in range(1, self.count + 1, BLOCK):
+            yield number, self.entries[number : min(number + BLOCK, self.count + 1)]
+
+    def _check_zeros(self) -> None:
+        begin = self.geometry.entries_position
+        behind = begin + ENTRY_SIZE * (self.count + 1)
+        for lower, upper in ((begin, begin + ENTRY_SIZE), (behind, len(self.octets))):
+            for position in range(lower, upper, ZERO_BLOCK):
+                part = self.octets[position : min(position + ZERO_BLOCK, upper)]
+                if part.any():
+                    first = int(np.flatnonzero(part)[0])
+                    self.tell(
+                        "index_unused", position + first, "zeros", f"0x{int(part[first]):02X}"
+                    )
 
 
 def open_index_files(
@@ -63,18 +133,22 @@ def open_index_files(
             expected = f"{geometry.file_size} bytes"
             collector.add("file_size", path, 0, expected=expected, found=f"{size} bytes")
         else:
-            file = _open(path, geometry, inherited_ms)
+            file = _open(path, geometry, collector, inherited_ms)
             inherited_ms = max(file.header.end_timestamp, 0)
             opened.append(file)
     return opened
 
 
-def _open(path: Path, geometry: IndexGeometry, inherited_ms: int) -> OpenIndexFile:
+def _open(
+    path: Path, geometry: IndexGeometry, collector: Collector, inherited_ms: int
+) -> OpenIndexFile:
     octets: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
     header = IndexHeaderValues(*HEADER.unpack(octets[:HEADER_SIZE].tobytes()))
     count = min(max(header.index_count, 1), geometry.entry_count_max) - 1
     return OpenIndexFile(
         path=path,
+        geometry=geometry,
+        collector=collector,
         header=header,
         entries=np.ndarray(geometry.entry_count_max, ENTRY_TYPE, octets, geometry.entries_position),
         slots=np.ndarray(geometry.slot_count, ">i4", octets, HEADER_SIZE),
@@ -84,78 +158,6 @@ def _open(path: Path, geometry: IndexGeometry, inherited_ms: int) -> OpenIndexFi
     )
 
 
-def check_structure(
-    file: OpenIndexFile, geometry: IndexGeometry, collector: Collector, *, is_newest: bool
-) -> None:
-    """Check one file by itself.
-
-    Cost     0.1 µs an entry, 10 ms for five million slots
-    """
-    count, header = file.header.index_count, file.header
-    if not 1 <= count <= geometry.entry_count_max:
-        expected = f"1 to {geometry.entry_count_max}"
-        collector.add("index_count", file.path, 36, expected=expected, found=str(count))
-    if not is_newest and count != geometry.entry_count_max:
-        collector.add(
-            "index_count", file.path, 36, found=str(count),
-            expected=f"{geometry.entry_count_max}, as another file follows",
-        )  # fmt: skip
-    table = np.zeros(geometry.slot_count, dtype=np.int32)
-    for number in range(1, file.count + 1, BLOCK):
-        _check_chains(file, number, table, geometry, collector)
-    for slot in np.flatnonzero(table != file.slots).tolist():
-        collector.add(
-            "index_slot", file.path, HEADER_SIZE + SLOT_SIZE * slot,
-            expected=str(int(table[slot])), found=str(int(file.slots[slot])),
-        )  # fmt: skip
-    _check_zeros(file, geometry, collector)
-    if file.count:
-        first, last = (int(file.entries["physical"][n]) for n in (1, file.count))
-        _check_place(file, collector, 16, header.begin_physical_offset, first)
-        _check_place(file, collector, 24, header.end_physical_offset, last)
-
-
-def _check_place(
-    file: OpenIndexFile, collector: Collector, position: int, found: int, expected: int
-) -> None:
-    if found != expected:
-        collector.add(
-            "index_header", file.path, position, expected=f"offset {expected}",
-            found=f"offset {found}",
-        )  # fmt: skip
-
-
-def _check_chains(
-    file: OpenIndexFile, number: int, table: NDArray[np.int32], geometry: IndexGeometry,
-    collector: Collector,
-) -> None:  # fmt: skip
-    block = file.entries[number : min(number + BLOCK, file.count + 1)]
-    hashes = block["hash"].astype(np.int64)
-    is_negative = hashes < 0
-    previous, _ = link_entries(np.where(is_negative, 0, hashes), table, number)
-    found = block["previous"].astype(np.int64)
-    for at in np.flatnonzero(is_negative | (previous != found)).tolist():
-        collector.add(
-            "index_chain", file.path, geometry.entries_position + ENTRY_SIZE * (number + at),
-            expected=f"previous {int(previous[at])}",
-            found=f"hash {int(hashes[at])}, previous {int(found[at])}",
-        )  # fmt: skip
-
-
-def _check_zeros(file: OpenIndexFile, geometry: IndexGeometry, collector: Collector) -> None:
-    begin = geometry.entries_position
-    ranges = [(begin, begin + ENTRY_SIZE)]
-    ranges.append((begin + ENTRY_SIZE * (file.count + 1), len(file.octets)))
-    for lower, upper in ranges:
-        for position in range(lower, upper, ZERO_BLOCK):
-            part = file.octets[position : min(position + ZERO_BLOCK, upper)]
-            if part.any():
-                first = int(np.flatnonzero(part)[0])
-                found = f"0x{int(part[first]):02X}"
-                at = position + first
-                collector.add("index_unused", file.path, at, expected="zeros", found=found)
-
-
 class IndexCheck:
     """Takes the entries the log asks for, in log order, and finds each in the files.
 
@@ -163,16 +165,13 @@ class IndexCheck:
     """
 
     __slots__ = (
-        "_block", "_collector", "_dangling", "_files", "_geometry", "_late", "_log_begin", "_main",
-        "entries",
+        "_block", "_collector", "_dangling", "_files", "_late", "_log_begin", "_main", "entries",
     )  # fmt: skip
 
     def __init__(
-        self, files: Sequence[OpenIndexFile], geometry: IndexGeometry, collector: Collector, *,
-        log_begin: int, log_end: int,
-    ) -> None:  # fmt: skip
+        self, files: Sequence[OpenIndexFile], collector: Collector, *, log_begin: int, log_end: int
+    ) -> None:
         self._files = files
-        self._geometry = geometry
         self._collector = collector
         self._log_begin = log_begin
         self.entries = 0
@@ -183,8 +182,7 @@ class IndexCheck:
 
     def _blocks(self) -> Iterator[NDArray[Any]]:
         for file_number, file in enumerate(self._files):
-            for number in range(1, file.count + 1, BLOCK):
-                block = file.entries[number : min(number + BLOCK, file.count + 1)]
+            for number, block in file.blocks():
                 rows = np.zeros(len(block), dtype=_PLACE_TYPE)
                 rows["physical"], rows["hash"] = block["physical"], block["hash"]
                 rows["second"], rows["file"] = block["second"], file_number
@@ -272,11 +270,7 @@ class IndexCheck:
             (file.count, 8, header.end_timestamp),
         ):
             for at in np.flatnonzero(rows["number"] == number).tolist():
-                if int(times_ms[at]) != found:
-                    self._collector.add(
-                        "index_header", file.path, position, expected=f"time {int(times_ms[at])}",
-                        found=f"time {found}",
-                    )  # fmt: skip
+                file.check_header(position, "time", found, int(times_ms[at]))
 
     def _compare(self, wanted: NDArray[Any], there: NDArray[Any]) -> None:
         """Pair entries that differ in number or order, record by record."""
@@ -316,9 +310,7 @@ class IndexCheck:
         )
 
     def _report_entry(self, kind: str, row: Any, expected: str, found: str) -> None:
-        position = self._geometry.entries_position + ENTRY_SIZE * int(row["number"])
-        path = self._files[int(row["file"])].path
-        self._collector.add(kind, path, position, expected=expected, found=found)
+        self._files[int(row["file"])].tell_entry(kind, int(row["number"]), expected, found)
 
     def finish(self, holes: Sequence[tuple[int, int]], upto: int) -> None:
         """Tell of entries of no record; those in holes, and from the limit on, are left alone."""

@@ -13,7 +13,6 @@ from broker.format.columns.heads import Heads, is_marked
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded
 from broker.format.content import plain_body
-from broker.format.names import offset_file_name
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.model.errors import IllegalTopic
 from broker.model.message import FLAG_COMPRESSED, OFFSET_MAX
@@ -35,18 +34,15 @@ class RecordCheck:
     """Looks at every chunk of sound records."""
 
     __slots__ = (
-        "_checked_topics", "_collector", "_deep", "_directory", "_file_size", "_marked_from",
-        "_now_ms", "_queues", "count",
+        "_checked_topics", "_collector", "_deep", "_marked_from", "_now_ms", "_queues", "count",
     )  # fmt: skip
 
     def __init__(
-        self, collector: Collector, queues: QueueTable, directory: str, file_size: int, *,
+        self, collector: Collector, queues: QueueTable, *,
         marked_from: int | None, now_ms: int, deep: bool = False,
     ) -> None:  # fmt: skip
         self._collector = collector
         self._queues = queues
-        self._directory = directory
-        self._file_size = file_size
         self._marked_from = marked_from
         self._now_ms = now_ms
         self._deep = deep
@@ -108,6 +104,4 @@ class RecordCheck:
                 self._add(kind, place, expected, f"{int(values[record])}")
 
     def _add(self, kind: str, place: int, expected: str, found: str) -> None:
-        base = place - place % self._file_size
-        path = f"{self._directory}/{offset_file_name(base)}"
-        self._collector.add(kind, path, place - base, expected=expected, found=found)
+        self._collector.add_record(kind, place, expected=expected, found=found)

@@ -45,15 +45,8 @@ class ComparedFiles(QueueFiles):
     """
 
     __slots__ = (
-        "_collector",
-        "_extension",
-        "_held",
-        "_holes",
-        "_log_begin",
-        "_size",
-        "_upto",
-        "units",
-    )
+        "_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "_upto", "units",
+    )  # fmt: skip
 
     def __init__(
         self, directory: Path, file_size_bytes: int, collector: Collector, extension: Extension,
@@ -74,19 +67,13 @@ class ComparedFiles(QueueFiles):
         directory = self._directory_of(key)
         if directory is None:
             return
-        assert not len(units) % UNIT_SIZE
         self.units += len(units) // UNIT_SIZE
-        position, begin = queue_offset * UNIT_SIZE, 0
-        while begin < len(units):
-            base = first_file_position(position // UNIT_SIZE, self._size)
-            end = min(len(units), begin + base + self._size - position)
+        for base, position, wanted in self.pieces(queue_offset, units):
             path = directory / offset_file_name(base)
-            found = _read(path, position - base, end - begin)
-            if found != units[begin:end]:
-                held = (path, position - base, bytes(units[begin:end]), found)
+            found = _read(path, position, len(wanted))
+            if found != wanted:
+                held = (path, position, bytes(wanted), found)
                 self._held.setdefault(key, []).append(held)
-            position += end - begin
-            begin = end
 
     def fill(self, key: QueueKey, first: int) -> None:
         """Compare what stands before the first unit: pre-blank, or units of deleted records."""
@@ -131,15 +118,10 @@ class ComparedFiles(QueueFiles):
             return
         wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
         there = np.frombuffer(found.ljust(len(expected), b"\0"), dtype=UNIT_TYPE)
-        differs = np.flatnonzero(wanted != there)
-        runs = np.split(differs, np.flatnonzero(np.diff(differs) != 1) + 1)
-        for run in runs:
-            self._report(path, position, wanted[run], there[run], int(run[0]))
-
-    def _report(self, path: Path, position: int, wanted: Units, there: Units, first: int) -> None:
-        for number, (unit, other) in enumerate(zip(_rows(wanted), _rows(there), strict=True)):
+        for number in np.flatnonzero(wanted != there).tolist():
+            unit, other = wanted[number].item(), there[number].item()
             if not self._is_accounted_for(path, unit, other):
-                at = position + (first + number) * UNIT_SIZE
+                at = position + number * UNIT_SIZE
                 self._collector.add(
                     _kind(other), path, at, expected=_shown(unit), found=_shown(other)
                 )
@@ -224,11 +206,6 @@ class ComparedFiles(QueueFiles):
         unit: Unit = units[number].item()
         place = position + number * UNIT_SIZE
         self._collector.add("dangling_unit", path, place, expected=expected, found=_shown(unit))
-
-
-def _rows(units: Units) -> list[Unit]:
-    rows: list[Unit] = units.tolist()
-    return rows
 
 
 def _kind(found: Unit) -> str:

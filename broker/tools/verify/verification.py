@@ -17,7 +17,7 @@ from broker.format.names import (
 )
 from broker.format.record import BLANK_SIZE, encode_blank
 from broker.model.finding import Finding
-from broker.model.message import OFFSET_MAX, QueueKey
+from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import RangePass, RangeResult, no_advance
@@ -28,7 +28,6 @@ from broker.tools.verify.extension import Extension
 from broker.tools.verify.index_files import (
     IndexCheck,
     OpenIndexFile,
-    check_structure,
     open_index_files,
 )
 from broker.tools.verify.records import RecordCheck
@@ -107,7 +106,9 @@ class _Walk:
         self._sizes = sizes
         self._options = options
         self._views = options.views or directory
-        self._collector = Collector(directory, options.findings_max)
+        self._collector = Collector(
+            directory, sizes.commit_log_file_size_bytes, options.findings_max
+        )
         self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
 
     def run(self, advance: Callable[[int], None]) -> Verification:
@@ -129,14 +130,11 @@ class _Walk:
             upto=self._options.upto,
         )
         index_files = [] if self._options.log_only else self._index_files()
-        index = IndexCheck(
-            index_files, sizes.geometry, collector, log_begin=log_begin, log_end=log_end
-        )
+        index = IndexCheck(index_files, collector, log_begin=log_begin, log_end=log_end)
         units = UnitWriter(compared, sizes.removed)
         records = RecordCheck(
-            collector, units.queues, COMMIT_LOG_DIRECTORY, sizes.commit_log_file_size_bytes,
-            marked_from=sizes.property_crc_from, now_ms=self._options.now_ms,
-            deep=self._options.deep,
+            collector, units.queues, marked_from=sizes.property_crc_from,
+            now_ms=self._options.now_ms, deep=self._options.deep,
         )  # fmt: skip
         take_entries = (lambda rows: None) if self._options.log_only else index.take
         reading = RangePass(self._settings, units, take_entries, advance, records.look)
@@ -197,28 +195,25 @@ class _Walk:
         files = open_index_files(
             self._views / INDEX_DIRECTORY, self._sizes.geometry, self._collector
         )
-        for number, file in enumerate(files):
-            check_structure(
-                file, self._sizes.geometry, self._collector, is_newest=number == len(files) - 1
-            )
+        for number, file in enumerate(files, 1):
+            file.check(is_newest=number == len(files))
         return files
 
     def _report_holes(
         self, files: Sequence[LogFile], results: Sequence[RangeResult], rebuilt: Rebuilt
     ) -> None:
         for hole in rebuilt.holes:
-            self._report_hole("record", files, hole)
+            self._report_hole("record", hole)
         if rebuilt.tail is not None:
-            self._report_hole("torn_tail", files, rebuilt.tail)
+            self._report_hole("torn_tail", rebuilt.tail)
         elif results and self._options.upto == OFFSET_MAX:
             self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
 
-    def _report_hole(self, kind: str, files: Sequence[LogFile], hole: Hole) -> None:
-        base = next(file.base for file in files if file.path == hole.path)
+    def _report_hole(self, kind: str, hole: Hole) -> None:
         what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
         hides_records = kind == "record" and hole.reason == TOO_OLD and not hole.is_followed
-        self._collector.add(
-            kind, hole.path, hole.begin - base, expected="a sound record",
+        self._collector.add_record(
+            kind, hole.begin, expected="a sound record",
             found=f"{what}, {hole.end - hole.begin} bytes", repairable=not hides_records,
         )  # fmt: skip
 
@@ -247,18 +242,12 @@ class _Walk:
         redone = finish_queues(
             files, self._settings, compared, units.queue_runs(), results, rebuilt
         )
-        for key, queue in redone.items():
+        for (topic, queue_id), queue in redone.items():
             if queue.odd_count:
-                self._report_continuity(key, queue.odd_place, queue.odd_count)
-
-    def _report_continuity(self, key: QueueKey, place: int, count: int) -> None:
-        size = self._sizes.commit_log_file_size_bytes
-        base = place - place % size
-        path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(base)}"
-        self._collector.add(
-            "queue_offset", path, place - base, expected=f"the next offset of {key[0]}:{key[1]}",
-            found="a gap or a repeat", repairable=False, count=count,
-        )  # fmt: skip
+                self._collector.add_record(
+                    "queue_offset", queue.odd_place, repairable=False, count=queue.odd_count,
+                    expected=f"the next offset of {topic}:{queue_id}", found="a gap or a repeat",
+                )  # fmt: skip
 
 
 def _is_zero_from(file: LogFile, physical_offset: int) -> bool:

@@ -167,7 +167,7 @@ def test_findings_are_counted_beyond_what_is_kept(golden: GoldenStores, tmp_path
 
 
 def test_counts_go_on_when_no_more_are_kept() -> None:
-    collector = Collector(Path("/s"), 2)
+    collector = Collector(Path("/s"), 1, 2)
     for number in range(4):
         collector.add("unit", Path(f"/s/a/{number}"), number, expected="x", found="y", count=2)
     assert collector.findings == [
@@ -177,7 +177,7 @@ def test_counts_go_on_when_no_more_are_kept() -> None:
 
 
 def test_notes_come_once_and_other_paths_stay() -> None:
-    collector = Collector(Path("/s"))
+    collector = Collector(Path("/s"), 1)
     collector.remark("a")
     collector.remark("a")
     assert collector.notes == ["a"]

@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 
 from broker.format.columns.records import ENTRY_TYPE
-from broker.rebuild import spool as module
+from broker.rebuild import index_pieces as module
 from broker.rebuild.index_builder import IndexBuilder
-from broker.rebuild.index_pieces import build_index, build_piece, plan_pieces, write_table
+from broker.rebuild.index_pieces import (
+    Spools,
+    build_index,
+    build_piece,
+    plan_pieces,
+    read_segments,
+    write_table,
+)
 from broker.rebuild.plan import map_here
-from broker.rebuild.spool import Spools, SpoolWriter, read_segments
 from broker.rebuild.staging import Staging
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import SMALL, TIME_MS
@@ -19,15 +25,11 @@ from tests.fakes.log_bytes import SMALL, TIME_MS
 def spooled(tmp_path: Path, counts: list[int]) -> Spools:
     begin, paths = 0, []
     for number, count in enumerate(counts):
-        writer = SpoolWriter(tmp_path / "spool" / str(number))
         rows = np.zeros(count, dtype=ENTRY_TYPE)
         rows["hash"] = rows["physical_offset"] = np.arange(begin, begin + count)
         rows["time_ms"] = rows["physical_offset"] * 10
-        for part in (rows[: count // 2], rows[count // 2 :]):
-            writer.add(part)
-        writer.close()
-        assert writer.count == count
-        paths.append(str(tmp_path / "spool" / str(number)))
+        paths.append(str(tmp_path / str(number)))
+        rows.tofile(paths[-1])
         begin += count
     return Spools(paths, counts)
 
@@ -44,12 +46,6 @@ def test_every_stretch_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert found == list(range(begin, end))
 
 
-def test_a_spool_that_is_written_again_is_new(tmp_path: Path) -> None:
-    spooled(tmp_path, [9])
-    spooled(tmp_path, [2])
-    assert (tmp_path / "spool/0").stat().st_size == 2 * ENTRY_TYPE.itemsize
-
-
 FULL = SMALL.geometry.entry_count_max - 1
 
 
@@ -62,9 +58,8 @@ def spools_of(
     rows["time_ms"] = TIME_MS + np.arange(len(rows)) * 1_500
     begin = 0
     for number, count in enumerate(counts):
-        writer = SpoolWriter(staging.spool(str(number)))
-        writer.add(rows[begin : begin + count])
-        writer.close()
+        staging.spool("").mkdir(parents=True, exist_ok=True)
+        rows[begin : begin + count].tofile(staging.spool(str(number)))
         begin += count
     return Spools([str(staging.spool(str(number))) for number in range(len(counts))], counts), rows
 
@@ -87,7 +82,7 @@ def test_pieces_make_what_one_walk_makes(
 def test_borders(tmp_path: Path) -> None:
     spools, _ = spools_of(Staging(tmp_path), [5, 14])
     pieces = plan_pieces(Staging(tmp_path), spools, SMALL, workers=9, piece_entries=3)
-    assert [(piece.first_entry, piece.number, piece.is_last) for piece in pieces] == [
+    assert [(piece.first_entry, piece.start.number, piece.is_last) for piece in pieces] == [
         (0, 1, False), (3, 4, False), (6, 7, True),
         (9, 1, False), (12, 4, False), (15, 7, True), (18, 1, True),
     ]  # fmt: skip
