@@ -167,7 +167,9 @@ def _look_behind_holes(
     for number, task in enumerate(tasks[1:], 1):
         before, result = results[number - 1], results[number]
         last_times = (*last_times, *before.last_times)[-len(NO_RECORD) :]
-        is_unsearched = bool(result.holes) and oldest_behind(result.last_times) is None
+        joined = (*last_times, *result.last_times)[-len(NO_RECORD) :]
+        is_otherwise = oldest_behind(joined) != oldest_behind(result.last_times)
+        is_unsearched = bool(result.holes) and is_otherwise
         is_stale = not before.stop.is_orderly and _is_stale(task.part, last_times)
         if is_unsearched or is_stale:
             runs: Runs = staging.read(staging.range_file(task.part.name))["runs"]

@@ -49,12 +49,12 @@ class Hole:
 def oldest_behind(last_times: Times) -> int | None:
     """Return the store time that a record behind damage has at least, ms.
 
-    Returns  None where too few records before the damage are known: there nothing is searched, as a
-             broker may have cut it off
+    Returns  None where no record before the damage is known: there nothing is searched, as a broker
+             may have cut it off
     """
-    if len(last_times) < len(NO_RECORD):
+    if not last_times:
         return None
-    before, last = last_times
+    before, last = last_times[0], last_times[-1]
     return before if before and last - before > PAUSE_MS_MAX else last
 
 

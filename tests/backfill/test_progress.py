@@ -66,8 +66,9 @@ def test_a_range_that_cannot_be_read_is_seen(tmp_path: Path) -> None:
     log = LogBytes(tmp_path / "s", 1024)
     log.add("../../etc", queue_offset=0)
     job = small_job(log.close(), tmp_path / "out")
-    with pytest.raises(Corruption):
+    with pytest.raises(Corruption, match="only letters, digits"):
         run(job, map_here)
     found = looked(job.out)
     assert (found.phase, found.ranges_finished) == (Phase.READING, 0)
     assert "only letters, digits" in found.damage[0]
+    assert not (tmp_path / "etc").exists()

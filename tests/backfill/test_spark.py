@@ -23,7 +23,7 @@ from broker.backfill.analytics import (
     largest_keys,
     messages_per_hour,
 )
-from broker.backfill.job import new_job, run
+from broker.backfill.job import run
 from broker.backfill.progress import Phase, ProgressReader
 from broker.backfill.readers import read_consume_queue, read_index, read_messages
 from broker.backfill.session import check_java, open_session, spark_mapper, worker_count
@@ -32,14 +32,14 @@ from broker.format.record import decode_record
 from broker.format.record_scan import RecordScan
 from broker.model.errors import Corruption, SparkMissing, ViewFailed
 from broker.model.message import StoredMessage
-from broker.rebuild.parallel import Job
 from broker.rebuild.sequential import rebuild
 from broker.tools.dump import index_rows, queue_units
 from tests.backfill import driver_to_kill, faults
 from tests.backfill.faults import faulty
+from tests.backfill.jobs import golden_job
 from tests.cli.command_line import run as run_command
 from tests.fakes.column_values import values_of
-from tests.fakes.log_bytes import golden_files, golden_settings, rebuilt_files, views
+from tests.fakes.log_bytes import golden_files, rebuilt_files, views
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 
@@ -56,10 +56,6 @@ def spark() -> Iterator["SparkSession"]:
         check_java()
     except SparkMissing:
         pytest.skip("Java is missing: a runtime of version 17 or newer")
-    try:
-        check_java()
-    except SparkMissing:
-        pytest.skip("no Java runtime of version 17 or newer")
     settings = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.log.level": "OFF",
@@ -70,18 +66,14 @@ def spark() -> Iterator["SparkSession"]:
     session.stop()
 
 
-def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> Job:
-    size = golden.manifest(name)["params"]["mappedFileSizeCommitLog"]
-    settings = golden_settings(golden, name, check_crc=True)
-    return new_job(golden.store(name), out, settings, log_file_bytes=size, **options)
-
-
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 def test_any_number_of_partitions_gives_rocketmqs_bytes(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path, partitions: int
 ) -> None:
     cuts = {"piece_size": 40_000, "piece_entries": 300} if partitions > 1 else {}
-    jobs = [job_of(golden, name, tmp_path / name, workers=partitions, **cuts) for name in IDENTICAL]
+    jobs = [
+        golden_job(golden, name, tmp_path / name, workers=partitions, **cuts) for name in IDENTICAL
+    ]
     with ThreadPoolExecutor(4) as drivers:  # Each of them waits for Spark most of the time.
         list(drivers.map(lambda job: run(job, spark_mapper(spark, partitions)), jobs))
     for name, job in zip(IDENTICAL, jobs, strict=True):
@@ -94,7 +86,7 @@ def test_what_a_real_broker_forgot_comes_back(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path
 ) -> None:
     """RocketMQ left queues and index out for files older than the newest ten; this does not."""
-    run(job_of(golden, "rebuild-all.before", tmp_path), spark_mapper(spark))
+    run(golden_job(golden, "rebuild-all.before", tmp_path), spark_mapper(spark))
     assert views(tmp_path) == views(golden.store("rebuild-all-full.after"))
 
 
@@ -102,7 +94,7 @@ def test_what_a_real_broker_forgot_comes_back(
 def test_a_task_that_fails_once_is_done_again(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path, fault: faults.Fault
 ) -> None:
-    job = job_of(golden, "semantics", tmp_path / "out", workers=2, piece_entries=300)
+    job = golden_job(golden, "semantics", tmp_path / "out", workers=2, piece_entries=300)
     run(job, faulty(spark_mapper(spark), fault, tmp_path))
     assert views(job.out) == views(golden.store("semantics"))
     assert (tmp_path / f"{fault.__name__}-read_range").exists()
@@ -112,7 +104,7 @@ def test_a_task_that_fails_once_is_done_again(
 def test_a_task_that_always_fails_ends_the_job_and_says_why(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path
 ) -> None:
-    job = job_of(golden, "semantics", tmp_path / "out")
+    job = golden_job(golden, "semantics", tmp_path / "out")
     with pytest.raises(ViewFailed, match=r"4 tries: OSError: .*No space left on device"):
         run(job, faulty(spark_mapper(spark), faults.fail_always, tmp_path))
     progress = ProgressReader(job.out).look()
@@ -123,7 +115,7 @@ def test_a_task_that_always_fails_ends_the_job_and_says_why(
 def test_a_driver_that_was_killed_is_gone_on_from(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path
 ) -> None:
-    job = job_of(golden, "rebuild-base", tmp_path / "out")
+    job = golden_job(golden, "rebuild-base", tmp_path / "out")
     settings = job.settings
     sizes = (job.files[0].size, settings.consume_queue_file_size_bytes, *settings.geometry)
     store = str(golden.store("rebuild-base"))
@@ -148,7 +140,7 @@ def test_a_driver_that_was_killed_is_gone_on_from(
 def test_damage_is_told_as_a_check_of_the_store_tells_it(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path
 ) -> None:
-    job = job_of(golden, "crash-flip.before", tmp_path / "out", workers=2, piece_size=40_000)
+    job = golden_job(golden, "crash-flip.before", tmp_path / "out", workers=2, piece_size=40_000)
     with pytest.raises(Corruption, match=r"is damaged at byte .*the CRC of its body is wrong"):
         run(job, spark_mapper(spark))
     built = run(replace(job, accept_holes=True), spark_mapper(spark))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import Corruption
 from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import map_here
 from broker.rebuild.sequential import rebuild
@@ -120,33 +119,3 @@ def test_a_job_with_another_limit_reads_what_is_new_and_leaves_nothing_behind(
     rebuild(log.found(), SMALL, tmp_path / "wanted", upto=limits[then])
     assert rebuilt_files(tmp_path / "out") == rebuilt_files(tmp_path / "wanted")
     assert counting.counts.get("read_range", 0) < len(log.found())
-
-
-def test_damage_is_refused(golden: GoldenStores, tmp_path: Path) -> None:
-    job = replace(job_of(golden, "crash-flip.before", tmp_path), accept_holes=False)
-    with pytest.raises(Corruption, match="the CRC of its body is wrong"):
-        rebuild_parallel(job, map_here)
-
-
-def test_a_topic_that_can_be_no_directory_is_told_as_damage(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s")
-    log.add("../../etc", queue_offset=0)
-    job = Job(log.close().found(), SMALL, tmp_path / "out", EVERYTHING)
-    with pytest.raises(Corruption, match="only letters, digits"):
-        rebuild_parallel(job, map_here)
-    assert not (tmp_path / "etc").exists()
-
-
-def test_stale_records_at_a_files_start_stay_out(tmp_path: Path) -> None:
-    """A broker that cut its log in one file and kept the next one's bytes."""
-    log = LogBytes(tmp_path / "s", 1024)
-    for number in range(20):
-        log.add(queue_offset=number, time_ms=SMALL.geometry.slot_count + 1_000 - number)
-    place = log.places[-1] - log.places[-1] % 1024
-    log.damage(place, bytes(4))
-    log.close()
-    one = rebuild(log.found(), SMALL, tmp_path / "one", upto=EVERYTHING)
-    many = rebuild_parallel(Job(log.found(), SMALL, tmp_path / "many", EVERYTHING), map_here)
-    assert one == many
-    assert one.end <= place
-    assert rebuilt_files(tmp_path / "one") == rebuilt_files(tmp_path / "many")

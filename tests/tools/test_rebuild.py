@@ -45,18 +45,24 @@ class Killed(Exception):
     """The process ended here."""
 
 
-def test_a_killed_one_is_gone_on_with(
-    golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def kill_at(monkeypatch: pytest.MonkeyPatch, chunk: int) -> Any:
+    """Return what ends a rebuild after so many chunks; its state is saved after every file."""
     monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
-    store = golden.copy("rebuild-cq.after", tmp_path / "s")
-    before, told = files_below(store / "consumequeue"), []
+    told: list[int] = []
 
     def advance(byte_count: int) -> None:
         told.append(byte_count)
-        if len(told) == 5:
+        if len(told) == chunk:
             raise Killed
 
+    return advance
+
+
+def test_a_killed_one_is_gone_on_with(
+    golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = golden.copy("rebuild-cq.after", tmp_path / "s")
+    before, advance = files_below(store / "consumequeue"), kill_at(monkeypatch, 5)
     plan = plan_rebuild(Disk(), store, sizes(golden))
     assert not plan.is_resumed
     with pytest.raises(Killed):
@@ -114,19 +120,6 @@ def test_an_extension_is_told_of_and_put_away(golden: GoldenStores, tmp_path: Pa
     assert kept == store / "pocketmq/replaced/extension"
     assert files_below(kept / "consumequeue_ext") == before
     assert not (kept / "consumequeue").exists()
-
-
-def kill_at(monkeypatch: pytest.MonkeyPatch, chunk: int) -> Any:
-    """Return what ends a rebuild after so many chunks; its state is saved after every file."""
-    monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
-    told: list[int] = []
-
-    def advance(byte_count: int) -> None:
-        told.append(byte_count)
-        if len(told) == chunk:
-            raise Killed
-
-    return advance
 
 
 def test_with_other_settings_it_begins_anew(

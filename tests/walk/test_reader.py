@@ -21,17 +21,6 @@ def places(log: LogBytes, reader: LogReader, number: int = 0, upto: int = EVERYT
     return _places(reader, file, file.base, upto)
 
 
-@pytest.mark.parametrize("chunk_size", [64, 100, 119, 120, 121, 500, 1 << 20])
-def test_every_record_comes_once(tmp_path: Path, chunk_size: int) -> None:
-    log = LogBytes(tmp_path / "s", 8192)
-    for number in range(30):
-        log.add(queue_offset=number, body=b"x" * (number % 5 * 37), block=b"a\x01bb\x02")
-    log.close()
-    reader = LogReader(chunk_size=chunk_size, check_crc=True)
-    assert places(log, reader) == log.places
-    assert reader.stop == Stop(ScanEnd.END_OF_DATA, log.end)
-
-
 def test_ends_are_told(tmp_path: Path) -> None:
     log = LogBytes(tmp_path / "s", 1024)
     for number in range(20):
@@ -56,38 +45,6 @@ def test_a_file_that_ends_with_its_last_byte(tmp_path: Path) -> None:
     reader = LogReader()
     assert places(log, reader) == log.places
     assert reader.stop.kind is ScanEnd.END_OF_DATA
-
-
-@pytest.mark.parametrize(
-    ("position", "content", "kind"),
-    [(4, b"\0\0\0\0", ScanEnd.BAD), (28, b"\7", ScanEnd.BAD), (88, b"\xff\xff", ScanEnd.BAD)],
-)
-def test_damage_ends_the_chain(
-    tmp_path: Path, position: int, content: bytes, kind: ScanEnd
-) -> None:
-    log = LogBytes(tmp_path / "s")
-    for number in range(9):
-        log.add(queue_offset=number)
-    log.damage(log.places[4] + position, content)
-    log.close()
-    reader = LogReader(check_crc=True, chunk_size=300)
-    assert places(log, reader) == log.places[:4]
-    assert (reader.stop.kind, reader.stop.physical_offset) == (kind, log.places[4])
-    assert reader.stop.reason
-
-
-def test_a_body_that_is_a_log_is_not_read(tmp_path: Path) -> None:
-    inner = LogBytes(tmp_path / "inner")
-    outer = LogBytes(tmp_path / "s")
-    outer.add()
-    inner.base = outer.end + 88
-    for number in range(3):
-        inner.add(queue_offset=number)
-    outer.add(body=bytes(inner.files[0]))
-    outer.add()
-    outer.close()
-    for chunk_size in (64, 200, 4096):
-        assert places(outer, LogReader(chunk_size=chunk_size)) == outer.places
 
 
 def odd_file(chance: Random) -> LogBytes:
@@ -196,16 +153,6 @@ def test_a_record_longer_than_several_chunks(tmp_path: Path, chunk_size: int) ->
     assert places(log, reader) == log.places
     assert places(log, reader, upto=log.places[3]) == log.places[:3]
     assert places(log, reader, upto=log.places[3] + 1) == log.places[:4]
-
-
-def test_a_reader_is_used_for_many_files(tmp_path: Path) -> None:
-    log = LogBytes(tmp_path / "s", 1_024, base=1_024 * 7)
-    for number in range(60):
-        log.add(queue_offset=number, body=b"x" * (number % 4 * 150))
-    log.close()
-    reader = LogReader(chunk_size=256)
-    found = [place for number in range(len(log.files)) for place in places(log, reader, number)]
-    assert found == log.places
 
 
 def log_of_fifty(tmp_path: Path) -> LogBytes:

@@ -24,13 +24,6 @@ def following(file: LogFile, physical_offset: int, last_time_ms: int) -> int | N
         return next_sound_record(source, physical_offset, last_time_ms)
 
 
-def test_the_size_of_the_damaged_record_leads_on(tmp_path: Path) -> None:
-    log = log_of(tmp_path)
-    log.damage(log.places[2] + 90, b"\xff")
-    (file,) = log.close().found()
-    assert following(file, log.places[2], TIME_MS) == log.places[3]
-
-
 def test_without_a_size_the_next_record_is_searched(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.damage(log.places[2], b"\xff\xff\xff\xff\0\0")
