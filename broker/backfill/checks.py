@@ -1,28 +1,31 @@
-"""Whether the files a rebuild made are what its manifest says, and what other views are.
+"""Whether the files a rebuild made are what its manifest says, what other views are, and of a log.
 
 Queue files are compared by name, index files by their order: their names tell when they were made.
 Files are read by the mapper's workers, one task a file.
 
-`copy_views` checks what it copies into a store.
+`copy_views` checks what it copies into a store. Before that `compare_log` looks whether the log is
+still the one that was read, and was read to its end.
 
 Kinds of findings: missing_file, unexpected_file, file_size, sha256, content.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from broker.backfill.job import Document, manifest
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from broker.model.finding import Finding
+from broker.model.finding import Finding, ScanEnd
+from broker.rebuild.log_files import LogFile, find_log_files
 from broker.rebuild.manifest import view_files
 from broker.rebuild.plan import Mapper
-from broker.rebuild.range_pass import no_advance
+from broker.rebuild.staging import Staging
+from broker.walk.reader import LogReader
 
 PIECE_BYTES: Final = 1024 * 1024
 """What is read at once; a piece of zeros is a hole in the copy."""
@@ -73,9 +76,7 @@ def digest_file(path: str) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def copy_views(
-    out: Path, target: Path, advance: Callable[[int], None] = no_advance
-) -> list[Finding]:
+def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[Finding]:
     """Copy the files the manifest names, holes as holes; return those that are not as it says.
 
     Errors   OSError; what was copied up to then stays
@@ -185,3 +186,75 @@ def _missing(path: str) -> Finding:
 
 def _unexpected(path: str) -> Finding:
     return Finding("unexpected_file", path, 0, "nothing", "a file")
+
+
+# -- into a store ----------------------------------------------------------------------------------
+class LogFit(NamedTuple):
+    """Whether built views are of a log.
+
+    objection    why they cannot be, "" where nothing speaks against it
+    is_certain   no file of the log was written to since it was read
+    """
+
+    objection: str
+    is_certain: bool
+
+
+def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
+    """Return whether views below `out` tell of all records of a store's log, and of no others.
+
+    Errors   NotAStore, WrongFileSize, StoreGap
+    Cost     the records behind the last one that was read; none, as a rule
+    """
+    built, files = manifest(out), find_log_files(store.resolve(), log_file_bytes)
+    begin = files[0].base if files else 0
+    if built["begin"] != begin:
+        return LogFit(f"the log begins at {begin}, the views at {built['begin']}", False)
+    end = files[-1].end if files else 0
+    if built["end"] > end:
+        return LogFit(f"the log ends before {built['end']}, where the views end", False)
+    found = _records_behind(files, built["end"])
+    if found:
+        return LogFit(f"the log goes on behind {built['end']}, where the views end", False)
+    return LogFit("", _marks(out) == [_mark(file) for file in files if file.base < built["end"]])
+
+
+def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
+    """Return whether the chain of records goes on at an offset, or in the next file."""
+    for file in files:
+        if file.end <= physical_offset:
+            continue
+        reader = LogReader()
+        with file.opened() as source:
+            for _ in reader.chunks(source, max(file.base, physical_offset), file.end):
+                return True
+        if reader.stop.kind is not ScanEnd.FILE_FULL:
+            return False
+    return False
+
+
+def _marks(out: Path) -> list[tuple[str, int]]:
+    """Return (name, time of change in ns) of the log files that were read, in order."""
+    staging = Staging(out)
+    marks = {}
+    for path in (staging.work / "ranges").glob("*.json"):
+        name, _, _, changed_ns = staging.read(path)["range"]
+        marks[Path(name).name] = changed_ns
+    end = manifest(out)["end"]
+    return [(name, changed_ns) for name, changed_ns in sorted(marks.items()) if int(name) < end]
+
+
+def _mark(file: LogFile) -> tuple[str, int]:
+    path = Path(file.path)
+    return path.name, path.stat().st_mtime_ns
+
+
+def allocated_bytes(out: Path) -> int:
+    """Return what the files the manifest names take on their disk."""
+    paths = [out / mark["path"] for mark in manifest(out)["files"]]
+    return sum(path.stat().st_blocks * 512 for path in paths if path.exists())
+
+
+def queues_of(built: Mapping[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return first and end offset by queue, as a manifest tells them."""
+    return {(topic, queue_id): (begin, end) for topic, queue_id, begin, end in built["queues"]}

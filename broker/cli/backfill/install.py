@@ -66,7 +66,7 @@ def _refuse_misfit(
     views: Path, built: Document, store: Path, opened: "Opened", *, accept_damage: bool
 ) -> bool:
     """Return whether the views are certainly of this log; end where they cannot be."""
-    from broker.backfill.handover import allocated_bytes, compare_log
+    from broker.backfill.checks import allocated_bytes, compare_log
     from broker.rebuild.staging import build_settings
 
     sizes = opened.sizes
@@ -116,8 +116,7 @@ def _install(
     views: Path, built: Document, store: Path, opened: "Opened", *, keep_as: str
 ) -> Path | None:
     """Copy the views into the store and let them change places with its own, under its lock."""
-    from broker.backfill.checks import copy_views
-    from broker.backfill.handover import queues_of
+    from broker.backfill.checks import copy_views, queues_of
     from broker.tools.install import StagedViews, stage_and_install
 
     def copied(staging: Path) -> StagedViews:

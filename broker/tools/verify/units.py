@@ -116,6 +116,7 @@ class ComparedFiles(QueueFiles):
                 "missing_file", path, position, expected=f"{count} units", found="no file"
             )
             return
+        assert len(found) <= len(expected)
         wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
         there = np.frombuffer(found.ljust(len(expected), b"\0"), dtype=UNIT_TYPE)
         for number in np.flatnonzero(wanted != there).tolist():
