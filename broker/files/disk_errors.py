@@ -97,8 +97,8 @@ class Trouble:
         now = self._lost, self._full = lost or self._lost, full or self._full
         try:
             yield
-        finally:
             assert (self._lost, self._full) == now, "blocks that report end in order"
+        finally:  # Of a store left lying, as a kill leaves it, blocks end in any order.
             self._lost, self._full = before
 
     def check(self) -> None:
