@@ -5,13 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden_stores import ARCHIVES, NAMES, GoldenStores
+from tests.golden_stores import ARCHIVES, NAMES, SPECIAL_NAMES, GoldenStores
 
 
 def test_every_archive_has_its_manifest() -> None:
     assert len(NAMES) == 30
     assert {path.name for path in ARCHIVES.glob("*.expect.json.gz")} == {
         f"{name}.expect.json.gz" for name in NAMES
+    }
+
+
+@pytest.mark.parametrize("name", SPECIAL_NAMES)
+def test_a_special_store_unpacks_with_a_log_of_its_size(golden: GoldenStores, name: str) -> None:
+    files = sorted((golden.store(name) / "commitlog").iterdir())
+    assert {path.stat().st_size for path in files} == {
+        golden.shape(name)["commit_log_file_size_bytes"]
     }
 
 
