@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker.cli.options import FILE, examples, file_option, form_option, preset_option, set_option
+from broker.cli.options import (
+    FILE,
+    examples,
+    file_option,
+    force_option,
+    form_option,
+    preset_option,
+    set_option,
+)
 from broker.cli.output import Document, Exit, Failure, Output, columns, talk, talk_notes
 
 if TYPE_CHECKING:
@@ -79,8 +87,9 @@ def _replace_file(path: Path, text: str) -> None:
     )
 )
 @click.argument("file", type=FILE)
+@force_option
 @form_option
-def check(file: Path, out: Output) -> None:
+def check(file: Path, out: Output, *, force: bool) -> None:
     """Tell everything that is wrong with a file.
 
     FILE is read with conf.d beside it; the environment is left aside. Exit code 1 if anything is
@@ -88,7 +97,7 @@ def check(file: Path, out: Output) -> None:
     """
     from broker.config.load import examine
 
-    loaded = examine(file=file)
+    loaded = examine(file=file, force=force)
     problems = [str(problem) for problem in loaded.problems]
     document = {
         "file": str(file),
@@ -115,6 +124,7 @@ def check(file: Path, out: Output) -> None:
 @file_option
 @preset_option
 @set_option
+@force_option
 @form_option
 def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any) -> None:
     """Print every setting.
@@ -155,7 +165,7 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
     """
     from broker.config.load import load
 
-    pairs = zip(_shown(load(file=file_a)), _shown(load(file=file_b)), strict=True)
+    pairs = zip(*(_shown(load(file=file, force=True)) for file in (file_a, file_b)), strict=True)
     different = [
         {
             "key": left["key"],

@@ -3,7 +3,7 @@
 Moments are written as
     2026-11-21T02:30:00Z · 2026-11-21T03:30:00.250+01:00     RFC 3339
     2026-11-21T02:30:00 · 2026-11-21                          local time
-    1795228200000                                             ms since 1970
+    1795228200000                                             ms since 1970, from 1973 on
     -15m · 15m · -2h · now                                    before now
     2026-11-21#02:30:00:250                                   local time, as mqadmin writes it
 """
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from broker.cli.output import FORMATS, Output
-from broker.config.units import DURATION_UNITS, size_from_text
+from broker.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -63,6 +63,8 @@ def moment_from_text(text: str, now_ms: int) -> int:
     if text == "now":
         return now_ms
     if _EPOCH.fullmatch(text):
+        if 0 < int(text) < EPOCH_MIN_MS:
+            refuse_bare(text)
         return int(text)
     ago = _AGO.fullmatch(text)
     if ago:
@@ -76,12 +78,13 @@ def moment_from_text(text: str, now_ms: int) -> int:
 
 
 def duration_from_text(text: str) -> int:
-    """Return milliseconds of "30s", "500ms" or a bare number of milliseconds.
+    """Return milliseconds of "30s", "500ms" or 0.
 
     Errors   ValueError
     """
-    if _EPOCH.fullmatch(text):
-        return int(text)
+    refuse_bare(text)
+    if text == "0":
+        return 0
     match = _AGO.fullmatch(text)
     if match is None or text.startswith("-"):
         raise ValueError(f"{text!r} is none of these: 500ms, 30s, 5m")
@@ -92,6 +95,8 @@ def _moment(text: str) -> int:
     try:
         return moment_from_text(text, wall_ms())
     except (ValueError, OverflowError) as error:
+        if is_bare(text):
+            raise
         forms = "2026-11-21T02:30:00Z, 1795228200000, -15m, 2026-11-21#02:30:00:000"
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
@@ -127,6 +132,8 @@ QUEUE: Final = ReadBy("TOPIC:QUEUE", _queue)
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:8081"
 WATCH_MIN_S: Final = 0.1
+EPOCH_MIN_MS: Final = 100_000_000_000
+"""A smaller number is no time in ms: it lacks a unit, or counts seconds."""
 
 PATH: Final = click.Path(path_type=Path)
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
@@ -158,6 +165,9 @@ file_option: Final = click.option(
     "-c", "--config", "file", type=FILE,
     help="Settings, as in conf/broker.toml; those of conf.d/*.toml beside it go over them.",
 )  # fmt: skip
+force_option: Final = click.option(
+    "--force", is_flag=True, help="Allow retention.age_ms below 1h: for tests and development."
+)
 preset_option: Final = click.option(
     "--preset", metavar="NAME", help="Defaults for a kind of machine: dev, edge or server."
 )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from broker.cli.options import examples, file_option, preset_option, set_option
+from broker.cli.options import examples, file_option, force_option, preset_option, set_option
 from broker.cli.output import talk
 
 PREFIX: Final = "pocketmq-dev-"
@@ -39,6 +39,7 @@ ANY_PORT: Final = "127.0.0.1:0"
 @file_option
 @preset_option
 @set_option
+@force_option
 def serve(
     directory: str | None,
     listen: str | None,
@@ -88,7 +89,7 @@ def dev(listen: str, port: int | None, http: str, keep: bool, assignments: tuple
         f"http.listen={http}",
     ]
     try:
-        code = _run(given, preset="dev")
+        code = _run(given, preset="dev", force=True)
     finally:
         if keep:
             talk(f"The store is kept in {directory}")

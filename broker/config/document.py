@@ -25,7 +25,8 @@ HEADER: Final = """\
 # (POCKETMQ__STORE__FLUSH=async, or POCKETMQ__STORE__FLUSH_FILE=/run/secrets/flush), and then --set
 # store.flush=async, which also takes the RocketMQ names given in parentheses
 # (--set flushDiskType=ASYNC_FLUSH).
-# Sizes take B, KiB, MiB, GiB; durations ms, s, m, h, d; numbers alone are bytes or milliseconds.
+# Sizes take B, KiB, MiB, GiB; durations ms, s, m, h, d. Numbers alone are
+# bytes; a duration without a unit is refused.
 """
 ABOUT_PRESETS: Final = """\
 # Defaults for a kind of machine. dev: a workbench, flush async. edge: one small machine, flush

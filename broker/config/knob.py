@@ -1,7 +1,8 @@
 """One setting as data: its key, kind, bounds and default, its reason, and RocketMQ's name for it.
 
 A field's name carries its unit and with it how its text is read: `_bytes` takes "64MiB", `_ms`
-takes "10s", `_percent` takes "85%", everything else is what its type says.
+takes "10s" but no number without a unit, `_percent` takes "85%", everything else is what its type
+says.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from typing import Any, Final, get_type_hints
 from broker.config.texts import KIND_NAMES, bool_from_text, int_from_text, percent_from_text
 from broker.config.units import (
     duration_from_text,
+    is_bare,
+    refuse_bare,
     size_from_text,
     text_from_duration,
     text_from_size,
@@ -58,12 +61,22 @@ class Knob:
         """How the operator names it: section.name."""
         return f"{self.section}.{self.name}"
 
-    def value_of(self, given: object) -> Value:
+    @property
+    def is_duration(self) -> bool:
+        """Whether it is time that passes, told with a unit."""
+        return self.name.endswith("_ms") and self.read is None
+
+    def value_of(self, given: object, *, is_rocketmq: bool = False) -> Value:
         """Return the value of a text, or of what TOML made of one.
 
+        is_rocketmq   it was given by RocketMQ's name, where a duration is a number of ms
         Errors   IllegalConfig
         """
         try:
+            if is_rocketmq and self.is_duration and isinstance(given, str) and is_bare(given):
+                given = int(given)
+            elif self.is_duration and isinstance(given, int) and not is_rocketmq:
+                refuse_bare(given)
             value = self._converted(given)
         except ValueError as error:
             raise IllegalConfig(field=self.key, why=str(error)) from error
@@ -82,7 +95,7 @@ class Knob:
             return "true" if value else "false"
         if isinstance(value, int) and self.name.endswith("_bytes"):
             return text_from_size(value)
-        if isinstance(value, int) and self.name.endswith("_ms"):
+        if isinstance(value, int) and self.is_duration:
             return text_from_duration(value)
         return str(value)
 
@@ -99,7 +112,7 @@ class Knob:
             return self.read(text)
         if self.name.endswith("_bytes"):
             return size_from_text(text)
-        if self.name.endswith("_ms"):
+        if self.is_duration:
             return duration_from_text(text)
         if self.name.endswith("_percent"):
             return percent_from_text(text)

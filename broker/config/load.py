@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.config import rocketmq
 from broker.config.knob import Knob, Value
-from broker.config.relations import broken, doubts
+from broker.config.relations import broken, doubts, too_low
 from broker.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, Config
 from broker.model.errors import IllegalConfig
 
@@ -90,12 +90,12 @@ class Layers:
             return
         if note and note not in self.warnings:
             self.warnings.append(note)
-        self._put(knob, value, origin)
+        self._put(knob, value, origin, is_rocketmq=True)
         self.translated.add(knob.key)
 
-    def _put(self, knob: Knob, given: object, origin: str) -> None:
+    def _put(self, knob: Knob, given: object, origin: str, *, is_rocketmq: bool = False) -> None:
         try:
-            self.values[knob.key] = knob.value_of(given)
+            self.values[knob.key] = knob.value_of(given, is_rocketmq=is_rocketmq)
         except IllegalConfig as error:
             field = f"{knob.key} ({origin})"
             self.problems.append(IllegalConfig(field=field, why=error.why))
@@ -148,13 +148,17 @@ def load(
     environment: Mapping[str, str] | None = None,
     assignments: Sequence[str] = (),
     preset: str | None = None,
+    force: bool = False,
 ) -> Config:
     """Return the configuration that all sources make together.
 
+    force    allow what is below a floor, for tests and development
     Shape    assignments: "section.key=value" or "rocketmqName=value", later ones win
     Errors   IllegalConfig: unknown key, bad value, unreadable file; the first there is
     """
-    loaded = examine(file=file, environment=environment, assignments=assignments, preset=preset)
+    loaded = examine(
+        file=file, environment=environment, assignments=assignments, preset=preset, force=force
+    )
     if loaded.problems:
         raise loaded.problems[0]
     return loaded.config
@@ -166,6 +170,7 @@ def examine(
     environment: Mapping[str, str] | None = None,
     assignments: Sequence[str] = (),
     preset: str | None = None,
+    force: bool = False,
 ) -> Loaded:
     """Return what `load` does together with all problems; where there are any it is of no use."""
     layers = Layers()
@@ -176,7 +181,7 @@ def examine(
         layers.put(PRESET, preset, FROM_PRESET)
     for assignment in assignments:
         _assign(layers, assignment)
-    return checked(layers)
+    return checked(layers, force=force)
 
 
 def _assign(layers: Layers, assignment: str) -> None:
@@ -189,11 +194,11 @@ def _assign(layers: Layers, assignment: str) -> None:
         layers.problems.append(IllegalConfig(field=key, why=why))
 
 
-def checked(layers: Layers) -> Loaded:
+def checked(layers: Layers, *, force: bool = False) -> Loaded:
     """Return the settings of layers that are complete, their relations checked."""
     _lower_expire_percent(layers)
     config = layers.config()
-    problems = [*layers.problems, *broken(config)]
+    problems = [*layers.problems, *broken(config), *([] if force else too_low(config))]
     return Loaded(replace(config, warnings=(*layers.warnings, *doubts(config))), problems)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from broker.config.knob import INT32_MAX, Value
 from broker.config.sections import KNOBS, Config
-from broker.config.units import GIB, KIB, text_from_size
+from broker.config.units import GIB, HOUR_MS, KIB, text_from_size
 from broker.format.index_layout import IndexGeometry
 from broker.model.errors import IllegalConfig
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
@@ -33,6 +33,10 @@ NEEDED: Final[dict[str, tuple[str, Value]]] = {
     "store.commit_thorough_interval_ms": _POOL,
 }
 """Settings that count only while another one has a value."""
+FLOORS: Final[dict[str, tuple[int, str]]] = {
+    "retention.age_ms": (HOUR_MS, "messages would be removed soon after they came"),
+}
+"""What a setting has at least unless it is 0, and what less would do."""
 
 
 def broken(config: Config) -> list[IllegalConfig]:
@@ -43,6 +47,19 @@ def broken(config: Config) -> list[IllegalConfig]:
             why=f"{_stated(config, key)} and {_stated(config, other)} do not go together: {why}",
         )
         for key, other, why in _conflicts(config)
+    ]
+
+
+def too_low(config: Config) -> list[IllegalConfig]:
+    """Return what is below the floor that only --force goes through."""
+    return [
+        IllegalConfig(
+            field=key,
+            why=f"{_stated(config, key)} is below the floor of {KNOBS[key].text_of(floor)}: "
+            f"{why}; raise it, or let it be with --force, which is for tests and development",
+        )
+        for key, (floor, why) in FLOORS.items()
+        if 0 < int(config.value(key)) < floor
     ]
 
 

@@ -24,6 +24,7 @@ from broker.config.texts import (
     address_from_text,
     delay_levels_from_text,
     hours_from_text,
+    int_from_text,
     ip_from_text,
     name_from_text,
     profiles_from_text,
@@ -204,7 +205,7 @@ class RetentionSection:
         "of this section is set.", choices=MODES,
     )  # fmt: skip
     age_ms: int = knob(
-        72 * HOUR_MS, "How long a file stays after its last message; 0: no limit.",
+        72 * HOUR_MS, "How long a file stays after its last message, 1h or more; 0: no limit.",
         "fileReservedTime",
     )  # fmt: skip
     hours: str = knob(
@@ -259,8 +260,9 @@ class BrokerSection:
         8, "Queues of a topic made that way.", "defaultTopicQueueNums", lower=1, upper=1024
     )
     accept_from_ms: int = knob(
-        0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp"
-    )
+        0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp",
+        read=int_from_text,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

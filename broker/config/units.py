@@ -1,10 +1,11 @@
-"""Sizes and durations as people write them: "64MiB", "72h", or the bare number.
+"""Sizes and durations as people write them: "64MiB", "72h".
 
     size       bytes, or a number with B, KiB, MiB, GiB, TiB
-    duration   milliseconds, or a number with ms, s, m, h, d
+    duration   a number with ms, s, m, h, d; 0 needs none
 
-Decimal units (kB, MB) are refused: half of their writers mean the binary ones. What cannot be read
-is a ValueError with the reason.
+Decimal units (kB, MB) are refused: half of their writers mean the binary ones. So is a
+duration without a unit: who writes 72 means hours. What cannot be read is a ValueError with the
+reason.
 """
 
 import re
@@ -22,6 +23,7 @@ DAY_MS: Final = 24 * HOUR_MS
 SIZE_UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
 DURATION_UNITS: Final = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 
+_BARE = re.compile(r"-?\d{1,19}", re.ASCII)
 _NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
 
 
@@ -32,7 +34,21 @@ def size_from_text(text: str) -> int:
 
 def duration_from_text(text: str) -> int:
     """Return milliseconds."""
+    refuse_bare(text)
     return _number(text, DURATION_UNITS)
+
+
+def refuse_bare(given: str | int) -> None:
+    """Raise ValueError for a duration that is a number without a unit, but 0."""
+    text = str(given).strip()
+    if is_bare(text) and int(text):
+        forms = ", ".join(f"{text}{unit}" for unit in DURATION_UNITS)
+        raise ValueError(f"{text} has no unit; write one of {forms}")
+
+
+def is_bare(text: str) -> bool:
+    """Return whether a text is a number without a unit."""
+    return _BARE.fullmatch(text.strip()) is not None
 
 
 def text_from_size(size_bytes: int) -> str:

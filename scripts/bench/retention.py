@@ -98,8 +98,8 @@ def _round(directory: Path, seconds: float, count: int) -> dict[str, float]:
     """Serve a store while its files go; returns the longest waits in ms and what bounds the lag."""
     settings = _settings(
         "retention.mode=on", f"retention.size_bytes={KEPT_COUNT * FILE_SIZE}", "retention.hours=",
-        "retention.age_ms=0", f"retention.interval_ms={INTERVAL_MS}",
-        f"retention.pause_ms={PAUSE_MS}", f"retention.file_batch_max={FILE_COUNT}",
+        "retention.age_ms=0", f"retention.interval_ms={INTERVAL_MS}ms",
+        f"retention.pause_ms={PAUSE_MS}ms", f"retention.file_batch_max={FILE_COUNT}",
     )  # fmt: skip
     send = pb.SendMessageRequest(messages=[pb.Message(topic=TOPIC, queue_id=0, body=bytes(1024))])
     pull = pb.PullMessageRequest(topic=TOPIC, queue_id=0, offset=count - 32, shape=pb.RECORDS)

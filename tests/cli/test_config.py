@@ -87,7 +87,7 @@ def test_a_check_tells_everything_that_is_wrong(bad: Path) -> None:
 
 def test_a_check_notes_what_is_doubted(tmp_path: Path) -> None:
     doubtful = tmp_path / "broker.toml"
-    doubtful.write_text("[store]\ncommit_interval_ms = 7\n")
+    doubtful.write_text('[store]\ncommit_interval_ms = "7ms"\n')
     done = run("check", str(doubtful), "-o", "json")
     assert done.code == 0
     assert done.err.startswith("Note: store.commit_interval_ms counts only with")

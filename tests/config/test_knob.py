@@ -39,7 +39,7 @@ def test_a_section_is_a_row_of_knobs() -> None:
         ("retention.size_bytes", "7B", 7),
         *(
             ("store.flush_interval_ms", text, time_ms)
-            for text, time_ms in (("2s", 2_000), ("500", 500), ("2m", 120_000), ("1d", 86_400_000))
+            for text, time_ms in (("2s", 2_000), ("500ms", 500), ("2m", 120_000), ("1d", 86_400_000))
         ),
         ("store.property_crc", "TRUE", True),
         ("store.property_crc", False, False),
@@ -49,6 +49,10 @@ def test_a_section_is_a_row_of_knobs() -> None:
         ("retention.disk_expire_percent", 60, 60),
         ("retention.hours", "16; 4", "04;16"),
         ("retention.hours", "", ""),
+        ("retention.age_ms", 0, 0),
+        ("retention.age_ms", "0", 0),
+        ("broker.accept_from_ms", "1795228200000", 1_795_228_200_000),
+        ("broker.accept_from_ms", 1_795_228_200_000, 1_795_228_200_000),
         ("metrics.profile", "native, native-legacy", "native,native-legacy"),
         ("rpc.listen", "9000", "127.0.0.1:9000"),
         ("rpc.listen", "[::1]:0", "[::1]:0"),
@@ -85,6 +89,8 @@ def test_a_value_is_read_as_its_name_and_type_say(key: str, given: object, value
             ("retention.size_bytes", text, "is not a number, alone or with one of B, KiB")
             for text in ("", "MiB", "1.5MiB", "64MB", "64mib", "1e3", "٣", "1 h")
         ),
+        ("retention.age_ms", 72, "72 has no unit; write one of 72ms, 72s, 72m, 72h, 72d"),
+        ("retention.age_ms", " 72", "72 has no unit"),
         ("store.flush", "often", "not one of sync, async"),
         ("store.flush_least_pages", True, "not a number"),
         ("store.flush_least_pages", "four", "not a number"),

@@ -68,15 +68,25 @@ def test_what_goes_together_is_neither_refused_nor_doubted(assignments: list[str
     assert doubted(*assignments) == ()
 
 
+def test_an_age_below_its_floor_is_refused_unless_forced() -> None:
+    text = refused("retention.age_ms=59m")
+    assert "retention.age_ms = 59m (--set) is below the floor of 1h" in text
+    assert "--force" in text
+    for sound in ("1h", "0"):
+        assert examine(assignments=[f"retention.age_ms={sound}"]).problems == []
+    assert load(assignments=["retention.age_ms=72ms"], force=True).retention.age_ms == 72
+
+
 @pytest.mark.parametrize("key", NEEDED)
 def test_a_setting_that_does_not_count_is_doubted(key: str) -> None:
     needed, _ = NEEDED[key]
     default = KNOBS[key].default
     assert isinstance(default, int)
     others = ["store.flush=async"] if key == "store.sync_flush_timeout_ms" else []
-    (warning,) = doubted(*others, f"{key}={default + 1}")
+    unit = "ms" if KNOBS[key].is_duration else ""
+    (warning,) = doubted(*others, f"{key}={default + 1}{unit}")
     assert warning.startswith(f"{key} counts only with {needed} = ")
-    assert doubted(*others, f"{key}={default}") == ()
+    assert doubted(*others, f"{key}={default}{unit}") == ()
 
 
 POOL = ["store.transient_pool=true", "store.flush=async", "mappedFileSizeCommitLog=1GiB"]

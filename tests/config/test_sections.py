@@ -31,7 +31,7 @@ def test_there_are_few_settings() -> None:
 @pytest.mark.parametrize("knob", KNOBS.values(), ids=KNOBS)
 def test_a_default_is_a_value_its_setting_accepts(knob: object) -> None:
     setting = KNOBS[knob.key]  # type: ignore[attr-defined]
-    assert setting.value_of(setting.default) == setting.default
+    assert setting.value_of(setting.text_of(setting.default)) == setting.default
 
 
 def test_a_value_is_found_by_its_key() -> None:

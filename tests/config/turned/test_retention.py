@@ -21,7 +21,7 @@ from tests.running_broker import SMALL
 HOUR_MS: Final = 3_600_000
 ON: Final = ("retention.mode=on", "retention.hours=", "retention.age_ms=10h")
 VIEWS_DURABLE_SOON: Final = (
-    "store.view_flush_interval_ms=1", "store.view_flush_thorough_interval_ms=1",
+    "store.view_flush_interval_ms=1ms", "store.view_flush_thorough_interval_ms=1ms",
 )  # fmt: skip
 """A file goes once the views of its messages are durable."""
 NINE_O_CLOCK: Final = START_MS - START_MS % (24 * HOUR_MS) + 9 * HOUR_MS
@@ -151,7 +151,7 @@ async def test_a_round_takes_so_many_files(tmp_path: Path) -> None:
 
 @pytest.mark.knob("retention.interval_ms", "retention.pause_ms")
 async def test_pauses_within_a_round_and_between_two(tmp_path: Path) -> None:
-    given = ("retention.file_batch_max=2", "retention.interval_ms=7s", "retention.pause_ms=30")
+    given = ("retention.file_batch_max=2", "retention.interval_ms=7s", "retention.pause_ms=30ms")
     async with kept(tmp_path, *ON, *given) as store:
         assert await store.round(hours_later=100) == [30, 7_000]
 

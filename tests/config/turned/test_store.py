@@ -110,7 +110,7 @@ async def test_sync_waits_for_the_disk_and_async_does_not(tmp_path: Path) -> Non
 
 @pytest.mark.knob("store.flush_interval_ms")
 async def test_the_log_is_flushed_at_its_interval(tmp_path: Path) -> None:
-    given = (*OFTEN, THOROUGH_NEVER, "store.flush_least_pages=0", "store.flush_interval_ms=300")
+    given = (*OFTEN, THOROUGH_NEVER, "store.flush_least_pages=0", "store.flush_interval_ms=300ms")
     async with store_with(tmp_path, *given) as store:
         await store.send("T", "a")
         await store.happens_after(299, lambda: is_flushed(store))
@@ -138,7 +138,7 @@ async def test_they_wait_for_the_thorough_flush(tmp_path: Path) -> None:
 
 @pytest.mark.knob("store.sync_flush_timeout_ms")
 async def test_a_producer_waits_no_longer_than_this(tmp_path: Path) -> None:
-    given = ("store.sync_flush_timeout_ms=300", "store.view_flush_interval_ms=1")
+    given = ("store.sync_flush_timeout_ms=300ms", "store.view_flush_interval_ms=1ms")
     async with store_with(tmp_path, *given) as store:
         with store.disk.held():
             sending = asyncio.create_task(store.send("T", "a"))
@@ -152,7 +152,7 @@ async def test_a_producer_waits_no_longer_than_this(tmp_path: Path) -> None:
 @pytest.mark.knob("store.view_flush_interval_ms")
 async def test_queues_are_flushed_at_their_interval(tmp_path: Path) -> None:
     given = (*OFTEN, VIEWS_NEVER, "store.view_flush_least_pages=0")
-    async with store_with(tmp_path, *given, "store.view_flush_interval_ms=300") as store:
+    async with store_with(tmp_path, *given, "store.view_flush_interval_ms=300ms") as store:
         await store.send("T", "a")
         await store.settled()
         await store.happens_after(299, lambda: store.is_synced("consumequeue"))
@@ -188,7 +188,7 @@ async def test_the_checkpoint_is_written_with_the_thorough_flush(tmp_path: Path)
 
 @pytest.mark.knob("store.busy_timeout_ms")
 async def test_a_writer_that_finds_the_store_held_is_refused(tmp_path: Path) -> None:
-    async with store_with(tmp_path, "store.busy_timeout_ms=1") as store:
+    async with store_with(tmp_path, "store.busy_timeout_ms=1ms") as store:
         with store.store.writing.writer.lock:
             begun = perf_counter()
             await until(lambda: perf_counter() - begun > 0.002)

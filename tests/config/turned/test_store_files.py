@@ -11,7 +11,7 @@ from tests.config.turned.language import OFTEN, TurnedStore, store_with
 from tests.fakes.store_language import until
 
 POOL: Final = (*OFTEN, "store.transient_pool=true", "store.transient_pool_file_count=2")
-SELDOM: Final = ("store.commit_thorough_interval_ms=1h", "store.commit_interval_ms=1")
+SELDOM: Final = ("store.commit_thorough_interval_ms=1h", "store.commit_interval_ms=1ms")
 
 
 def is_committed(store: TurnedStore) -> bool:
@@ -46,7 +46,7 @@ async def test_so_many_buffers_are_made(tmp_path: Path) -> None:
 
 @pytest.mark.knob("store.commit_interval_ms")
 async def test_what_waits_is_committed_at_its_interval(tmp_path: Path) -> None:
-    given = (*SELDOM, "store.commit_least_pages=0", "store.commit_interval_ms=300")
+    given = (*SELDOM, "store.commit_least_pages=0", "store.commit_interval_ms=300ms")
     async with store_with(tmp_path, *POOL, *given) as store:
         await store.send("T", "a")
         await store.happens_after(299, lambda: is_committed(store))
@@ -66,7 +66,7 @@ async def test_few_pages_wait_in_the_pool(tmp_path: Path) -> None:
 
 @pytest.mark.knob("store.commit_thorough_interval_ms")
 async def test_they_wait_for_the_thorough_pass(tmp_path: Path) -> None:
-    given = ("store.commit_interval_ms=1", "store.commit_thorough_interval_ms=5s")
+    given = ("store.commit_interval_ms=1ms", "store.commit_thorough_interval_ms=5s")
     async with store_with(tmp_path, *POOL, *given, "store.commit_least_pages=9") as store:
         await first_round(store)
         await store.send("T", "a")
