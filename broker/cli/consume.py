@@ -1,7 +1,7 @@
 """`pocketmq consume`: the messages of a topic's queues, in order, without a trace on the broker."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -9,10 +9,12 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.following import Pull, follow
 from broker.cli.options import DURATION, ReadBy
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, talk
 from broker.client.values import ClientError, PullPage, PullQuery
 from broker.model.administration import QueueState
+from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
 
 FROM_WORDS: Final = ("min", "max")
@@ -40,7 +42,11 @@ def _begin_from_text(text: str) -> str | int:
 )  # fmt: skip
 @click.option("--max", "count_max", type=click.IntRange(1), help="At most so many messages.")
 @click.option(
-    "--wait", "wait_ms", type=DURATION, default=0, help="At the end, wait so long for more."
+    "--wait",
+    "wait_ms",
+    type=DURATION,
+    default=0,
+    help="At the end of all queues, wait so long for more.",
 )
 @click.option(
     "--tag-filter", default="*", show_default=True, metavar="A||B", help="Only these tags."
@@ -66,15 +72,26 @@ def consume(
     left = count_max or inf
     damaged = Damaged()
     with out.rows(MESSAGE_COLUMNS) as rows:
+
+        def show(messages: Sequence[StoredMessage]) -> bool:
+            nonlocal left
+            shown = messages[: int(min(left, len(messages)))]
+            for message in shown:
+                rows.add(message_document(message))
+            rows.flush()
+            left -= len(shown)
+            return left > 0
+
+        ends = []
         for queue in _queues(broker, topic, queue_id):
-            ends = {"min": queue.min_offset, "max": queue.max_offset}
-            first = begin if isinstance(begin, int) else ends[begin]
-            query = PullQuery(topic, queue.queue_id, first, expression=tag_filter, wait_ms=wait_ms)
-            for page in pages(broker, query, left, damaged):
-                for message in page.messages:
-                    rows.add(message_document(message))
-                rows.flush()
-                left -= len(page.messages)
+            first = begin if isinstance(begin, int) else getattr(queue, f"{begin}_offset")
+            reader = QueueReader(PullQuery(topic, queue.queue_id, first, expression=tag_filter))
+            for page in reader.pages(broker, left, damaged):
+                show(page.messages)
+            ends.append(reader.query)
+        if wait_ms and left:
+            pull = damaged.passed_over_by(broker.reader(topic).pull)
+            broker.ask(follow(pull, ends, show, wait_ms=wait_ms))
     if damaged.count:
         raise damaged.failure()
 
@@ -114,6 +131,18 @@ class Damaged:
         )
         return int(following)
 
+    def passed_over_by(self, pull: Pull) -> Pull:
+        """Return a pull that leads on over damaged messages."""
+
+        async def pull_on(query: PullQuery) -> PullPage:
+            try:
+                return await pull(query)
+            except ClientError as error:
+                following = self.pass_over(query, error)
+            return PullPage(PullStatus.NO_MATCHED_MESSAGE, following, 0, 0, [], b"")
+
+        return pull_on
+
     def failure(self) -> Failure:
         """Return what ends a command that passed some over."""
         noun = "message is" if self.count == 1 else "messages are"
@@ -121,32 +150,39 @@ class Damaged:
         return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
 
 
-def pages(
-    broker: Connection, query: PullQuery, count_max: float, damaged: Damaged | None = None
-) -> Iterator[PullPage]:
-    """Yield the messages of a queue page by page, up to its end or a count, which may be inf.
+@dataclass
+class QueueReader:
+    """One queue, page by page; `query` says where to go on."""
 
-    damaged   passes over what cannot be read; None: that is an error
-    Errors    Failure for an offset behind the queue's end; ClientError
-    """
-    pull = broker.reader(query.topic).pull
-    left = count_max
-    while left > 0:
-        try:
-            page = broker.ask(pull(replace(query, max_messages=int(min(left, PAGE_COUNT)))))
-        except ClientError as error:
-            if damaged is None:
-                raise
-            query = replace(query, queue_offset=damaged.pass_over(query, error))
-            continue
-        if page.status in OVER:
-            return
-        _check(query, page)
-        if page.messages:
-            left -= len(page.messages)
-            assert left >= 0
-            yield page
-        query = replace(query, queue_offset=page.next_begin_offset)
+    query: PullQuery
+
+    def pages(
+        self, broker: Connection, count_max: float, damaged: Damaged | None = None
+    ) -> Iterator[PullPage]:
+        """Yield its messages up to its end or a count, which may be inf.
+
+        damaged   passes over what cannot be read; None: that is an error
+        Errors    Failure for an offset behind the queue's end; ClientError
+        """
+        pull = broker.reader(self.query.topic).pull
+        left = count_max
+        while left > 0:
+            query = self.query
+            try:
+                page = broker.ask(pull(replace(query, max_messages=int(min(left, PAGE_COUNT)))))
+            except ClientError as error:
+                if damaged is None:
+                    raise
+                self.query = replace(query, queue_offset=damaged.pass_over(query, error))
+                continue
+            if page.status in OVER:
+                return
+            _check(query, page)
+            self.query = replace(query, queue_offset=page.next_begin_offset)
+            if page.messages:
+                left -= len(page.messages)
+                assert left >= 0
+                yield page
 
 
 def _check(query: PullQuery, page: PullPage) -> None:

@@ -27,7 +27,7 @@ def failure_of_client(error: ClientError) -> Failure:
     if isinstance(error, Unreachable):
         next_step = "pocketmq serve --store ./store, or name the broker: --endpoint HOST:PORT"
         return Failure(error.message, Exit.UNREACHABLE, next_step)
-    if isinstance(error, DeadlineExceeded):
+    if isinstance(error, DeadlineExceeded) or error.code == "DEADLINE_EXCEEDED":
         next_step = "look at the broker's log; whether the request took effect is unknown"
         return Failure(error.message, Exit.TIMEOUT, next_step)
     step = _NEXT_STEPS.get(error.reason)

@@ -7,8 +7,9 @@ import click
 
 from broker.cli.connection import Connection, Group
 from broker.cli.documents import group_document, lag_documents, moved_document
-from broker.cli.options import MOMENT, ReadBy, examples, repeat, takes, watch_option, yes_option
+from broker.cli.options import MOMENT, ReadBy, examples, takes, watch_option, yes_option
 from broker.cli.output import Output, columns, only_planned, talk
+from broker.cli.watching import repeat
 from broker.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}

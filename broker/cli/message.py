@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, Group
-from broker.cli.consume import pages
+from broker.cli.consume import QueueReader
 from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
 from broker.cli.options import MOMENT, ReadBy, examples
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
@@ -108,7 +108,7 @@ def get(
 
 def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
     topic, queue_id, queue_offset = place
-    for page in pages(broker, PullQuery(topic, queue_id, queue_offset), 1):
+    for page in QueueReader(PullQuery(topic, queue_id, queue_offset)).pages(broker, 1):
         if page.messages[0].queue_offset == queue_offset:
             return page.messages[0]
     text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"

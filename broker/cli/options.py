@@ -211,17 +211,3 @@ def examples(*lines: str) -> str:
     """Return the end of a command's help."""
     title = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
-
-
-def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
-    """Call a function once, or every so many seconds on an empty screen until Ctrl-C."""
-    if watch_s is None:
-        show()
-        return
-    try:
-        while True:
-            click.clear()  # does nothing where standard output is no terminal
-            show()
-            time.sleep(watch_s)
-    except KeyboardInterrupt:
-        return

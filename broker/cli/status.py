@@ -13,8 +13,10 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.group import all_lags
-from broker.cli.options import repeat, watch_option
+from broker.cli.options import watch_option
 from broker.cli.output import Document, Output, amount, columns, moment
+from broker.cli.watching import Patience, repeat
+from broker.client.values import ClientError
 from broker.model.administration import StoreStatus
 
 if TYPE_CHECKING:
@@ -113,21 +115,29 @@ def top(broker: Connection, out: Output, interval_s: float, count_max: int | Non
     again every interval; elsewhere it is printed once.
     """
     if out.form == "table" and sys.stdout.isatty():
-        _draw(_moments(broker, interval_s, count_max))
+        _draw(broker, interval_s, count_max)
         return
-    for document in _moments(broker, interval_s, count_max or 1):
+    for document in _moments(broker, interval_s, count_max or 1, Patience()):
         if out.is_table or out.form == "csv":
             out.table(document["topics"], COLUMNS)
         else:
             out.show(document)
 
 
-def _moments(broker: Connection, interval_s: float, count_max: int | None) -> Iterator[Document]:
-    """Yield what happened in each interval."""
+def _moments(
+    broker: Connection, interval_s: float, count_max: int | None, patience: Patience
+) -> Iterator[Document]:
+    """Yield what happened in each interval; none while the broker is away."""
     before, count = take_snapshot(broker), 0
+    patience.answered()
     while count_max is None or count < count_max:
         time.sleep(interval_s)
-        after = take_snapshot(broker)
+        try:
+            after = take_snapshot(broker)
+            patience.answered()
+        except ClientError as error:
+            patience.failed(error)
+            continue
         yield difference(before, after)
         before, count = after, count + 1
 
@@ -186,15 +196,17 @@ def _rank(row: Document) -> tuple[float, int, str]:
     return -row["in_per_s"] - row["out_per_s"], -row["lag_messages"], row["name"]
 
 
-def _draw(moments: Iterator[Document]) -> None:
+def _draw(broker: Connection, interval_s: float, count_max: int | None) -> None:
     """Draw each moment over the one before, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     console = Console()
     try:
         with Live("Looking…", console=console, screen=True, auto_refresh=False) as live:
-            for document in moments:
+            patience = Patience(lambda text: live.update(Text(text), refresh=True))
+            for document in _moments(broker, interval_s, count_max, patience):
                 picture = _picture(document, max(console.height - LINES_KEPT, 1))
                 live.update(picture, refresh=True)
     except KeyboardInterrupt:

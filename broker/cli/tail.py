@@ -6,31 +6,25 @@ what comes      a long poll on every queue; what arrives together is sorted
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.following import Pull, Show, follow, place_in_log
 from broker.cli.options import MOMENT
 from broker.cli.output import Output
+from broker.cli.watching import Patience
 from broker.client.values import PullPage, PullQuery
 from broker.model.message import StoredMessage
-from broker.model.reading import Bound, PullStatus
+from broker.model.reading import Bound
 
 if TYPE_CHECKING:
     from broker.client.broker import BrokerClient
-
-WAIT_MS: Final = 15_000
-GATHER_S: Final = 0.02
-"""So long what arrives is gathered before it is sorted and shown."""
-
-Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
-Show = Callable[[Sequence[StoredMessage]], bool]
-"""Prints messages; False: that was the last one asked for."""
 
 
 @asks_broker(
@@ -47,7 +41,8 @@ Show = Callable[[Sequence[StoredMessage]], bool]
 def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **given: Any) -> None:
     """Print the messages of TOPIC in the order they were stored, and go on as more come.
 
-    Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it.
+    Left to itself it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the
+    broker goes away it is waited for, and nothing is left out or shown twice.
     """
     wanted = Wanted(topic, **given, is_sifted=not broker.finds_times(topic))
     if wanted.since_ms is not None and wanted.last_count is not None:
@@ -116,7 +111,9 @@ async def print_tail(client: "BrokerClient", pull: Pull, wanted: Wanted, show: S
             if late and not show(late):
                 return
     if wanted.follow:
-        await _follow(pull, readers, show)
+        patience = Patience()
+        patience.answered()
+        await follow(pull, [reader.query for reader in readers], show, patience=patience)
 
 
 async def _begin(client: "BrokerClient", wanted: Wanted, queue_id: int, ends: range) -> int:
@@ -146,7 +143,7 @@ async def _merged(pull: Pull, readers: list[Reader]) -> AsyncIterator[list[Store
         ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
         bound = min(ends) if ends else None
         messages = [message for reader in filled for message in _taken(reader, bound)]
-        yield sorted(messages, key=_place)
+        yield sorted(messages, key=place_in_log)
 
 
 def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
@@ -165,45 +162,3 @@ async def _refill(pull: Pull, reader: Reader) -> None:
     reader.pulled.extend(page.messages)
     is_stuck = not page.messages and page.next_begin_offset <= before
     reader.is_at_end = is_stuck or page.next_begin_offset >= page.max_offset
-
-
-async def _follow(pull: Pull, readers: list[Reader], show: Show) -> None:
-    """Show messages as they come, until `show` has enough."""
-    arrived: asyncio.Queue[list[StoredMessage]] = asyncio.Queue()
-
-    async def watch(query: PullQuery) -> None:
-        while True:
-            page = await pull(replace(query, max_messages=PAGE_COUNT, wait_ms=WAIT_MS))
-            if page.status is PullStatus.NO_SUCH_QUEUE:
-                return
-            if page.messages:
-                arrived.put_nowait(page.messages)
-            else:
-                await asyncio.sleep(GATHER_S)  # a broker that stops answers at once
-            query = replace(query, queue_offset=page.next_begin_offset)
-
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            watchers = [tasks.create_task(watch(reader.query)) for reader in readers]
-            while True:
-                messages = await arrived.get()
-                await asyncio.sleep(GATHER_S)
-                while not arrived.empty():
-                    messages += arrived.get_nowait()
-                if not show(sorted(messages, key=_place)):
-                    break
-            for watcher in watchers:
-                watcher.cancel()
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from errors
-
-
-def _place(message: StoredMessage) -> int:
-    return message.physical_offset
-
-
-def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

@@ -23,6 +23,8 @@ OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
     ("grpc.enable_http_proxy", 0),  # brokers are spoken to directly
+    ("grpc.initial_reconnect_backoff_ms", 250),
+    ("grpc.max_reconnect_backoff_ms", 2_000),  # a broker that starts again is found soon
 )
 
 Value = TypeVar("Value", bound=tuple[Any, ...])
@@ -75,12 +77,15 @@ class Channel:
         details = _details(error)
         if details is not None:
             return client_error(code.name, message, details)
-        is_connected = self._channel.get_state() is grpc.ChannelConnectivity.READY
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED and is_connected:
-            text = f"{self._endpoint} did not answer in time"
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            text = f"{self._endpoint} did not answer within {self._timeout_ms / 1000:g} s"
+            if self._channel.get_state() is not grpc.ChannelConnectivity.READY:
+                text += "; no connection was made: is a broker there?"
             return DeadlineExceeded("DeadlineExceeded", text, code=code.name, retryable=True)
-        if code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE):
-            text = f"nobody answers at {self._endpoint}: {message}"
+        if code is grpc.StatusCode.UNAVAILABLE:
+            # gRPC tells the way to the reason too: "failed to connect to …: Connection refused".
+            reason = message.rpartition("remote host: ")[2]
+            text = f"nobody answers at {self._endpoint}: {reason}"
             return Unreachable("Unreachable", text, code=code.name, retryable=True)
         return ClientError(code.name, message, code=code.name)
 

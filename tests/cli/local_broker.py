@@ -99,9 +99,10 @@ class LocalBroker:
         first = self.store.reading.queue_range(topic, queue_id)[1]
         numbers = range(first, first + count)
         rows = [put_row(b"%d" % n, key="k", unique_key=f"ID{n}") for n in numbers]
-        self.do(self._put(Destination(topic, queue_id, STORE_HOST), rows))
+        self.do(self.put(Destination(topic, queue_id, STORE_HOST), rows))
 
-    async def _put(self, destination: Destination, rows: list[Row]) -> None:
+    async def put(self, destination: Destination, rows: list[Row]) -> None:
+        """Store rows; they can be pulled then."""
         await self.store.writing.put([(destination, batch(*rows))])
         await self.inner.talking.settled()
 

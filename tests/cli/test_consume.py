@@ -1,14 +1,17 @@
 """Messages of a queue come in order, page by page, from where it was said to the end."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from broker.cli.documents import PAGE_COUNT
 from broker.client.values import ClientError
+from broker.model.batch import Destination
 from broker.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import Ran, run
 from tests.cli.local_broker import LocalBroker
+from tests.fakes.store_language import STORE_HOST, put_row
 
 PULL = "Broker/PullMessage"
 
@@ -50,9 +53,50 @@ def test_without_a_queue_all_are_read_in_turn(broker: LocalBroker) -> None:
 
 def test_a_tag_filter_and_a_wait_are_passed_on(broker: LocalBroker) -> None:
     consume("--queue", "1", "--tag-filter", "a||b", "--wait", "5s")
-    (query,) = broker.requests("PullMessage")
-    assert query.filter.expression == "a||b"
-    assert query.wait_ms == 5_000
+    there, more = broker.requests("PullMessage")
+    assert {there.filter.expression, more.filter.expression} == {"a||b"}
+    assert there.wait_ms == 0
+    assert 0 < more.wait_ms <= 5_000
+
+
+def test_all_queues_wait_together_and_what_comes_first_is_printed_first(
+    broker: LocalBroker,
+) -> None:
+    """The poll of queue 0 ends after that of queue 1, which would otherwise not begin."""
+    broker.fill(1, queue_id=0)
+    waiting: list[int] = []
+    is_over = asyncio.Event()
+
+    async def pull(request: pb.PullMessageRequest) -> Any:
+        if request.wait_ms:
+            waiting.append(request.queue_id)
+            if request.queue_id == 0:
+                await is_over.wait()
+            elif request.offset == 0:
+                rows = [put_row(b"late", unique_key="late")]
+                await broker.put(Destination("orders", 1, STORE_HOST), rows)
+            else:
+                is_over.set()
+        return await broker.serve(PULL, request)
+
+    broker.answers[PULL] = pull
+    done = consume("--wait", "10s")
+    assert [row["body_text"] for row in done.rows] == ["0", "late"]
+    assert waiting == [0, 1, 1]
+
+
+def test_damage_is_passed_over_while_waiting(broker: LocalBroker) -> None:
+    broker.fill(1)
+
+    def pull(request: pb.PullMessageRequest) -> Any:
+        if request.wait_ms and request.offset == 1:
+            raise damage_at(1)
+        return broker.serve(PULL, request)
+
+    broker.answers[PULL] = pull
+    done = consume("--queue", "0", "--wait", "5s")
+    assert done.code == 10
+    assert "message 1 of queue 0 is damaged" in done.err
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ def test_silence_is_unreachable_or_a_timeout() -> None:
     late = failure_of_client(DeadlineExceeded("DeadlineExceeded", "text", retryable=True))
     assert late.exit_code == 6
     assert "unknown" in late.next_step
+    told = failure_of_client(ClientError("Late", "text", code="DEADLINE_EXCEEDED"))
+    assert told.exit_code == 6
 
 
 @pytest.mark.parametrize(

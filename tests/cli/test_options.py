@@ -1,4 +1,4 @@
-"""Texts of options mean one value however they are written; what is watched is shown again."""
+"""Texts of options mean one value however they are written."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from broker.cli.options import (
     MOMENT,
     duration_from_text,
     moment_from_text,
-    repeat,
     wall_ms,
 )
 
@@ -60,7 +59,9 @@ def test_without_an_offset_the_machines_zone_is_meant(text: str, time_ms: int) -
     assert moment_from_text(text, NOW_MS) == time_ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "-15", "15 m", "2026-11-21#", "72", "1795228200"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-13-01", "-15", "15 m", "2026-11-21#", "72", "1795228200"]
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         moment_from_text(text, NOW_MS)
@@ -91,11 +92,3 @@ def test_a_parameter_says_what_it_takes() -> None:
         MOMENT.convert("yesterday", None, None)
     with pytest.raises(click.BadParameter, match="72 has no unit"):
         MOMENT.convert("72", None, None)
-
-
-def test_an_error_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise ValueError
-
-    with pytest.raises(ValueError):
-        repeat(1.0, fail)

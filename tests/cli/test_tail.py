@@ -3,11 +3,13 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.cli import following
 from broker.cli.tail import Wanted, print_tail
-from broker.client.values import ClientError, PullPage, PullQuery, TopicState
+from broker.client.values import ClientError, PullPage, PullQuery, TopicState, Unreachable
 from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound, PullStatus
@@ -24,6 +26,7 @@ class Log:
         self.queues: list[list[StoredMessage]] = [[], [], []]
         self.parked: list[asyncio.Future[None]] = []
         self.all_parked = asyncio.Event()
+        self.has_failed = asyncio.Event()
         self.error: ClientError | None = None
         self.count = 0
         for queue_id in queue_ids:
@@ -64,6 +67,7 @@ class Log:
                 self.all_parked.set()
             await parked
         if self.error is not None:
+            self.has_failed.set()
             raise self.error
         found = queue[query.queue_offset :][: self.page_size]
         status = PullStatus.FOUND if found else PullStatus.OFFSET_OVERFLOW_ONE
@@ -141,6 +145,28 @@ async def test_a_broker_that_goes_away_is_told_once() -> None:
         printed(log, Wanted("orders")), go_away(), return_exceptions=True
     )
     assert isinstance(following, ClientError)
+
+
+async def test_a_broker_that_comes_back_is_read_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    log = Log(0, page_size=1)
+
+    async def restart() -> None:
+        await log.all_parked.wait()
+        log.error = Unreachable("Unreachable", "nobody answers", retryable=True)
+        log.wake()
+        await log.has_failed.wait()
+        assert capsys.readouterr().err == "nobody answers; trying again until Ctrl-C\n"
+        log.error = None
+        for queue_id in (1, 0, 1):
+            log.add(queue_id)
+
+    places, _ = await asyncio.gather(printed(log, Wanted("orders"), count_max=3), restart())
+    assert sorted(places) == [1, 2, 3]
+    assert places.index(1) < places.index(3)
+    assert capsys.readouterr().err == "The broker answers again.\n"
 
 
 # -- the command -----------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ async def test_nobody_at_the_endpoint() -> None:
     async with running(server) as address:
         pass
     async with BrokerClient(address) as client:
-        with pytest.raises(Unreachable, match=address):
+        with pytest.raises(Unreachable, match=f"at {address}: Connection refused$"):
             await client.admin.store_status()
 
 
@@ -83,7 +83,7 @@ async def test_somebody_who_does_not_speak() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         async with BrokerClient(f"127.0.0.1:{port}", timeout_ms=100) as client:
-            with pytest.raises(Unreachable):
+            with pytest.raises(DeadlineExceeded, match="is a broker there"):
                 await client.admin.store_status()
 
 

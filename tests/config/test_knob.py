@@ -39,7 +39,12 @@ def test_a_section_is_a_row_of_knobs() -> None:
         ("retention.size_bytes", "7B", 7),
         *(
             ("store.flush_interval_ms", text, time_ms)
-            for text, time_ms in (("2s", 2_000), ("500ms", 500), ("2m", 120_000), ("1d", 86_400_000))
+            for text, time_ms in (
+                ("2s", 2_000),
+                ("500ms", 500),
+                ("2m", 120_000),
+                ("1d", 86_400_000),
+            )
         ),
         ("store.property_crc", "TRUE", True),
         ("store.property_crc", False, False),

@@ -68,8 +68,8 @@ def test_a_real_store_goes_on_through_a_stop_and_a_kill(
 RETAINED_BYTES: Final = 200_000
 RETENTION: Final = settings(
     "retention.mode=on", "retention.hours=", "retention.age_ms=0",
-    f"retention.size_bytes={RETAINED_BYTES}", "retention.interval_ms=20ms", "retention.pause_ms=1ms",
-    "store.view_flush_thorough_interval_ms=100ms",
+    f"retention.size_bytes={RETAINED_BYTES}", "retention.interval_ms=20ms",
+    "retention.pause_ms=1ms", "store.view_flush_thorough_interval_ms=100ms",
 )  # fmt: skip
 
 

@@ -19,7 +19,11 @@ from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import TalkingStore, until
 from tests.running_broker import SMALL
 
-OFTEN: Final = ("store.flush=async", "store.flush_interval_ms=1ms", "store.view_flush_interval_ms=1ms")
+OFTEN: Final = (
+    "store.flush=async",
+    "store.flush_interval_ms=1ms",
+    "store.view_flush_interval_ms=1ms",
+)
 """Timers that let the store look at the clock all the time."""
 LOOKS: Final = 8
 """More than one round of all timers takes."""
