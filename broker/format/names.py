@@ -19,7 +19,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from broker.model.errors import IllegalConfig
-from broker.model.names import check_topic
+from broker.model.names import check_queue_topic
 
 COMMIT_LOG_DIRECTORY: Final = "commitlog"
 CONSUME_QUEUE_DIRECTORY: Final = "consumequeue"
@@ -70,7 +70,7 @@ def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
 
     Errors   IllegalTopic
     """
-    check_topic(topic)
+    check_queue_topic(topic)
     return root / topic / str(int(queue_id))
 
 

@@ -27,7 +27,7 @@ from broker.log.queue_units import QueueEnd, Units
 from broker.model.batch import Written
 from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
 from broker.model.message import QueueKey, has_queue_offset
-from broker.model.names import check_topic
+from broker.model.names import check_queue_topic
 from broker.model.stats import Gauge
 from broker.model.topic import QUARANTINE_TOPIC
 
@@ -389,7 +389,7 @@ def _may_have_queue(key: QueueKey) -> bool:
 
 def _is_topic(name: str) -> bool:
     try:
-        check_topic(name)
+        check_queue_topic(name)
     except IllegalTopic:
         return False
     return True

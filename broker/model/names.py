@@ -19,7 +19,7 @@ from broker.model.errors import (
     IllegalTopic,
 )
 from broker.model.message import OFFSET_MAX, RESERVED_PROPERTIES
-from broker.model.topic import RETRY_PREFIX
+from broker.model.topic import LMQ_PREFIX, RETRY_PREFIX
 
 TOPIC_LENGTH_MAX: Final = 127
 RETRY_TOPIC_LENGTH_MAX: Final = 255
@@ -30,6 +30,7 @@ MESSAGE_GROUP_LENGTH_MAX: Final = 63
 PROPERTY_COUNT_MAX: Final = 128
 
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LMQ_ALLOWED = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -45,6 +46,23 @@ def check_topic(topic: str) -> None:
         raise IllegalTopic(topic=topic, why=f"it has {len(topic)} characters, limit {limit}")
     if _ALLOWED.fullmatch(topic) is None:
         raise IllegalTopic(topic=topic, why="only letters, digits and % | _ - are allowed")
+
+
+def check_queue_topic(topic: str) -> None:
+    """Raise IllegalTopic unless a directory of queues may have the name.
+
+    Names of light message queues are made of other systems' names: all but what leads out of the
+    directory is allowed behind their prefix, up to 255 bytes.
+    """
+    if not topic.startswith(LMQ_PREFIX):
+        check_topic(topic)
+        return
+    size = len(topic.encode("utf-8", "replace"))
+    if size > RETRY_TOPIC_LENGTH_MAX:
+        why = f"it has {size} bytes, limit {RETRY_TOPIC_LENGTH_MAX}"
+        raise IllegalTopic(topic=topic, why=why)
+    if _LMQ_ALLOWED.fullmatch(topic) is None:
+        raise IllegalTopic(topic=topic, why="it holds a slash or a control character")
 
 
 def check_group(group: str) -> None:

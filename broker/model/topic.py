@@ -31,6 +31,9 @@ OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
+LMQ_PREFIX: Final = "%LMQ%"
+"""Of queues that hold no records of their own, but units of records of other topics (light message
+queues; those of lite topics too). No such name stands in the table of topics."""
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_")
 SYSTEM_TOPICS: Final = frozenset(

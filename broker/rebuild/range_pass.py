@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers
-from broker.format.columns.records import Decoded, decode, spooled, units_of
+from broker.format.columns.records import Decoded, decode, spooled, unit_rows
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.unit_files import UnitWriter
@@ -105,10 +105,7 @@ class RangePass:
         self._advance(chunk.end - int(heads.physical_offset[0]))
 
     def _put_units(self, decoded: Decoded) -> None:
-        queue, queue_offset, units = decoded.queue, decoded.heads.queue_offset, units_of(decoded)
-        if not decoded.is_queued.all():
-            kept = decoded.is_queued
-            queue, queue_offset, units = queue[kept], queue_offset[kept], units[kept]
+        _, queue, queue_offset, units = unit_rows(decoded)
         self._units.add(queue, queue_offset, units)
 
     def _collect_gaps(self, decoded: Decoded, result: RangeResult) -> None:

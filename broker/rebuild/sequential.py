@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from broker.format.columns.queues import QueueTable
-from broker.format.columns.records import decode, units_of
+from broker.format.columns.records import decode, unit_rows
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.errors import Corruption
 from broker.model.message import QueueKey
@@ -174,12 +174,12 @@ def _redo(
         decoded = decode(
             chunk.buffer, chunk.heads, queues, style=settings.index_style, levels=levels
         )
-        units = units_of(decoded)
-        for number in np.unique(decoded.queue[decoded.is_queued]).tolist():
+        rows = unit_rows(decoded)
+        for number in np.unique(rows.queue).tolist():
             queue = wanted.get(queues.keys[number])
             if queue is not None:
-                mine = np.flatnonzero((decoded.queue == number) & decoded.is_queued)
-                queue.put(decoded.heads.queue_offset[mine], units[mine])
+                mine = np.flatnonzero(rows.queue == number)
+                queue.put(rows.queue_offset[mine], rows.units[mine])
 
 
 def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:

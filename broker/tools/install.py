@@ -40,6 +40,7 @@ from broker.log.checkpoint import (
 )
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey
+from broker.model.topic import LMQ_PREFIX
 from broker.rebuild.log_files import KnownShape
 
 STAGING_DIRECTORY: Final = "rebuild"
@@ -94,6 +95,7 @@ def install_views(
     Returns    where the old views, or what else no unit leads to any more, are kept
     Errors     DiskFull, AllocationFailed, FsyncFailed
     """
+    _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
     for name in _VIEWS:
         disk.make_directory(staged.directory / name)
         sync_tree(disk, staged.directory / name)
@@ -119,6 +121,15 @@ def install_views(
         disk.rename(extension, staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
         disk.sync_directory(directory)
     return _put_away(disk, directory, staged.directory, keep_as)
+
+
+def _carry_over(queues: Path, staged: Path) -> None:
+    """Copy light message queues that records of the log do not tell of to the staged ones."""
+    for topic in sorted(queues.glob(f"{LMQ_PREFIX}*")):
+        for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
+            target = staged / topic.name / queue.name
+            if queue.is_dir() and not target.exists():
+                shutil.copytree(queue, target)
 
 
 def sync_tree(disk: Disk, directory: Path) -> None:

@@ -147,7 +147,7 @@ def golden_settings(golden: GoldenStores, name: str, *, check_crc: bool = False)
 
 def golden_files(golden: GoldenStores, name: str) -> list[LogFile]:
     """The log of a golden store."""
-    size = golden.manifest(name)["params"]["mappedFileSizeCommitLog"]
+    size = golden.shape(name)["commit_log_file_size_bytes"]
     return find_log_files(golden.store(name), size)
 
 

@@ -37,7 +37,7 @@ CUTS = [
 
 
 @pytest.mark.parametrize(
-    "name", ["basic", "semantics", "v533", "crash-flip.before", "clean-torn.after"]
+    "name", ["basic", "semantics", "v533", "crash-flip.before", "clean-torn.after", "lmq"]
 )
 def test_any_cut_gives_the_same_bytes(golden: GoldenStores, name: str, tmp_path: Path) -> None:
     whole = job_of(golden, name, tmp_path / "whole")

@@ -75,13 +75,14 @@ class QueueTable:
         sizes = heads.topic_size[representatives].tolist()
         queue_ids = heads.queue_id[representatives].tolist()
         known = [
-            self._number_of(bytes(buffer[begin : begin + size]), queue_id)
+            self.number_of(bytes(buffer[begin : begin + size]), queue_id)
             for begin, size, queue_id in zip(begins, sizes, queue_ids, strict=True)
         ]
         numbers: Numbers = np.array(known, dtype=np.int64)[places]
         return numbers
 
-    def _number_of(self, topic: bytes, queue_id: int) -> int:
+    def number_of(self, topic: bytes, queue_id: int) -> int:
+        """Return the number of one queue; one seen first gets the next."""
         number = self._numbers.get((topic, queue_id))
         return self.add(topic, queue_id) if number is None else number
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.format.columns.further import Further, further_units
 from broker.format.columns.heads import Heads, Numbers
 from broker.format.columns.properties import PropertySpans, Spans, find_properties, split_keys
 from broker.format.columns.queues import QueueTable
@@ -40,6 +41,7 @@ class Decoded(NamedTuple):
     queue       queue numbers of the table they were decoded with
     tags_code   what a consume unit holds
     is_queued   whether the record has a unit: not prepared, rolled back, or of a removed topic
+    further     units in other queues
     """
 
     heads: Heads
@@ -47,6 +49,16 @@ class Decoded(NamedTuple):
     tags_code: Numbers
     is_queued: NDArray[np.bool_]
     entries: Entries
+    further: Further
+
+
+class UnitRows(NamedTuple):
+    """Units in log order: the record of each (rising), queue number, queue offset, the 20 bytes."""
+
+    record: Numbers
+    queue: Numbers
+    queue_offset: Numbers
+    units: NDArray[np.void]
 
 
 def decode(
@@ -61,15 +73,24 @@ def decode(
     spans = find_properties(buffer, heads)
     transaction = heads.system_flag & FLAG_TRANSACTION_MASK
     is_queued = (transaction == TRANSACTION_NONE) | (transaction == TRANSACTION_COMMIT)
+    further = further_units(buffer, heads, queue, queues)
+    if len(further.record):
+        further = _chosen(further, is_queued[further.record])
     if queues.lowest is not None:
         is_queued &= heads.queue_offset >= queues.lowest[queue]
+        further = _chosen(further, further.queue_offset >= queues.lowest[further.queue])
     return Decoded(
         heads,
         queue,
         _tags_codes(buffer, heads, queue, queues, spans, levels),
         is_queued,
         _entries(buffer, queue, queues, spans, transaction != TRANSACTION_ROLLBACK, style),
+        further,
     )
+
+
+def _chosen(further: Further, is_chosen: NDArray[np.bool_]) -> Further:
+    return Further(*(column[is_chosen] for column in further))
 
 
 def _tags_codes(
@@ -149,6 +170,20 @@ def units_of(decoded: Decoded) -> NDArray[np.void]:
     units["size"] = heads.size
     units["tags_code"] = decoded.tags_code
     return units
+
+
+def unit_rows(decoded: Decoded) -> UnitRows:
+    """Return all units that records have, in their own queues and in further ones."""
+    record = np.flatnonzero(decoded.is_queued)
+    queue, queue_offset = decoded.queue[record], decoded.heads.queue_offset[record]
+    further = decoded.further
+    if len(further.record):
+        record = np.concatenate((record, further.record))
+        order = np.argsort(record, kind="stable")
+        queue = np.concatenate((queue, further.queue))[order]
+        queue_offset = np.concatenate((queue_offset, further.queue_offset))[order]
+        record = record[order]
+    return UnitRows(record, queue, queue_offset, units_of(decoded)[record])
 
 
 def spooled(decoded: Decoded) -> NDArray[np.void]:

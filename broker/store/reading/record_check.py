@@ -2,7 +2,7 @@
 
 A unit that was damaged may lead to another sound record, so a record is believed only when it says
 itself that it lies there and that it is this message: size, own offset, queue id, queue offset,
-topic, lengths, CRC.
+topic, lengths, CRC. Or it says that it is a message of that queue too (format/multi_dispatch.py).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,9 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from broker.files.mapped_file import MappedFile
+from broker.format.content import decode_properties
 from broker.format.layout import CRC_MASK, Buffer, crc32
+from broker.format.multi_dispatch import further_places
 from broker.format.record import (
     HOSTS_V6_MASK,
     MAGIC_V1,
@@ -27,11 +29,12 @@ from broker.format.record import (
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption
-from broker.model.message import PROPERTY_CRC
+from broker.model.message import MULTI_QUEUE_OFFSET, PROPERTY_CRC
 from broker.store.reading.choosing import BYTES_MAX, Row, Rows, apart
 
 CRC_MARK: Final = ord("_")
 """What a property CRC begins with, twice; a record that has one there is looked at in full."""
+_MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
@@ -191,12 +194,17 @@ def why_unsound(record: bytes, place: int, size: int, asked: Asked, queue_offset
     """Return why bytes are not the record of a queue offset, "" when they are."""
     try:
         check_copy(record, place, size, must_have_crc=place >= asked.crc_from)
-        head, _, topic_begin, topic_end, _, _ = split_record(record, 0)
+        head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
     except BadRecord as error:
         return str(error)
     topic = record[topic_begin:topic_end].decode("utf-8", "replace")
     if (topic, head[3], head[5]) == (asked.topic, asked.queue_id, queue_offset):
         return ""
+    if _MULTI_QUEUE_OFFSET in record:
+        properties = decode_properties(record[block_begin:block_end])
+        places = further_places(topic, head[3], properties)
+        if ((asked.topic, asked.queue_id), queue_offset) in places:
+            return ""
     return f"another record lies there: {topic!r} {head[3]} at {head[5]}"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.queues import QueueTable
-from broker.format.columns.records import Decoded, decode, units_of
+from broker.format.columns.records import Decoded, decode, unit_rows
 from broker.format.index_entries import IndexEntries
 from broker.model.finding import ScanEnd
 from broker.model.topic import QUARANTINE_TOPIC
@@ -84,9 +84,10 @@ class QuickDispatch:
         self._note_gaps(decoded)
         self._put_entries(decoded)
         heads = decoded.heads
-        chosen = decoded.is_queued & (heads.physical_offset >= self._queues_from)
-        units, times = units_of(decoded)[chosen], heads.store_timestamp_ms[chosen]
-        self._collected.append((decoded.queue[chosen], heads.queue_offset[chosen], units, times))
+        record, *columns = unit_rows(decoded)
+        times = heads.store_timestamp_ms[record]
+        chosen = heads.physical_offset[record] >= self._queues_from
+        self._collected.append(tuple(column[chosen] for column in (*columns, times)))
         return int(chosen.sum())
 
     def _note_gaps(self, decoded: Decoded) -> None:

@@ -219,7 +219,7 @@ class NamedTable(Generic[Config]):
         Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig
         """
         if self._configs.pop(name, None) is not None:
-            assert name in self._table.rows
+            assert name not in self._configs
             await self._table.drop(name)
         await self._table.saved()
 

@@ -19,6 +19,7 @@ from broker.model.names import check_topic
 from broker.model.step import Clock
 from broker.model.topic import (
     DEFAULT_TYPE,
+    LMQ_PREFIX,
     PERMISSION_MAX,
     PERMISSION_READ,
     PERMISSION_WRITE,
@@ -102,7 +103,7 @@ class TopicTable(NamedTable[TopicConfig]):
         Source   TopicConfigManager.updateTopicConfig
         """
         existing = self._configs.get(topic)
-        if existing is None:
+        if existing is None or topic not in self._table.rows:
             raise TopicNotFound(topic=topic)
         for field, count in (
             ("read queue count", read_queue_count),
@@ -127,12 +128,18 @@ class TopicTable(NamedTable[TopicConfig]):
         return existing
 
     def adopt(self, topic: str, queue_count: int) -> None:
-        """Know a topic whose row is missing while it has queues; written with the next change."""
+        """Know a topic whose row is missing while it has queues; written with the next change.
+
+        Light message queues are read, and never have a row.
+        """
         if topic not in self._configs:
             count = min(queue_count, QUEUE_COUNT_READ_MAX)
-            row = topic_row(topic, count, PERMISSION_READ | PERMISSION_WRITE, {})
+            is_light = topic.startswith(LMQ_PREFIX)
+            permission = PERMISSION_READ if is_light else PERMISSION_READ | PERMISSION_WRITE
+            row = topic_row(topic, count, permission, {})
             self._configs[topic] = _topic_from_row(topic, row)
-            self._table.rows[topic] = row
+            if not is_light:
+                self._table.rows[topic] = row
 
 
 def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
