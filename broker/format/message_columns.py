@@ -66,7 +66,7 @@ MESSAGE_COLUMNS: Final = (
     _head("queue_offset", INT64),
     _head("physical_offset", INT64),
     _head("store_size", INT32, "size"),
-    MessageColumn("message_id", STRING, MessageColumns.unique_keys),
+    MessageColumn("message_id", STRING, MessageColumns.message_ids),
     MessageColumn("offset_message_id", STRING, MessageColumns.offset_message_ids),
     MessageColumn("tag", STRING, MessageColumns.tags),
     MessageColumn("keys", STRINGS, MessageColumns.keys),

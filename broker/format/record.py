@@ -344,17 +344,20 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
 def message_fields(message: StoredMessage) -> dict[str, Any]:
     """Return a message as faces and commands show it, in the order of pocketmq.v1.StoredMessage.
 
-    Shape    ids and hosts are texts; None stands for what a message has not
+    Shape    ids and hosts are texts; None stands for what a message has not. Without a unique key
+             the id is the one that tells where the record lies
+    Source   MessageClientExt.getMsgId
     """
     properties = message.properties
+    offset_id = offset_message_id(message.store_host, message.physical_offset)
     return {
         "topic": message.topic,
         "queue_id": message.queue_id,
         "queue_offset": message.queue_offset,
         "physical_offset": message.physical_offset,
         "store_size": message.store_size,
-        "message_id": message.unique_key,
-        "offset_message_id": offset_message_id(message.store_host, message.physical_offset),
+        "message_id": message.unique_key or offset_id,
+        "offset_message_id": offset_id,
         "tag": message.tag,
         "keys": message.keys,
         "message_group": properties.get(SHARDING_KEY),

@@ -31,7 +31,7 @@ from broker.format.consume_unit import (
     is_extension_address,
 )
 from broker.format.record import RECORD_SIZE_MIN
-from broker.log.queue_extension import QueueExtension
+from broker.log.queue_extension import QueueExtension, last_address
 from broker.log.queue_units import FILL_UNITS, QueueEnd, QueueUnits, Units, find_end, leave_out_last
 from broker.model.batch import Written
 from broker.model.errors import Corruption, DiskFull
@@ -300,10 +300,14 @@ class ConsumeQueue:
         return last.zero_from(last.wrote) or has_files
 
     def _cut_extension(self) -> None:
-        """Let the extension end with the last unit that leads there."""
+        """Let the extension end with the last unit that leads there.
+
+        Effects  where none does it stays as it is: it may have been switched off since
+        """
         assert self.extension is not None
-        last = self.units.message_before(self.max_offset)[1]
-        self.extension.cut(last[2] if last is not None and is_extension_address(last[2]) else None)
+        address = last_address(self.units)
+        if address is not None or not self.max_offset:
+            self.extension.cut(address)
 
     def _note_ends(self, units: bytes) -> None:
         """Know where the last record ends, and where the first lies if its unit was read too."""

@@ -10,18 +10,24 @@ Source: ConsumeQueueExt.
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from broker.files.disk import Disk
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.files.mapped_file_queue import MappedFileQueue
 from broker.format.consume_unit import (
+    EXTENSION_ADDRESS_MAX,
     EXTENSION_END_MARK,
     EXTENSION_END_SIZE,
     EXTENSION_HEAD,
     EXTENSION_SIZE_MIN,
+    UNIT_SIZE,
+    UNIT_TYPE,
     encode_extension,
     extension_address,
     extension_position,
 )
+from broker.log.queue_units import FILL_UNITS, QueueUnits
 
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
 
@@ -122,3 +128,19 @@ class QueueExtension:
     def remove(self) -> None:
         """Remove all files."""
         self.cut(None)
+
+
+def last_address(units: QueueUnits) -> int | None:
+    """Return the last address into an extension among the units of its queue, None without one.
+
+    Cost     reading all units behind it
+    """
+    lowest, end, count = units.files.min_offset // UNIT_SIZE, units.max_offset, 1
+    while end > lowest:
+        begin = max(lowest, end - count)
+        codes = np.frombuffer(units.read(begin, end - begin), dtype=UNIT_TYPE)["tags_code"]
+        addresses = codes[codes <= EXTENSION_ADDRESS_MAX]
+        if len(addresses):
+            return int(addresses[-1])
+        end, count = begin, FILL_UNITS
+    return None

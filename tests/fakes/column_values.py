@@ -74,7 +74,7 @@ def values_of(message: StoredMessage) -> dict[str, Any]:
     """A message as a row: what its columns hold."""
     fields = message_fields(message)
     pairs = list(message.properties.items())
-    return fields | {"message_id": message.unique_key or None, "properties": pairs}
+    return fields | {"properties": pairs}
 
 
 def python_values(column: Column, is_text: bool = True) -> list[Any]:

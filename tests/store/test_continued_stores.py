@@ -105,6 +105,26 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
         assert result.next_begin_offset == begin + 28
 
 
+async def test_an_extension_that_is_switched_off_stays_with_the_units_that_lead_there(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = golden.copy("cqext", tmp_path / "cqext")
+    off = sizes(golden, "cqext", {"consume_queue_extension": False})
+    content = extension_bytes(directory)
+    for _ in range(2):  # The second start finds last units without an address.
+        async with store_at(directory, **off) as store:
+            queue = store.store.views.queues.queues["SqlTopic", 0]
+            first = UNIT.unpack(queue.units.read(queue.min_offset, 1))
+            assert queue.plain_code(first[2]) != first[2]
+            await go_on(store, "SqlTopic")
+    assert extension_bytes(directory) == content
+
+
+def extension_bytes(directory: Path) -> dict[str, bytes]:
+    root = directory / "consumequeue_ext"
+    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
 async def test_an_extension_without_room_leaves_the_plain_code_and_warns(
     golden: GoldenStores, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

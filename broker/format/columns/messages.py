@@ -9,6 +9,7 @@ Columns are numpy arrays and joined bytes, laid out as Arrow wants them; nothing
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -60,6 +61,11 @@ class Texts(NamedTuple):
     bounds: Bounds
     content: bytes
     is_missing: Flags | None = None
+
+    def each(self) -> list[bytes]:
+        """Return them one by one; a missing one is empty."""
+        ends = self.bounds.tolist()
+        return [self.content[begin:end] for begin, end in pairwise(ends)]
 
 
 class Picks(NamedTuple):
@@ -186,6 +192,22 @@ class MessageColumns:
     def unique_keys(self) -> Texts:
         """Return the unique keys."""
         return self._optional(self._spans.unique_key)
+
+    def message_ids(self) -> Texts:
+        """Return the unique keys, for records without one the ids that tell where they lie."""
+        keys = self.unique_keys()
+        if keys.is_missing is None or not keys.is_missing.any():
+            return keys
+        own, places = keys.bounds.tolist(), self.offset_message_ids()
+        lies = places.bounds.tolist()
+        return _joined(
+            [
+                places.content[lies[n] : lies[n + 1]]
+                if missing
+                else keys.content[own[n] : own[n + 1]]
+                for n, missing in enumerate(keys.is_missing.tolist())
+            ]
+        )
 
     def tags(self) -> Texts:
         """Return the tags."""

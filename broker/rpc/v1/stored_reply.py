@@ -115,7 +115,19 @@ def encode_plain(record: bytes) -> bytes | None:
         _QUEUE_OFFSET, number(queue_offset), _PLACE_TAG, number(place), _CRC, number(crc),
         _OFFSET_ID_OF_16, offset_id, sizes, record[body_begin:body_end],
     ]  # fmt: skip
+    if not _has_unique_key(block):
+        parts += (_MESSAGE_ID, _LENGTHS[len(offset_id)], offset_id)
     return b"".join(parts) if _add_texts(parts, block) else None
+
+
+def _has_unique_key(block: bytes) -> bool:
+    """Return whether a property block begins with a unique key, or has one behind its first pairs.
+
+    One that is told later takes the place of the id that is told without it.
+    """
+    begin = 0 if block.startswith(_UNIQUE_KEY_BEGIN) else block.find(_PAIR + _UNIQUE_KEY_BEGIN) + 1
+    end = begin + len(_UNIQUE_KEY_BEGIN)
+    return block.startswith(_UNIQUE_KEY_BEGIN, begin) and block[end : end + 1] not in _PAIR
 
 
 Address = tuple[bytes, int, int, int, int, int, bytes, bytes]

@@ -71,8 +71,12 @@ def test_a_plain_record_reads_the_same(
 
 
 @pytest.mark.parametrize(
-    "block", [b"", b"\x02\x02", b"a\x02b\x01\x02\x01c\x02", b"a\x011\x02a\x012\x02"]
-)
+    "block",
+    [
+        b"", b"\x02\x02", b"a\x02b\x01\x02\x01c\x02", b"a\x011\x02a\x012\x02",
+        b"UNIQ_KEY\x01", b"UNIQ_KEY\x01\x02UNIQ_KEY\x01x\x02", b"MY_UNIQ_KEY\x01x\x02",
+    ],
+)  # fmt: skip
 def test_blocks_of_odd_pairs_read_the_same(block: bytes) -> None:
     assert same(record_of(b"body", block))
 
@@ -160,7 +164,12 @@ def test_optional_fields_of_a_plain_message_are_absent() -> None:
     sent = proto_message(stored())
     for name in ("tag", "message_group", "delay_level", "deliver_at_ms"):
         assert not sent.HasField(name)
-    assert (sent.message_id, list(sent.keys)) == ("", [])
+    assert list(sent.keys) == []
+
+
+def test_without_a_unique_key_the_id_is_the_one_that_tells_the_place() -> None:
+    sent = proto_message(stored(KEYS="k1"))
+    assert sent.message_id == sent.offset_message_id != ""
 
 
 @pytest.mark.parametrize("text", ["x", "1.5", str(2**31), "9" * 30])
