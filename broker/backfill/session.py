@@ -63,7 +63,9 @@ def open_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SparkMissing(why="pyspark is not installed: pip install 'pocketmq[spark]'") from error
+        raise SparkMissing(
+            why="pyspark is not installed: pip install 'pyspark>=4.3' 'pyarrow>=26'"
+        ) from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = {} if is_submitted() else dict(_SETTINGS)
     if not master and not is_submitted():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker.cli.groups import NamingGroup
 from broker.cli.options import (
     FILE,
     examples,
@@ -25,12 +26,13 @@ DRAFT_SUFFIX: Final = ".draft"
 
 
 @click.group(
+    cls=NamingGroup,
     epilog=examples(
         "pocketmq config init broker.toml",
         "pocketmq config check broker.toml",
         "pocketmq config show -c broker.toml --origin",
         "pocketmq config import-broker-conf broker.conf > broker.toml",
-    )
+    ),
 )
 def config() -> None:
     """Write, check, show and compare settings; no broker is asked.

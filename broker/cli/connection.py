@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
+from broker.cli.groups import NamingGroup
 from broker.cli.options import endpoint_option, examples, form_option
 from broker.model.topic import is_group_topic, is_system_topic
 
@@ -52,7 +53,7 @@ def asks_broker(
     return decorate
 
 
-class Group(click.Group):
+class Group(NamingGroup):
     """A group of commands that ask a broker, listed as they are defined."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

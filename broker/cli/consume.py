@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document, readable_queues
 from broker.cli.following import Pull, follow
 from broker.cli.options import DURATION, ReadBy
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, talk
@@ -97,7 +97,7 @@ def consume(
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
-    queues = broker.ask(broker.admin.describe_topic(topic)).queues
+    queues = readable_queues(broker.ask(broker.admin.describe_topic(topic)))
     chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
     if not chosen and queue_id is not None:
         text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"

@@ -22,8 +22,11 @@ FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"
 """gRPC statuses of an error that is neither the request's nor the moment's."""
 
 
-def failure_of_client(error: ClientError) -> Failure:
-    """Return what a broker's answer, or its silence, means for the command."""
+def failure_of_client(error: ClientError, command: str = "") -> Failure:
+    """Return what a broker's answer, or its silence, means for the command.
+
+    command   the first word of it
+    """
     if isinstance(error, Unreachable):
         next_step = "pocketmq serve --store ./store, or name the broker: --endpoint HOST:PORT"
         return Failure(error.message, Exit.UNREACHABLE, next_step)
@@ -35,7 +38,10 @@ def failure_of_client(error: ClientError) -> Failure:
     if not next_step and error.retryable:
         next_step = "try again"
     if error.code == "NOT_FOUND":
-        return Failure(error.message, Exit.NOT_FOUND, next_step)
+        text, _, advice = error.message.partition(CREATE_IT)
+        # Who looks, changes or removes has named what is not there: creating it is of no help.
+        next_step = advice if advice and command == "produce" else next_step
+        return Failure(text, Exit.NOT_FOUND, next_step)
     code = Exit.FAILED if error.code in FAILED_CODES else Exit.REFUSED
     return Failure(error.message, code, next_step)
 
@@ -55,7 +61,10 @@ def _exit_code(error: BrokerError) -> int:
     return Exit.REFUSED if isinstance(error, StorageError | RequestError) else Exit.FAILED
 
 
+CREATE_IT: Final = "; create it: "
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
+    "TopicNotFound": lambda fields: "pocketmq topic ls",
+    "GroupNotFound": lambda fields: "pocketmq group ls",
     "TopicExists": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
     "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
@@ -65,6 +74,6 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
 
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; the offline commands can look on with --read-only",
-    IllegalConfig: "see conf/broker.toml for all settings and their defaults",
+    IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
 }

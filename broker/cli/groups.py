@@ -1,12 +1,13 @@
-"""Groups of commands that are loaded when called.
+"""Groups of commands: loaded when called, and found by their right names.
 
 `pocketmq --help` shows names and one line each from a table; only the command that is called is
 imported, and with it gRPC, numpy or the broker.
 """
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -18,7 +19,85 @@ class Place(NamedTuple):
     about: str
 
 
-class LazyGroup(click.Group):
+WORDS: Final[Mapping[str, str]] = {
+    "list": "ls",
+    "delete": "rm",
+    "remove": "rm",
+    "del": "rm",
+    "describe": "info",
+    "show": "info",
+    "update": "edit",
+    "change": "edit",
+    "alter": "edit",
+    "add": "create",
+    "new": "create",
+    "count": "stats",
+    "key": "by-key",
+    "id": "get",
+    "topics": "topic ls",
+    "groups": "group ls",
+    "messages": "msg",
+    "message": "msg",
+    "send": "produce",
+    "publish": "produce",
+    "pull": "consume --pull",
+    "receive": "consume --pull",
+    "follow": "tail",
+    "start": "serve",
+    "run": "serve",
+    "settings": "config",
+    "lag": "group lag",
+    "verify": "store verify",
+    # mqadmin
+    "topiclist": "topic ls",
+    "topicstatus": "topic stats",
+    "updatetopic": "topic create",
+    "deletetopic": "topic rm",
+    "updatesubgroup": "group create",
+    "deletesubgroup": "group rm",
+    "consumerprogress": "group lag",
+    "resetoffsetbytime": "group reset",
+    "clonegroupoffset": "group clone",
+    "sendmessage": "produce",
+    "consumemessage": "consume --pull",
+    "printmsg": "consume --pull",
+    "querymsgbykey": "msg by-key",
+    "querymsgbyid": "msg get",
+    "querymsgbyuniquekey": "msg get",
+    "querymsgbyoffset": "msg get",
+    "brokerstatus": "status",
+    "clusterlist": "status",
+    "getbrokerconfig": "status --settings",
+}
+"""What others call commands, in lower case, and what it is here."""
+NEARNESS: Final = 0.6
+
+
+class NamingGroup(click.Group):
+    """A group that tells the right name of a command to who writes a wrong one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            right = self._right_name(ctx, name)
+            hint = f"{ctx.command_path} {right}" if right else f"{ctx.command_path} --help"
+            lead = "it is" if right else "see"
+            raise click.UsageError(f"there is no command {name!r}; {lead}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _right_name(self, ctx: click.Context, name: str) -> str:
+        names = self.list_commands(ctx)
+        known = WORDS.get(name.lower(), "")
+        if known.partition(" ")[0] in names:
+            return known
+        near = get_close_matches(name.lower(), names, n=1, cutoff=NEARNESS)
+        return near[0] if near else ""
+
+
+class LazyGroup(NamingGroup):
     """A group whose commands are named by their places."""
 
     def __init__(self, *args: Any, places: Mapping[str, Place], **extra: Any) -> None:

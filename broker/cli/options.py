@@ -20,6 +20,7 @@ import click
 
 from broker.cli.output import FORMATS, Output
 from broker.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
+from broker.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -130,7 +131,8 @@ PAIR: Final = ReadBy("NAME=VALUE", _pair)
 QUEUE: Final = ReadBy("TOPIC:QUEUE", _queue)
 """(topic, queue id)."""
 
-DEFAULT_ENDPOINT: Final = "127.0.0.1:8081"
+ENDPOINT: Final = ReadBy("HOST:PORT", endpoint_from_text)
+DEFAULT_ENDPOINT: Final = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 WATCH_MIN_S: Final = 0.1
 EPOCH_MIN_MS: Final = 100_000_000_000
 """A smaller number is no time in ms: it lacks a unit, or counts seconds."""
@@ -147,7 +149,7 @@ form_option: Final = click.option(
 """Gives a command what prints, as `out`."""
 endpoint_option: Final = click.option(
     "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
-    show_envvar=True, metavar="HOST:PORT", help="The broker to ask.",
+    show_envvar=True, type=ENDPOINT, help="The broker to ask; without PORT at 8081.",
 )  # fmt: skip
 watch_option: Final = click.option(
     "--watch", "watch_s", type=click.FloatRange(WATCH_MIN_S), metavar="SECONDS",
@@ -163,7 +165,7 @@ set_option: Final = click.option(
 )  # fmt: skip
 file_option: Final = click.option(
     "-c", "--config", "file", type=FILE,
-    help="Settings, as in conf/broker.toml; those of conf.d/*.toml beside it go over them.",
+    help="Settings, as `config init` writes them; those of conf.d/*.toml beside it go over them.",
 )  # fmt: skip
 force_option: Final = click.option(
     "--force", is_flag=True, help="Allow retention.age_ms below 1h: for tests and development."

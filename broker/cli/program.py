@@ -1,5 +1,6 @@
 """The root of all commands: their names, and how the process ends."""
 
+import os
 import sys
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from broker import __version__
 from broker.cli.groups import LazyGroup, Place
 from broker.cli.options import examples
 from broker.cli.output import Exit
+from broker.config.units import is_utf8
 
 PLACES: Final = {
     "dev": Place("broker.cli.serve", "Run a broker that leaves nothing behind."),
@@ -31,6 +33,14 @@ PLACES: Final = {
 class Program(LazyGroup):
     """The root group; turns errors of the broker and of its answers into exit codes."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line of the process, which is UTF-8."""
+        for number, text in enumerate(args, 1):
+            if not is_utf8(text):
+                shown = os.fsencode(text)
+                raise click.UsageError(f"argument {number} is not UTF-8: {shown!r}", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""
         try:
@@ -40,19 +50,19 @@ class Program(LazyGroup):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            failure = _failure_of(error)
+            failure = _failure_of(error, str(ctx.invoked_subcommand))
             if failure is None:
                 raise
             raise failure from error
 
 
-def _failure_of(error: Exception) -> click.ClickException | None:
+def _failure_of(error: Exception, command: str) -> click.ClickException | None:
     from broker.cli.failures import failure_of_broker, failure_of_client
     from broker.client.values import ClientError
     from broker.model.errors import BrokerError
 
     if isinstance(error, ClientError):
-        return failure_of_client(error)
+        return failure_of_client(error, command)
     if isinstance(error, BrokerError):
         return failure_of_broker(error)
     return None

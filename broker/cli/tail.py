@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document, readable_queues
 from broker.cli.following import Pull, Show, follow, place_in_log
 from broker.cli.options import MOMENT
 from broker.cli.output import Output
@@ -92,7 +92,7 @@ async def print_tail(client: "BrokerClient", pull: Pull, wanted: Wanted, show: S
 
     Errors   ClientError
     """
-    queues = (await client.admin.describe_topic(wanted.topic)).queues
+    queues = readable_queues(await client.admin.describe_topic(wanted.topic))
     readers = [
         Reader(PullQuery(wanted.topic, queue.queue_id, place, expression=wanted.tag_filter))
         for queue in queues

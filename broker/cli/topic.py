@@ -66,11 +66,13 @@ def ls(broker: Connection, out: Output, system: bool) -> None:
 @click.argument("name")
 def info(broker: Connection, out: Output, name: str) -> None:
     """Describe a topic: its settings, and where each of its queues begins and ends."""
-    document = topic_document(broker.ask(broker.admin.describe_topic(name)))
+    described = broker.ask(broker.admin.describe_topic(name))
+    document = topic_document(described)
     queues = document.pop("queues", []) if out.is_table else []
     out.show(document)
     if out.is_table:
         out.table(queues, QUEUE_COLUMNS)
+    _say_hidden(described, described.read_queue_count)
 
 
 @topic.asks(
@@ -108,6 +110,7 @@ def stats(
     "Change a topic's settings.",
     "pocketmq topic edit orders --queues 16",
     "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
+    "pocketmq topic edit orders --read-queues 4 --yes",
     "pocketmq topic edit orders --permission r",
 )
 @click.argument("name")
@@ -125,6 +128,7 @@ def stats(
 @click.option(
     "--remove-attribute", "removed", metavar="NAME", multiple=True, help="May be repeated."
 )
+@yes_option
 def edit(
     broker: Connection,
     out: Output,
@@ -137,11 +141,12 @@ def edit(
     type_name: str | None,
     attributes: tuple[tuple[str, str], ...],
     removed: tuple[str, ...],
+    yes: bool,
 ) -> None:
     """Change what is given of a topic; messages stay where they are.
 
     With fewer queues to read from, messages in the others cannot be read until there are more
-    again: first take them from the producers with --write-queues.
+    again: first take them from the producers with --write-queues. It needs --yes.
     """
     given = dict(attributes)
     if type_name is not None:
@@ -157,20 +162,41 @@ def edit(
     if change == TopicChange(set_attributes={}):
         raise click.UsageError("say what to change, as --queues 16")
     before = broker.ask(broker.admin.describe_topic(name))
+    wanted = before.read_queue_count if change.read_queue_count is None else change.read_queue_count
+    if wanted < before.read_queue_count and not yes:
+        _, hidden_count = _hidden(before, wanted)
+        plan = {
+            "topic": name,
+            "read_queue_count": wanted,
+            "read_queue_count_before": before.read_queue_count,
+            "hidden_message_count": hidden_count,
+        }
+        out.show(plan)
+        text = f"{hidden_count} messages in queues from {wanted} on could not be read any more"
+        raise only_planned(text)
     changed = broker.ask(broker.admin.update_topic(name, change))
     out.show(topic_document(changed))
-    _say_unreadable(before, changed.read_queue_count)
+    _say_hidden(before, changed.read_queue_count)
 
 
-def _say_unreadable(before: TopicState, read_queue_count: int) -> None:
-    """Say how many messages lie in queues that cannot be read any more."""
-    beyond = [queue for queue in before.queues if queue.queue_id >= read_queue_count]
-    count = sum(queue.max_offset - queue.min_offset for queue in beyond)
+def _hidden(topic: TopicState, read_queue_count: int) -> tuple[int, int]:
+    """Return the last queue beyond a count that holds messages, and how many lie beyond it."""
+    beyond = [
+        (queue.queue_id, queue.max_offset - queue.min_offset)
+        for queue in topic.queues
+        if queue.queue_id >= read_queue_count and queue.max_offset > queue.min_offset
+    ]
+    return max(beyond, default=(0, 0))[0], sum(count for _, count in beyond)
+
+
+def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
+    """Say how many messages lie in queues that cannot be read."""
+    last_id, count = _hidden(topic, read_queue_count)
     if count:
         talk(
             f"Note: {count} messages lie in queues from {read_queue_count} on and cannot be read "
-            f"now; to reach them: pocketmq topic edit {before.name} --read-queues "
-            f"{beyond[-1].queue_id + 1}"
+            f"now; to reach them: pocketmq topic edit {topic.name} --read-queues "
+            f"{last_id + 1}"
         )
 
 

@@ -18,8 +18,8 @@ LINE_WIDTH: Final = 98
 HEADER: Final = """\
 # PocketMQ's settings, each commented out at its default.
 #
-#   pocketmq serve -c conf/broker.toml
-#   pocketmq config check conf/broker.toml
+#   pocketmq serve -c broker.toml
+#   pocketmq config check broker.toml
 #
 # Over this file go the files conf.d/*.toml beside it by name, the environment
 # (POCKETMQ__STORE__FLUSH=async, or POCKETMQ__STORE__FLUSH_FILE=/run/secrets/flush), and then --set

@@ -20,6 +20,7 @@ from broker.config import rocketmq
 from broker.config.knob import Knob, Value
 from broker.config.relations import broken, doubts, too_low
 from broker.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, Config
+from broker.config.units import is_utf8
 from broker.model.errors import IllegalConfig
 
 FROM_SET: Final = "--set"
@@ -279,6 +280,10 @@ def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:
 
 
 def _read_variable(layers: Layers, variable: str, environment: Mapping[str, str]) -> None:
+    if not is_utf8(environment[variable]):
+        why = "its value is not UTF-8"
+        layers.problems.append(IllegalConfig(field=variable, why=why))
+        return
     key = _key_of(variable)
     named = _key_of(variable.removesuffix(FILE_SUFFIX))
     if key in KNOBS:

@@ -27,6 +27,15 @@ _BARE = re.compile(r"-?\d{1,19}", re.ASCII)
 _NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether a text of the system's, an argument or a variable, was UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def size_from_text(text: str) -> int:
     """Return bytes."""
     return _number(text, SIZE_UNITS)

@@ -28,7 +28,9 @@ class Ran(NamedTuple):
 
 def run(*arguments: str, given: str | bytes | None = None, **environment: str) -> Ran:
     """Run `pocketmq ARGUMENTS` in this process."""
-    done = CliRunner().invoke(program, arguments, input=given, env=environment)
+    done = CliRunner().invoke(
+        program, arguments, input=given, env=environment, prog_name="pocketmq"
+    )
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ran(done.exit_code, done.stdout, done.stderr)

@@ -1,5 +1,6 @@
 """The root: quick help, an example in each command's help, and exit codes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from broker import __version__
-from broker.cli.groups import LazyGroup, Place
+from broker.cli.groups import WORDS, LazyGroup, Place
 from broker.cli.program import PLACES, program
 from broker.client.values import Unreachable
-from broker.model.errors import StoreFailed
+from broker.model.errors import StoreFailed, TopicNotFound
 from tests.cli.command_line import run
-from tests.cli.local_broker import LocalBroker
+from tests.cli.local_broker import LocalBroker, shown
 from tests.golden_stores import GoldenStores
 
 HEAVY = ("grpc", "google", "numpy", "starlette", "uvicorn", "prometheus_client", "asyncio")
@@ -151,6 +152,57 @@ def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> Non
         process.stdout.close()
         words = process.stderr.read()
     assert words == b""
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("topic list", "pocketmq topic ls"),
+        ("topic delete orders", "pocketmq topic rm"),
+        ("topics", "pocketmq topic ls"),
+        ("topic sttas", "pocketmq topic stats"),
+        ("updateTopic -n b", "pocketmq topic create"),
+        ("config import", "pocketmq config --help"),
+        ("store verifi", "pocketmq store verify"),
+        ("qqq", "pocketmq --help"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(line: str, right: str) -> None:
+    done = run(*line.split())
+    assert done.code == 2
+    assert done.err.rstrip().endswith(f": {right}")
+
+
+def test_every_word_of_others_leads_to_a_command() -> None:
+    for right in WORDS.values():
+        places = [path for path in ALL if right.split(" --")[0] in (" ".join(path), path[-1])]
+        assert places, right
+
+
+def test_an_argument_that_is_not_utf8_is_wrong_use() -> None:
+    done = run("topic", "info", os.fsdecode(b"or\xff"))
+    assert done.code == 2
+    assert "argument 3 is not UTF-8: b'or\\xff'" in done.err
+    done = run("topic", "ls", POCKETMQ_ENDPOINT=os.fsdecode(b"a\xff"))
+    assert done.code == 2
+    done = run("config", "show", POCKETMQ__BROKER__NAME=os.fsdecode(b"a\xff"))
+    assert (done.code, done.out) == (2, "")
+    assert "POCKETMQ__BROKER__NAME: its value is not UTF-8" in done.err
+
+
+@pytest.mark.parametrize("line", ["topic rm", "topic info", "topic edit --order", "group rm"])
+def test_who_removes_or_changes_is_not_told_to_create(broker: LocalBroker, line: str) -> None:
+    done = run(*line.split(), "none")
+    assert done.code == 3
+    assert "create" not in done.err
+    assert f"Next:  pocketmq {line.split()[0]} ls" in done.err
+
+
+def test_who_sends_is_told_to_create(broker: LocalBroker) -> None:
+    broker.error = shown(TopicNotFound(topic="none"))
+    done = run("produce", "none", "hello")
+    assert done.code == 3
+    assert "Next:  pocketmq topic create 'none'" in done.err
 
 
 def test_a_list_of_commands_has_their_order_and_loads_none() -> None:

@@ -54,9 +54,33 @@ def test_what_is_given_is_changed(
     assert broker.requests("UpdateTopic") == [pb.UpdateTopicRequest(name="orders", **change)]
 
 
+def test_fewer_queues_to_read_from_are_planned_without_yes(broker: LocalBroker) -> None:
+    broker.fill(3, queue_id=1)
+    done = run("topic", "edit", "orders", "--queues", "1")
+    assert done.code == 4
+    assert done.document == {
+        "topic": "orders",
+        "read_queue_count": 1,
+        "read_queue_count_before": 2,
+        "hidden_message_count": 3,
+    }
+    assert "--yes" in done.err
+    assert broker.requests("UpdateTopic") == []
+
+
+def test_queues_out_of_reach_are_shown_and_not_read(broker: LocalBroker) -> None:
+    broker.fill(3, queue_id=1)
+    run("topic", "edit", "orders", "--queues", "1", "--yes")
+    done = run("topic", "info", "orders")
+    assert [queue["max_offset"] for queue in done.document["queues"]] == [0, 3]
+    assert "pocketmq topic edit orders --read-queues 2" in done.err
+    for line in ("consume orders --pull -o jsonl", "tail orders -n 9 --no-follow -o jsonl"):
+        assert run(*line.split()) == (0, "", "")
+
+
 def test_messages_that_get_out_of_reach_are_told(broker: LocalBroker) -> None:
     broker.fill(3, queue_id=1)
-    done = run("topic", "edit", "orders", "--read-queues", "1")
+    done = run("topic", "edit", "orders", "--read-queues", "1", "--yes")
     assert "3 messages lie in queues from 1 on" in done.err
     assert "pocketmq topic edit orders --read-queues 2" in done.err
     assert run("topic", "edit", "orders", "--read-queues", "2").err == ""

@@ -77,7 +77,7 @@ def export(
     """Write messages of a store to files that other programs read.
 
     Fields and their names are those of `store dump -o jsonl`, and so are the lines of JSONL. A file
-    appears when it is complete. Parquet and Arrow need pyarrow: pip install 'pocketmq[export]'.
+    appears when it is complete. Parquet and Arrow need pyarrow: pip install pyarrow.
     Damaged records are passed over and told of; the exit code is then 10.
     """
     form = form or _form_of(target)
@@ -138,7 +138,7 @@ def _refuse_mixtures(target: str, form: str, compression: str | None, split_by: 
 def _need_arrow(form: str) -> None:
     if form != "jsonl" and find_spec("pyarrow") is None:
         text = f"{form} files need pyarrow, which is not installed"
-        raise Failure(text, Exit.FAILED, "pip install 'pocketmq[export]', or --format jsonl")
+        raise Failure(text, Exit.FAILED, "pip install pyarrow, or --format jsonl")
 
 
 def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) -> None:

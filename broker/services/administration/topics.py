@@ -113,10 +113,13 @@ def list_topics(
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
     """Return a topic and where each of its queues begins and ends.
 
+    Queues the topic has no more, which hold messages still, stand behind the others.
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)
-    return config, await _queue_states(store, config)
+    queues = await _queue_states(store, config)
+    beyond = [n for n in store.reading.queue_ids(name) if n >= config.queue_count]
+    return config, [*queues, *[await store.reading.span(name, queue_id) for queue_id in beyond]]
 
 
 async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = False) -> TopicCounts:

@@ -85,6 +85,10 @@ class Reading:
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
+    def queue_ids(self, topic: str) -> list[int]:
+        """Return the queues of a topic something was stored in, however many it has now."""
+        return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
+
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
         """Raise OffsetOutOfRange unless a reader of the queue can stand there: from min to max."""
         lower, upper = self.queue_range(topic, queue_id)

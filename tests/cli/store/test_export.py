@@ -135,7 +135,7 @@ def test_without_pyarrow(basic: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     done = run("store", "export", basic, "--to", str(tmp_path / "x.parquet"))
     assert done.code == 1
-    assert "pip install 'pocketmq[export]'" in done.err
+    assert "pip install pyarrow" in done.err
     assert run("store", "export", basic, "--to", str(tmp_path / "x.jsonl")).code == 0
     code = "import sys; sys.modules['pyarrow'] = None\nfrom broker.cli import main\nmain()"
     words = ["store", "export", basic, "--to", str(tmp_path / "y.jsonl")]

@@ -1,0 +1,39 @@
+"""Where a client finds a broker: HOST:PORT, as people write it."""
+
+import re
+from ipaddress import IPv6Address
+from typing import Final
+
+DEFAULT_PORT: Final = 8081
+DEFAULT_HOST: Final = "127.0.0.1"
+PORT_MAX: Final = 65_535
+
+_HOST = re.compile(r"[^\s/@\[\]]+")
+_BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)
+
+
+def endpoint_from_text(text: str) -> str:
+    """Return "host:port" or "[v6]:port" of either half, or of both.
+
+    localhost · broker.local:9000 · :9000 · 9000 · ::1 · [::1] · [::1]:9000
+
+    Errors   ValueError
+    """
+    host, port = _parts(text.strip())
+    is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= PORT_MAX
+    if not (is_port and host.isprintable() and _HOST.fullmatch(host)):
+        raise ValueError(f"{text!r} is not HOST:PORT, as localhost:{DEFAULT_PORT}")
+    return f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Return host and port; "" for what cannot be either."""
+    bracketed = _BRACKETED.fullmatch(text)
+    if bracketed is not None or text.count(":") > 1:
+        host, port = (bracketed[1], bracketed[2]) if bracketed is not None else (text, None)
+        IPv6Address(host)  # AddressValueError is a ValueError
+        return host, str(DEFAULT_PORT) if port is None else port
+    host, separator, port = text.partition(":")
+    if not separator and host.isdecimal():
+        return DEFAULT_HOST, host
+    return host or (DEFAULT_HOST if separator else ""), port if separator else str(DEFAULT_PORT)

@@ -1,0 +1,45 @@
+"""An endpoint is a host, a port or both, as people write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.model.endpoint import endpoint_from_text
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        ("localhost", "localhost:8081"),
+        ("broker.local:9000", "broker.local:9000"),
+        (" 10.0.0.7 ", "10.0.0.7:8081"),
+        ("9000", "127.0.0.1:9000"),
+        (":9000", "127.0.0.1:9000"),
+        ("::1", "[::1]:8081"),
+        ("[::1]", "[::1]:8081"),
+        ("[::1]:9000", "[::1]:9000"),
+        ("fe80::1%eth0", "[fe80::1%eth0]:8081"),
+    ],
+)
+def test_what_is_not_said_is_the_default(text: str, endpoint: str) -> None:
+    assert endpoint_from_text(text) == endpoint
+    assert endpoint_from_text(endpoint) == endpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":", "a:", "a:0", "a:65536", "a:http", "a b", "http://a:8081", "unix:/x", "::g", "[::1",
+     "[a]:1", "[::1]9", "\udcff", "[::1]:"],
+)  # fmt: skip
+def test_what_is_no_endpoint_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        endpoint_from_text(text)
+
+
+@given(st.text(alphabet="ab1:[]./% ", max_size=12))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        endpoint = endpoint_from_text(text)
+    except ValueError:
+        return
+    assert endpoint_from_text(endpoint) == endpoint
