@@ -4,7 +4,8 @@
     drain: health says no, sends refused, parked polls answered ── calls end ── store ── HTTP
 
 Nothing is decided here about messages. The first SIGTERM or SIGINT drains and ends with 0, a second
-one ends the process at once, which the store survives as it survives a crash.
+one ends the process at once, which the store survives as it survives a crash. SIGHUP has settings
+read again, or drains where they cannot be: a terminal that closes sends it more than once.
 Source: BrokerStartup, BrokerController.
 """
 
@@ -26,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from broker import __version__
 from broker.config.addresses import advertised_address, held_port
+from broker.config.live import LiveConfig
 from broker.config.sections import KNOBS, Config
 from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, pack_host
@@ -67,9 +69,10 @@ Announce = Callable[[Mapping[str, object]], None]
 logger = logging.getLogger(__name__)
 
 
-def run_broker(config: Config, announce: Announce, *, accept_damage: bool = False) -> int:
+def run_broker(live: LiveConfig, announce: Announce, *, accept_damage: bool = False) -> int:
     """Run a broker until it is told to stop, and return the exit code of the process.
 
+    live   its settings; where they can be read again, SIGHUP has them read
     accept_damage   give up what is damaged below what was durable, and take messages
     announce   is called once with the addresses bound, when clients may come
     Errors     StorageError kinds: the broker did not start
@@ -82,13 +85,13 @@ def run_broker(config: Config, announce: Announce, *, accept_damage: bool = Fals
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError):  # macOS calls "unlimited" a maximum and refuses it
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
-    logs = config.logs
+    config, logs = live.config, live.config.logs
     start_logs(sys.stderr, logs.level, logs.format, request_id=current_request_id)
     for doubt in config.warnings:
         logger.warning("config.doubted", extra={"doubt": doubt})
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
-            return runner.run(_serve_until_signalled(config, announce, accept_damage))
+            return runner.run(_serve_until_signalled(live, announce, accept_damage))
     except StoreFailed as error:  # while it opened or closed
         logger.critical("store.failed", extra={"reason": str(error)})
         return EXIT_STORE_FAILED
@@ -102,12 +105,26 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     return loops.new_event_loop()
 
 
-async def _serve_until_signalled(config: Config, announce: Announce, accept_damage: bool) -> int:
+async def _serve_until_signalled(live: LiveConfig, announce: Announce, accept_damage: bool) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, request_stop, stop, number)
-    return await serve(config, announce, stop, accept_damage=accept_damage)
+    loop.add_signal_handler(signal.SIGHUP, hang_up, live, stop)
+    live.follow(lambda config: logging.getLogger().setLevel(config.logs.level.upper()))
+    try:
+        return await serve(live, announce, stop, accept_damage=accept_damage)
+    finally:  # What is left to do is short, and the next SIGHUP must not cut it off.
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
+    """Read the settings again; ask for an end in order where they cannot be, however often."""
+    if live.is_live:
+        live.reload()
+    elif not stop.done():
+        stop.set_result(signal.SIGHUP.name)
 
 
 def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
@@ -118,7 +135,7 @@ def request_stop(stop: asyncio.Future[str], number: signal.Signals) -> None:
 
 
 async def serve(
-    config: Config,
+    live: LiveConfig,
     announce: Announce,
     stop: asyncio.Future[str],
     *,
@@ -128,6 +145,7 @@ async def serve(
 
     Errors   StorageError kinds: the broker did not start
     """
+    config = live.config
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     clock = SystemClock()
     outside = _Outside(Starting(clock), GrpcioServer(closed_faces()))
@@ -143,18 +161,18 @@ async def serve(
         if store is None:
             return EXIT_OK
         up.push_async_callback(store.close)
-        parts = _parts(store, config, grpc, lambda: _ask_to_stop(stop))
+        parts = _parts(store, live, grpc, lambda: _ask_to_stop(stop))
         runner = Runner(clock)
         up.callback(runner.close)
         runner.run(parts.retention.step)
-        outside.show(store, parts, config)
+        outside.show(store, parts, live)
         where = str(store.settings.directory.resolve())
         ready = {"grpc": grpc, "grpc_tls": None, "http": http, "store": where}
         announce({**ready, "pid": os.getpid(), "version": __version__})
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _drain(config, store, parts, outside.server)
+            await _drain(live.config, store, parts, outside.server)
     if not store.failure.done():
         logger.info("broker.stopped", extra={"signal": stop.result()})
     return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
@@ -205,7 +223,7 @@ class _Outside:
         self._store: MessageStore | None = None
         self._numbers: Numbers | None = None
 
-    def show(self, store: MessageStore, parts: _Parts, config: Config) -> None:
+    def show(self, store: MessageStore, parts: _Parts, live: LiveConfig) -> None:
         """Show and serve an open store from now on."""
         assert self.starting.progress == 1.0, "the store has recovered"
         self._store = store
@@ -213,12 +231,15 @@ class _Outside:
             store,
             parts.stats,
             read_positions=store.tables.offsets.positions,
-            permission=config.broker.permission,
-            detail=config.metrics.detail,
+            permission=lambda: live.config.broker.permission,
+            detail=live.config.metrics.detail,
         )
-        may_write = bool(config.broker.permission & PERMISSION_WRITE)
         self.server.serve(parts.services)
-        self.server.show_ready(writable=lambda: may_write and store.writing.is_writable)
+        self.server.show_ready(
+            writable=lambda: (
+                bool(live.config.broker.permission & PERMISSION_WRITE) and store.writing.is_writable
+            )
+        )
 
     @property
     def state(self) -> str:
@@ -242,19 +263,23 @@ class _Outside:
 
 def retention_of(store: MessageStore, config: Config) -> Retention:
     """Return what lets an open store's old messages go."""
-    settings, zone = config.retention_settings(), zone_from_name(store.settings.time_zone)
+    zone = zone_from_name(store.settings.time_zone)
     return Retention(
         store.views.expiry,
-        settings,
-        is_on=store.damage is None
-        and is_wanted(
-            settings,
-            made_here=store.made_here,
-            is_configured=config.retention_is_set,
-        ),
+        config.retention_settings(),
+        is_on=_expires(store, config),
         disk_space=store.disk_space,
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
+    )
+
+
+def _expires(store: MessageStore, config: Config) -> bool:
+    """Return whether messages of a store expire at all."""
+    return store.damage is None and is_wanted(
+        config.retention_settings(),
+        made_here=store.made_here,
+        is_configured=config.retention_is_set,
     )
 
 
@@ -263,27 +288,25 @@ def _ask_to_stop(stop: asyncio.Future[str]) -> None:
         stop.set_result("drain")
 
 
-def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], None]) -> _Parts:
+def _parts(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None]) -> _Parts:
+    config = live.config
     address, port = advertised_address(config.broker, bound)
-    rules = SendRules(
-        store_host=pack_host(address, port),
-        cluster=config.broker.cluster,
-        permission=config.broker.permission,
-        accept_from_ms=config.broker.accept_from_ms,
-        auto_create_topics=config.broker.auto_create_topics,
-        default_queue_count=config.broker.default_queue_count,
-        max_message_size_bytes=config.limits.max_message_size_bytes,
-    )
+    store_host = pack_host(address, port)
     keys = UniqueKeyMaker(
         address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
     )
-    send = Send(store, rules, store.clock, key_maker=keys, random=Random(secrets.randbits(64)))
+    rules, random = _rules(config, store_host), Random(secrets.randbits(64))
+    send = Send(store, rules, store.clock, key_maker=keys, random=random)
+    live.follow(lambda config: send.take(_rules(config, store_host)))
     pull, query = Pull(store), Query(store)
     messaging = Messaging(store, send, pull, query)
     retention = retention_of(store, config)
+    live.follow(
+        lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
+    )
     process = Process(
         lambda: [
-            (key, knob.text_of(config.value(key)), config.origin(key))
+            (key, knob.text_of(live.config.value(key)), live.config.origin(key))
             for key, knob in KNOBS.items()
         ],
         drain,
@@ -291,6 +314,18 @@ def _parts(store: MessageStore, config: Config, bound: str, drain: Callable[[], 
     )
     admin = Admin(store, pull, query, process)
     return _Parts(send, pull, retention, [messaging.service(), admin.service()])
+
+
+def _rules(config: Config, store_host: bytes) -> SendRules:
+    return SendRules(
+        store_host=store_host,
+        cluster=config.broker.cluster,
+        permission=config.broker.permission,
+        accept_from_ms=config.broker.accept_from_ms,
+        auto_create_topics=config.broker.auto_create_topics,
+        default_queue_count=config.broker.default_queue_count,
+        max_message_size_bytes=config.limits.max_message_size_bytes,
+    )
 
 
 @asynccontextmanager

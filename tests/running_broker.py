@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from broker import app
 from broker.client.broker import BrokerClient
 from broker.config.addresses import split_address
+from broker.config.live import LiveConfig
 from broker.config.load import load
 
 SMALL: Final = (
@@ -57,7 +58,7 @@ async def broker_with(directory: Path, *assignments: str) -> AsyncIterator[Runni
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[Mapping[str, Any]] = loop.create_future()
     stop: asyncio.Future[str] = loop.create_future()
-    serving = asyncio.create_task(app.serve(config, ready.set_result, stop))
+    serving = asyncio.create_task(app.serve(LiveConfig(config), ready.set_result, stop))
     await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         serving.result()

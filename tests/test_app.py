@@ -13,6 +13,7 @@ import pytest
 from broker import __version__, app
 from broker.client.values import ClientError, Outgoing, PullQuery
 from broker.config.addresses import held_port, split_address
+from broker.config.live import LiveConfig
 from broker.config.load import load
 from broker.files.disk import Disk
 from broker.model.errors import FsyncFailed, IllegalConfig
@@ -127,7 +128,7 @@ async def test_during_recovery_it_is_alive_not_ready_and_can_be_stopped(
             raise AssertionError(addresses)
 
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(app.serve(config, announce, stop))
+            serving = tasks.create_task(app.serve(LiveConfig(config), announce, stop))
             await has_begun.wait()
             statuses = [
                 (await page(http, path)).split()[1] for path in ("/startupz", "/livez", "/readyz")

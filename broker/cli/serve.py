@@ -3,11 +3,15 @@
 import gc
 import json
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
+from types import FrameType
 from typing import Any, Final
 
 import click
@@ -18,6 +22,8 @@ from broker.cli.output import talk
 PREFIX: Final = "pocketmq-dev-"
 PORT_MAX: Final = 65_535
 ANY_PORT: Final = "127.0.0.1:0"
+ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
+"""What ends `dev` besides Ctrl-C."""
 
 
 @click.command(
@@ -50,6 +56,9 @@ def serve(
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
 
+    SIGHUP has it read its settings again: those marked "Live." in conf/broker.toml are taken over,
+    others are named in the log. Where anything is wrong, nothing changes.
+
     When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
     standard error.
 
@@ -59,7 +68,9 @@ def serve(
     """
     flags = {"store.directory": directory, "rpc.listen": listen, "http.listen": http}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    sys.exit(_run([*assignments, *given], accept_damage=accept_damage, **sources))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what it asks for is about to be done
+    assignments = (*assignments, *given)
+    sys.exit(_run(assignments, accept_damage=accept_damage, is_live=True, **sources))
 
 
 @click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --keep"))
@@ -75,39 +86,71 @@ def serve(
 @click.option("--keep", is_flag=True, help="Leave the store where it is at the end.")
 @set_option
 def dev(listen: str, port: int | None, http: str, keep: bool, assignments: tuple[str, ...]) -> None:
-    """Run a broker on an empty store in a temporary directory, until SIGTERM or Ctrl-C.
+    """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
 
     Topics and groups are made by whoever uses them first. When it serves, standard output shows one
     line of JSON with the addresses bound; the log goes to standard error.
     """
+    with _exiting_on(*ENDING):  # until the broker waits for them
+        where = listen if port is None else f"127.0.0.1:{port}"
+        code = _run_and_remove(where, http, keep, assignments)
+    sys.exit(code)
+
+
+@contextmanager
+def _exiting_on(*numbers: signal.Signals) -> Iterator[None]:
+    """Let signals end the process as an exception does, which leaves nothing behind."""
+    before = {number: signal.signal(number, _exit_by) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit_by(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _run_and_remove(listen: str, http: str, keep: bool, assignments: tuple[str, ...]) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until there is somebody to remove it
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-    given = [
+    given = (
         "broker.auto_create_topics=true",
         *assignments,
         f"store.directory={directory}",
-        f"rpc.listen={listen if port is None else f'127.0.0.1:{port}'}",
+        f"rpc.listen={listen}",
         f"http.listen={http}",
-    ]
+    )
     try:
-        code = _run(given, preset="dev", force=True)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        return _run(given, preset="dev", force=True)
     finally:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it more than once
         if keep:
             talk(f"The store is kept in {directory}")
         else:
             rmtree(directory, ignore_errors=True)
-    sys.exit(code)
 
 
-def _run(assignments: list[str], *, accept_damage: bool = False, **sources: Any) -> int:
-    """Run a broker with these settings over those of the environment; returns its exit code."""
+def _run(
+    assignments: tuple[str, ...], *, accept_damage: bool = False, is_live: bool = False,
+    **sources: Any,
+) -> int:  # fmt: skip
+    """Run a broker with these settings over those of the environment; returns its exit code.
+
+    is_live   SIGHUP has the settings read again; else it ends the broker
+    """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
     gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
     try:
         from broker.app import run_broker
+        from broker.config.live import LiveConfig
         from broker.config.load import load
 
-        config = load(environment=os.environ, assignments=assignments, **sources)
-        return run_broker(config, announce, accept_damage=accept_damage)
+        read = partial(load, environment=os.environ, assignments=assignments, **sources)
+        live = LiveConfig(read(), read if is_live else None)
+        return run_broker(live, announce, accept_damage=accept_damage)
     finally:
         gc.enable()
 

@@ -27,6 +27,7 @@ HEADER: Final = """\
 # (--set flushDiskType=ASYNC_FLUSH).
 # Sizes take B, KiB, MiB, GiB; durations ms, s, m, h, d. Numbers alone are
 # bytes; a duration without a unit is refused.
+# A running broker that gets SIGHUP reads all of this again and takes over what is marked "Live."
 """
 ABOUT_PRESETS: Final = """\
 # Defaults for a kind of machine. dev: a workbench, flush async. edge: one small machine, flush
@@ -70,8 +71,9 @@ def toml_value(knob: Knob, value: Value) -> str:
 
 def _entry(knob: Knob, default: Value) -> str:
     choices = f" One of: {', '.join(knob.choices)}." if knob.choices else ""
+    live = " Live." if knob.live else ""
     rocketmq = f" ({knob.rocketmq})" if knob.rocketmq else ""
-    lines = wrap(f"{knob.why}{choices}{rocketmq}", LINE_WIDTH)
+    lines = wrap(f"{knob.why}{choices}{live}{rocketmq}", LINE_WIDTH)
     return (
         "".join(f"# {line}\n" for line in lines) + f"#{knob.name} = {toml_value(knob, default)}\n"
     )

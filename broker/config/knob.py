@@ -7,6 +7,7 @@ says.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Final, get_type_hints
 
 from broker.config.texts import KIND_NAMES, bool_from_text, int_from_text, percent_from_text
@@ -35,10 +36,15 @@ def knob(
     lower: int = 0,
     upper: int = INT64_MAX,
     read: Callable[[str], Value] | None = None,
+    live: bool = False,
 ) -> Any:
     """Return a dataclass field that is one setting; `why` is shown in conf/broker.toml."""
-    extra = {"why": why, "rocketmq": rocketmq, "choices": choices, "read": read}
+    extra = {"why": why, "rocketmq": rocketmq, "choices": choices, "read": read, "live": live}
     return field(default=default, metadata={**extra, "lower": lower, "upper": upper})
+
+
+live_knob: Final = partial(knob, live=True)
+"""The same for a setting that a running broker takes over when it reads its settings again."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class Knob:
     lower: int
     upper: int
     read: Callable[[str], Value] | None
+    live: bool
 
     @property
     def key(self) -> str:

@@ -234,7 +234,7 @@ def read_file(layers: Layers, path: Path) -> None:
     except OSError as error:
         layers.problems.append(IllegalConfig(field=str(path), why=str(error.strerror)))
         return
-    except ValueError as error:  # neither UTF-8 nor TOML
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML, or too deep
         layers.problems.append(IllegalConfig(field=str(path), why=str(error)))
         return
     lines = lines_of_keys(text)

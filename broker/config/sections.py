@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section
+from broker.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
 from broker.config.texts import (
     PORT_MAX,
     address_from_text,
@@ -200,38 +200,38 @@ class RetentionSection:
     Fields are named as in RetentionSettings (services/retention.py).
     """
 
-    mode: str = knob(
+    mode: str = live_knob(
         "auto", "auto: on in a store made by this broker, off in one that it found unless any key "
         "of this section is set.", choices=MODES,
     )  # fmt: skip
-    age_ms: int = knob(
+    age_ms: int = live_knob(
         72 * HOUR_MS, "How long a file stays after its last message, 1h or more; 0: no limit.",
         "fileReservedTime",
     )  # fmt: skip
-    hours: str = knob(
+    hours: str = live_knob(
         "04", 'Local hours in which messages expire by age, as "04;16"; empty: any.', "deleteWhen",
         read=hours_from_text,
     )  # fmt: skip
-    size_bytes: int = knob(0, "How long the commit log may get in all; 0: no limit.")
-    disk_expire_percent: int = knob(
+    size_bytes: int = live_knob(0, "How long the commit log may get in all; 0: no limit.")
+    disk_expire_percent: int = live_knob(
         75, "With more of the disk used, messages expire by age at any hour.",
         "diskMaxUsedSpaceRatio", lower=10, upper=95,
     )  # fmt: skip
-    disk_force_percent: int = knob(
+    disk_force_percent: int = live_knob(
         85, "With more of the disk used, the oldest files go whatever their age.",
         "diskSpaceCleanForciblyRatio", lower=30, upper=85,
     )  # fmt: skip
-    disk_refuse_percent: int = knob(
+    disk_refuse_percent: int = live_knob(
         90, "With more of the disk used, sends are refused.", "diskSpaceWarningLevelRatio",
         lower=35, upper=90,
     )  # fmt: skip
-    file_batch_max: int = knob(
+    file_batch_max: int = live_knob(
         10, "Files that go in one round.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
     )
-    interval_ms: int = knob(
+    interval_ms: int = live_knob(
         10_000, "How often is looked for files to go.", "cleanResourceInterval", lower=1
     )
-    pause_ms: int = knob(100, "Between two files of a round.", "deleteCommitLogFilesInterval")
+    pause_ms: int = live_knob(100, "Between two files of a round.", "deleteCommitLogFilesInterval")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,16 +250,16 @@ class BrokerSection:
     advertised_port: int = knob(
         0, "Its port; 0: the one listened on.", "listenPort", upper=PORT_MAX
     )
-    permission: int = knob(
+    permission: int = live_knob(
         6, "Sum of 4 (read) and 2 (write); 4 refuses all sends.", "brokerPermission", upper=7
     )
-    auto_create_topics: bool = knob(
+    auto_create_topics: bool = live_knob(
         True, "Make a topic when the first message for it comes.", "autoCreateTopicEnable"
     )
-    default_queue_count: int = knob(
+    default_queue_count: int = live_knob(
         8, "Queues of a topic made that way.", "defaultTopicQueueNums", lower=1, upper=1024
     )
-    accept_from_ms: int = knob(
+    accept_from_ms: int = live_knob(
         0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp",
         read=int_from_text,
     )  # fmt: skip
@@ -269,7 +269,7 @@ class BrokerSection:
 class LimitsSection:
     """How much is too much."""
 
-    max_message_size_bytes: int = knob(
+    max_message_size_bytes: int = live_knob(
         4 * MIB, "Largest body of a message, and of all messages of one request.",
         "maxMessageSize", lower=1, upper=INT32_MAX,
     )  # fmt: skip
@@ -282,7 +282,7 @@ class RpcSection:
     listen: str = knob(
         "127.0.0.1:8081", "Where gRPC is served; port 0: any.", "listenPort", read=address_from_text
     )
-    shutdown_grace_ms: int = knob(
+    shutdown_grace_ms: int = live_knob(
         25_000, "How long calls may finish after SIGTERM; stays below the 30 s of Kubernetes."
     )
 
@@ -318,7 +318,7 @@ class MetricsSection:
 class LogsSection:
     """What the broker tells on standard error."""
 
-    level: str = knob(
+    level: str = live_knob(
         "info", "The least that is told.", choices=("debug", "info", "warning", "error")
     )
     format: str = knob(

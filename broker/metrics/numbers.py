@@ -38,6 +38,7 @@ class Numbers:
 
     count            returns the stats of send, pull, the server and retention
     read_positions   returns where every group stands
+    permission       returns what the broker allows
     detail           "public", or "full" for series of every queue
     """
 
@@ -49,7 +50,7 @@ class Numbers:
         count: Callable[[], Iterable[Stat]],
         *,
         read_positions: Callable[[], Iterable[Position]],
-        permission: int,
+        permission: Callable[[], int],
         detail: str = PUBLIC,
     ) -> None:
         assert detail in (PUBLIC, FULL)
@@ -130,7 +131,9 @@ class Oldest:
         return max(self._now_ms() - self._stored_ms, 0) if self._stored_ms else 0
 
 
-def storage_gauges(store: MessageStore, oldest: Oldest, permission: int) -> list[Gauge]:
+def storage_gauges(
+    store: MessageStore, oldest: Oldest, permission: Callable[[], int]
+) -> list[Gauge]:
     """Return gauges of a store's disk, files and tables; they can be read once it is open.
 
     permission   the broker's: 4 read, 2 write
@@ -166,7 +169,7 @@ def storage_gauges(store: MessageStore, oldest: Oldest, permission: int) -> list
         (
             "rocketmq_broker_permission",
             "What the broker allows: 4 read, 2 write, or their sum.",
-            lambda: permission,
+            permission,
         ),
         ("pocketmq_mapped_files", "Files that are mapped.", lambda: store.views.mapped()[0]),
         ("pocketmq_mapped_bytes", "Length of all mapped files.", lambda: store.views.mapped()[1]),

@@ -150,6 +150,11 @@ class Retention:
         )
         self.stats: list[Counter | Gauge] = [self.expired_files, alert]
 
+    def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
+        """Follow other settings from the next look on; a round under way goes on by them."""
+        self._settings, self._hours, self._is_on = settings, settings.hour_set(), is_on
+        assert self._settings is settings
+
     @property
     def status(self) -> str:
         """What an operator is told: on, off, or that sends are refused."""
@@ -174,22 +179,23 @@ class Retention:
         return following
 
     def _endless_rounds(self) -> Iterator[Next]:
-        settings = self._settings
         while True:
             count, reason = 0, ""
-            while count < settings.file_batch_max:
+            while count < self._settings.file_batch_max:
                 self._look_at_disk()
                 reason = (yield from self._expire_one()) if self._is_on else ""
                 if not reason:
                     break
                 count += 1
-                if count < settings.file_batch_max:
-                    yield Next(self._now.monotonic_ms + settings.pause_ms)
+                if count < self._settings.file_batch_max:
+                    yield Next(self._now.monotonic_ms + self._settings.pause_ms)
             if self._needs_trim:
                 yield from until_done(self._expiry.trim_views())
                 self._needs_trim = False
-            is_refusing = self._used_percent > settings.disk_refuse_percent
-            pause_ms = min(settings.interval_ms, REFUSED_INTERVAL_MS if is_refusing else OFFSET_MAX)
+            is_refusing = self._used_percent > self._settings.disk_refuse_percent
+            pause_ms = min(
+                self._settings.interval_ms, REFUSED_INTERVAL_MS if is_refusing else OFFSET_MAX
+            )
             yield Next(self._now.monotonic_ms + pause_ms)
 
     def _look_at_disk(self) -> None:

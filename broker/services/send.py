@@ -151,6 +151,12 @@ class Send:
         )
         self.stats: list[Stat] = [self.messages_in, self.throughput_in, self.message_size]
 
+    def take(self, rules: SendRules) -> None:
+        """Follow other rules from the next request on; host and cluster stay."""
+        assert rules.store_host == self._rules.store_host
+        assert rules.cluster == self._rules.cluster
+        self._rules = rules
+
     async def send(self, drafts: Drafts, peer_host: bytes) -> Sent:
         """Store the messages of one request next to each other in one queue.
 

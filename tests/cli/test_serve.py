@@ -6,6 +6,7 @@ import pytest
 
 from broker import app
 from broker.app import Announce
+from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.model.errors import IllegalConfig, StoreLocked
 from tests.cli.command_line import run
@@ -20,8 +21,8 @@ class Served:
         self.count = 0
         self.error: Exception | None = None
 
-    def __call__(self, config: Config, announce: Announce, *, accept_damage: bool) -> int:
-        self.config = config
+    def __call__(self, live: LiveConfig, announce: Announce, *, accept_damage: bool) -> int:
+        self.live, self.config = live, live.config
         self.accept_damage = accept_damage
         self.count += 1
         self.had_directory = self.directory.is_dir()
@@ -70,6 +71,18 @@ def test_file_preset_and_environment_count(served: Served, tmp_path: Path) -> No
     run("serve", "-c", str(file), "--preset", "server", POCKETMQ__BROKER__NAME="e")
     config = served.config
     assert (config.broker.name, config.store.flush, config.preset) == ("e", "sync", "server")
+
+
+def test_serve_reads_all_its_sources_again_and_dev_does_not(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('[logs]\nlevel = "info"\n')
+    run("serve", "-c", str(file), "--set", "retention.hours=5", POCKETMQ__BROKER__PERMISSION="4")
+    file.write_text('[logs]\nlevel = "debug"\n[retention]\nhours = "9"\n')
+    live = served.live
+    live.reload()
+    assert (live.config.logs.level, live.config.retention.hours) == ("debug", "05")
+    run("dev")
+    assert not served.live.is_live
 
 
 @pytest.mark.parametrize(

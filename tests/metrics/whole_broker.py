@@ -45,7 +45,7 @@ class WholeBroker:
             store,
             lambda: [*send.stats, *pull.stats, *server.stats, *retention.stats],
             read_positions=store.tables.offsets.positions,
-            permission=6,
+            permission=lambda: 6,
             detail=detail,
         )
         build = build_info("1.2.3", 1)

@@ -239,3 +239,16 @@ async def test_a_round_that_an_error_ends_is_followed_by_its_trim() -> None:
     house.blind, house.floor = None, 0
     await house.round(99 * HOUR_MS)
     assert house.trims == trims + 1
+
+
+async def test_other_settings_are_followed_from_the_next_look_on() -> None:
+    house = House(8, is_on=False)
+    await house.round(99 * HOUR_MS)
+    assert len(house.bases) == 8
+    other = RetentionSettings(mode="on", size_bytes=6, age_ms=0, pause_ms=50, interval_ms=2_000)
+    house.retention.take(other, is_on=True)
+    pauses = await pauses_of(house.retention, at(0, 99 * HOUR_MS), longest_ms=50)
+    assert pauses == [50, 50, 2_000]
+    assert len(house.bases) == 6
+    house.retention.take(other, is_on=False)
+    assert house.retention.status == "off"
