@@ -187,19 +187,21 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
 @config.command(
     "import-broker-conf",
     epilog=examples(
-        "pocketmq config import-broker-conf /opt/rocketmq/conf/broker.conf > broker.toml"
+        "pocketmq config import-broker-conf /opt/rocketmq/conf/broker.conf > broker.toml",
+        "pocketmq config import-broker-conf broker.conf --strict",
     ),
 )
 @click.argument("file", type=FILE)
-def import_broker_conf(file: Path) -> None:
+@click.option("--strict", is_flag=True, help="A name nobody knows is an error.")
+def import_broker_conf(file: Path, *, strict: bool) -> None:
     """Print RocketMQ's broker.conf as our settings.
 
-    What has no meaning here is left out; comments at the end say what and why. A name RocketMQ does
-    not know is an error, and nothing is printed.
+    What has no meaning here is left out; comments at the end say what and why. A value that cannot
+    be read is an error, and nothing is printed.
     """
     from broker.config.broker_conf import import_file
 
-    imported = import_file(file)
+    imported = import_file(file, strict=strict)
     talk_notes(imported.warnings)
     for problem in imported.problems[:-1]:
         talk(f"Error: {problem}")
@@ -208,3 +210,5 @@ def import_broker_conf(file: Path) -> None:
     click.echo(imported.text, nl=False)
     if imported.left_out:
         talk_notes([f"left out {', '.join(imported.left_out)}; the end of the output says why"])
+    if imported.unknown:
+        talk_notes([f"nothing is known of {', '.join(imported.unknown)}; --strict refuses it"])

@@ -3,7 +3,8 @@
 The file is one of Java's properties: `name = value` a line, `#` and `!` begin a comment, a line
 with a backslash at its end goes on in the next. Names and values mean what they mean to RocketMQ,
 its defaults included: the result is over the preset `server`. What has no meaning here is left out
-and told with the reason; a name RocketMQ does not know either is an error.
+and told with the reason, and so is a name nobody knows, unless the import is strict: then it is an
+error, as a value that cannot be read always is.
 Source: MixAll.properties2Object, java.util.Properties.load.
 """
 
@@ -14,9 +15,12 @@ from typing import Final, NamedTuple
 
 from broker.config import rocketmq
 from broker.config.document import settings_text
-from broker.config.load import Layers, checked
-from broker.config.sections import PRESET, SERVER
+from broker.config.left_out import why_left_out
+from broker.config.load import Layers, checked, nearest
+from broker.config.sections import KNOBS, PRESET, SERVER
 from broker.model.errors import IllegalConfig
+
+UNKNOWN: Final = "nothing is known of this name, here or in RocketMQ's common settings"
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -31,22 +35,33 @@ class Property(NamedTuple):
     value: str
 
 
+class LeftOut(NamedTuple):
+    """A property that is not taken over, and why; the hint names what may have been meant."""
+
+    property: Property
+    why: str
+    hint: str
+
+
 class Imported(NamedTuple):
     """What a broker.conf says in our terms.
 
     text       TOML, comments for what was left out
     left_out   names without a meaning here
+    unknown    those of them that nobody knows, with the nearest name there is
     """
 
     text: str
     left_out: list[str]
+    unknown: list[str]
     warnings: list[str]
     problems: list[IllegalConfig]
 
 
-def import_file(path: Path) -> Imported:
+def import_file(path: Path, *, strict: bool = False) -> Imported:
     """Return a broker.conf in our terms; of no use when there are problems.
 
+    strict   a name nobody knows is a problem
     Errors   IllegalConfig for a file that cannot be read
     """
     try:
@@ -57,11 +72,12 @@ def import_file(path: Path) -> Imported:
         raise IllegalConfig(field=str(path), why="it is not UTF-8") from error
     layers = Layers()
     layers.put(PRESET, SERVER, str(path))
-    left_out: dict[str, Property] = {}
+    left_out: dict[str, LeftOut] = {}
     said: dict[str, str] = {}
     for item in properties(text):
-        if rocketmq.why_meaningless(item.name):
-            left_out[item.name] = item
+        why, hint = _why_left_out(item.name)
+        if why and not (strict and why == UNKNOWN):
+            left_out[item.name] = LeftOut(item, why, hint)
             continue
         layers.put_any(item.name, item.value, f"{path}:{item.line}")
         said |= {knob.key: f"{item.name} = {item.value}" for knob in rocketmq.knobs_of(item.name)}
@@ -74,7 +90,19 @@ def import_file(path: Path) -> Imported:
     remarks = {key: _on_one_line(remark) for key, remark in said.items()}
     parts = [head, settings_text(values, remarks), _left_out_text(left_out)]
     text = "\n".join(part for part in parts if part)
-    return Imported(text, [*left_out], [*loaded.config.warnings], loaded.problems)
+    unknown = [f"{name}{item.hint}" for name, item in left_out.items() if item.why == UNKNOWN]
+    return Imported(text, [*left_out], unknown, [*loaded.config.warnings], loaded.problems)
+
+
+def _why_left_out(name: str) -> tuple[str, str]:
+    """Return why a name is left out, "" for one that means something, and a hint."""
+    if name in KNOBS or name == PRESET or rocketmq.knobs_of(name):
+        return "", ""
+    why = rocketmq.why_meaningless(name) or why_left_out(name)
+    if why:
+        return why, ""
+    near = nearest(name, rocketmq.names())
+    return UNKNOWN, f" (did you mean {near}?)" if near else ""
 
 
 def properties(text: str) -> list[Property]:
@@ -111,14 +139,15 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(character, text)
 
 
-def _left_out_text(left_out: dict[str, Property]) -> str:
-    by_reason: dict[str, list[Property]] = {}
-    for name, item in left_out.items():
-        by_reason.setdefault(rocketmq.why_meaningless(name), []).append(item)
+def _left_out_text(left_out: dict[str, LeftOut]) -> str:
+    by_reason: dict[str, list[LeftOut]] = {}
+    for item in left_out.values():
+        by_reason.setdefault(item.why, []).append(item)
     lines = ["# Left out:\n"] if by_reason else []
     for why, items in by_reason.items():
         lines.append(f"#   {why}\n")
-        lines += [f"#     {item.name} = {_on_one_line(item.value)}\n" for item in items]
+        for (_, name, value), _, hint in items:
+            lines.append(f"#     {_on_one_line(f'{name} = {value}{hint}')}\n")
     return "".join(lines)
 
 

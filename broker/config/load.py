@@ -125,10 +125,16 @@ class Layers:
 
 def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
     """Return the error for a name there is none of; it names the nearest one there is."""
-    by_lower_case = {name.lower(): name for name in known}
-    near = get_close_matches(key.lower(), by_lower_case, n=1, cutoff=NEARNESS)
-    hint = f"; did you mean {by_lower_case[near[0]]}?" if near else ""
+    near = nearest(key, known)
+    hint = f"; did you mean {near}?" if near else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"there is none of this name{hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the name there is that looks most like this one; "" for none."""
+    by_lower_case = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
+    return by_lower_case[near[0]] if near else ""
 
 
 def _section_values(values: dict[str, Value], section: str) -> dict[str, Value]:

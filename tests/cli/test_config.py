@@ -183,13 +183,26 @@ def test_a_broker_conf_is_printed_as_settings(tmp_path: Path) -> None:
     assert done.err == "Note: left out brokerRole; the end of the output says why\n"
 
 
-def test_a_broker_conf_with_errors_prints_them_and_nothing_else(tmp_path: Path) -> None:
+def test_a_name_nobody_knows_is_told_and_refused_when_strict(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerRol=SLAVE\nflushDisk=1\nbrokerName=b\n")
-    done = run("import-broker-conf", str(conf))
+    done = run("import-broker-conf", str(conf), "--strict")
     assert (done.code, done.out) == (2, "")
     assert "did you mean brokerRole?" in done.err
     assert "did you mean flushDiskType?" in done.err
+    done = run("import-broker-conf", str(conf))
+    assert done.code == 0
+    assert tomllib.loads(done.out) == {"preset": "server", "broker": {"name": "b"}}
+    assert "#     flushDisk = 1 (did you mean flushDiskType?)\n" in done.out
+    assert "nothing is known of brokerRol (did you mean brokerRole?), flushDisk" in done.err
+
+
+def test_a_value_that_cannot_be_read_ends_the_import(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("flushDiskType=SOMETIMES\n")
+    done = run("import-broker-conf", str(conf))
+    assert (done.code, done.out) == (2, "")
+    assert "'SOMETIMES' is not one of" in done.err
 
 
 def test_loading_the_group_loads_no_broker() -> None:

@@ -82,12 +82,77 @@ def test_a_file_of_nothing_sets_nothing(tmp_path: Path) -> None:
 
 def test_every_name_rocketmq_does_not_know_is_told_with_its_line(tmp_path: Path) -> None:
     file = conf(tmp_path, "brokername = b\n\nflushDiskType = SOMETIMES\nzzz = 1\n")
-    problems = [str(problem) for problem in import_file(file).problems]
+    problems = [str(problem) for problem in import_file(file, strict=True).problems]
     assert f"brokername ({file}:1)" in problems[0]
     assert "did you mean brokerName?" in problems[0]
     assert f"store.flush ({file}:3)" in problems[1]
     assert f"zzz ({file}:4)" in problems[2]
     assert len(problems) == 3
+
+
+MASTER = """brokerClusterName=DefaultCluster
+brokerName=broker-a
+brokerId=0
+deleteWhen=04
+fileReservedTime=48
+brokerRole=ASYNC_MASTER
+flushDiskType=ASYNC_FLUSH
+"""
+SLAVE = MASTER.replace("Id=0", "Id=1").replace("ASYNC_MASTER", "SLAVE")
+CONSENSUS = """brokerClusterName = RaftCluster
+brokerName=RaftNode00
+listenPort=30911
+namesrvAddr=127.0.0.1:9876
+storePathRootDir=/tmp/rmqstore/node00
+storePathCommitLog=/tmp/rmqstore/node00/commitlog
+enableDLegerCommitLog=true
+dLegerGroup=RaftNode00
+dLegerPeers=n0-127.0.0.1:40911;n1-127.0.0.1:40912;n2-127.0.0.1:40913
+## must be unique
+dLegerSelfId=n0
+sendMessageThreadPoolNums=16
+"""
+CONTAINER = """containerPort=10811
+namesrvAddr=127.0.0.1:9876
+brokerConfigPaths=/etc/broker-a.conf:/etc/broker-b.conf
+enableControllerMode=true
+controllerAddr=127.0.0.1:9877
+"""
+MODERN = """brokerName=b1
+storeType=defaultRocksDB
+timerWheelEnable=true
+enablePopBatchAck=true
+transactionOpBatchInterval=3000
+authenticationEnabled=true
+enableLmq=true
+useEpollNativeSelector=true
+maxTopicLength=255
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out_count", "unknown"),
+    [
+        (USUAL, 3, []), (MASTER, 2, []), (SLAVE, 2, []), (CONSENSUS, 7, []), (CONTAINER, 5, []),
+        (MODERN, 8, ["maxTopicLength"]),
+    ],
+)  # fmt: skip
+def test_files_as_they_come_with_rocketmq_are_taken_over(
+    tmp_path: Path, text: str, left_out_count: int, unknown: list[str]
+) -> None:
+    imported = import_file(conf(tmp_path, text))
+    assert imported.problems == []
+    assert len(imported.left_out) == left_out_count
+    assert [name.partition(" ")[0] for name in imported.unknown] == unknown
+    toml = tmp_path / "broker.toml"
+    toml.write_text(imported.text)
+    assert load(file=toml).preset == "server"
+
+
+def test_a_setting_of_a_family_says_why_it_is_left_out(tmp_path: Path) -> None:
+    text = import_file(conf(tmp_path, MODERN)).text
+    assert "there is no RocksDB\n#     storeType = defaultRocksDB\n" in text
+    assert "keep the port to those you trust\n#     authenticationEnabled = true\n" in text
 
 
 def test_a_pool_without_async_flush_is_refused(tmp_path: Path) -> None:
