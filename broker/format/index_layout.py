@@ -52,6 +52,9 @@ STYLE_5_5: Final = "5.5"
 STYLE_5_3: Final = "5.3"
 """Only unique key and keys are indexed."""
 STYLES: Final = (STYLE_5_5, STYLE_5_3)
+StyleSpans = tuple[tuple[int, str], ...]
+"""(Physical offset, style of the records that start below it), rising: what an index was written in
+before its present style."""
 
 SECOND_DIFFERENCE_MAX: Final = 2**31 - 1
 TAG_TYPE: Final = "T"

@@ -1,4 +1,8 @@
-"""In which style the index of an existing store is written: since 5.5 a record's tag is indexed.
+"""In which styles the index of an existing store is written: since 5.5 a record's tag is indexed.
+
+A directory that an older broker wrote and a newer one went on with has both, the older one up to
+some record. Every file is asked what it begins with, and the newest what it ends with, so that two
+changes within one file do not show.
 
 The entries of a record lie side by side: unique key, keys, then the tag. The first record with a
 tag decides whose entries are sound, that is, those of one style or the other. Where the tag's is
@@ -12,8 +16,9 @@ Source: IndexService.buildIndex.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +37,7 @@ from broker.format.index_layout import (
     STYLE_5_5,
     IndexGeometry,
     IndexHeaderValues,
+    StyleSpans,
     is_indexed,
 )
 from broker.format.names import (
@@ -47,6 +53,8 @@ from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 
 FILES_MAX: Final = 8
 """Index files that are looked into; where these show no tag, hardly any record has one."""
+ALL_FILES_MAX: Final = 100
+"""So many are all asked, though the first and the last one show the same."""
 FIRST_ENTRIES: Final = 4096
 SAMPLE_COUNT: Final = 15
 SAMPLE_ENTRIES: Final = 256
@@ -57,38 +65,129 @@ _LEVELS: Final = DelayLevels(DEFAULT_DELAY_LEVELS)
 """Any would do: what follows from them is not looked at."""
 
 
-def writer_style(
+def written_styles(
     disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
-) -> str | None:
-    """Return the style a store's index is written in, None where nothing shows it.
+) -> tuple[StyleSpans, str | None]:
+    """Return the older styles of a store's index and the present one, None where nothing shows it.
 
     Errors   none of damaged files: they tell nothing
-    Cost     some milliseconds where messages have tags, at most a second where they have none
+    Cost     some milliseconds where messages have tags, at most two seconds where they have none
     """
     directory = store / INDEX_DIRECTORY
     names = [name for name in disk.names(directory) if is_index_file_name(name)]
     paths = [path for path in map(directory.joinpath, names) if not disk.is_directory(path)]
     log = _Log(disk, store / COMMIT_LOG_DIRECTORY, log_file_bytes)
     try:
-        for path in paths[:FILES_MAX]:
-            if disk.file_size(path) != geometry.file_size:
-                continue
-            style = _style_of_file(disk, path, geometry, log)
-            if style:
-                return style
+        files = [path for path in paths if disk.file_size(path) == geometry.file_size]
+        return _styles_of([_File(disk, path, geometry, log) for path in files])
     finally:
         log.close()
-    return None
 
 
-def _style_of_file(disk: Disk, path: Path, geometry: IndexGeometry, log: "_Log") -> str:
-    with disk.opened(path) as descriptor:
-        entries = _Entries(disk, descriptor, geometry)
-        for number, count in _samples(entries.first_from(log.min_offset), entries.upper):
-            style = _style_shown(log, entries.part(number, count), entries.is_cut(number, count))
-            if style:
-                return style
-        return ""
+def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
+    """Return the same; of many files that begin and end in one style all are taken to be of it."""
+    first = next(filter(None, (file.first_style() for file in files[:FILES_MAX])), "")
+    last = next(filter(None, (file.last_style() for file in files[: -FILES_MAX - 1 : -1])), "")
+    if not first or (first == last and len(files) > ALL_FILES_MAX):
+        return (), last or first or None
+    spans: list[tuple[int, str]] = []
+    style = first
+    for file, following in pairwise([*files, None]):
+        assert file is not None
+        after = file.last_style() if following is None else following.first_style()
+        if after and after != style:
+            place = file.change(style, after)
+            if place is None and following is not None:
+                place = following.first_place
+            spans.append((place or 0, style))
+            style = after
+    return tuple(spans), style
+
+
+class _File:
+    """One index file and the log that its entries are of."""
+
+    __slots__ = ("_disk", "_geometry", "_log", "_path")
+
+    def __init__(self, disk: Disk, path: Path, geometry: IndexGeometry, log: "_Log") -> None:
+        self._disk = disk
+        self._path = path
+        self._geometry = geometry
+        self._log = log
+
+    @property
+    def first_place(self) -> int:
+        """Physical offset of the record that its first entry is of."""
+        with self._opened() as entries:
+            return entries.place(1)
+
+    def first_style(self) -> str:
+        """Return the style that the first telling record shows, "" when none tells."""
+        with self._opened() as entries:
+            samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
+            return self._shown(entries, samples)
+
+    def last_style(self) -> str:
+        """Return the style that the last telling records show, "" when none tells.
+
+        Where the very last one speaks against the one before, damage may have taken its tag.
+        """
+        with self._opened() as entries:
+            first = entries.first_from(self._log.min_offset)
+            tail = max(entries.upper - SAMPLE_ENTRIES, first)
+            told = list(_told(self._log, entries.part(tail, SAMPLE_ENTRIES)))
+            is_cut = entries.is_cut(tail, SAMPLE_ENTRIES)
+            styles = [style for _, style in (told[:-1] if is_cut else told) if style][-2:]
+            if styles:
+                return STYLE_5_5 if STYLE_5_5 in styles else STYLE_5_3
+            return self._shown(entries, reversed(list(_samples(first, entries.upper))))
+
+    def change(self, before: str, after: str) -> int | None:
+        """Return the record from which on entries are of another style, None when none is."""
+        with self._opened() as entries:
+            lower, upper = entries.first_from(self._log.min_offset), entries.upper
+            while upper - lower > FIRST_ENTRIES:
+                middle = (lower + upper) // 2
+                if self._shown(entries, [(middle, SAMPLE_ENTRIES)]) == before:
+                    lower = middle
+                else:
+                    upper = middle + SAMPLE_ENTRIES
+            told = _told(self._log, entries.part(lower, upper - lower))
+            return _split([(place, style) for place, style in told if style], before, after)
+
+    def _shown(self, entries: "_Entries", samples: Iterable[tuple[int, int]]) -> str:
+        shown = (
+            _style_shown(self._log, entries.part(number, count), entries.is_cut(number, count))
+            for number, count in samples
+        )
+        return next(filter(None, shown), "")
+
+    @contextmanager
+    def _opened(self) -> Iterator["_Entries"]:
+        with self._disk.opened(self._path) as descriptor:
+            yield _Entries(self._disk, descriptor, self._geometry)
+
+
+def _told(log: "_Log", entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
+    """Yield each record's place and the style that its entries show."""
+    for place, hashes in _groups(entries):
+        record = log.record_at(place)
+        yield place, None if record is None else _style_told(record, hashes)
+
+
+def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
+    """Return where one style goes over into another, so that the fewest records speak against it.
+
+    A record that damage took an entry of speaks for the wrong one.
+    """
+    misfits = sum(style == before for _, style in told)
+    least, found = misfits, 0
+    for number, (_, style) in enumerate(told, 1):
+        misfits += 1 if style == after else -1
+        if misfits <= least:
+            least, found = misfits, number
+    assert 0 <= least <= len(told)
+    return told[found][0] if found < len(told) else None
 
 
 class _Entries:
@@ -118,9 +217,10 @@ class _Entries:
         if physical_offset == 0:
             return 1
         numbers = range(1, self.upper)
-        return 1 + bisect_left(numbers, physical_offset, key=self._place)
+        return 1 + bisect_left(numbers, physical_offset, key=self.place)
 
-    def _place(self, number: int) -> int:
+    def place(self, number: int) -> int:
+        """Return the physical offset of an entry's record."""
         return int(ENTRY.unpack(self._read(number, 1))[1])
 
     def _read(self, number: int, count: int) -> bytes:

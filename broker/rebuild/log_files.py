@@ -1,13 +1,14 @@
 """The files of a commit log, as names and numbers that can be sent to a worker."""
 
+import json
 import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from broker.format.index_layout import IndexGeometry
+from broker.format.index_layout import IndexGeometry, StyleSpans
 from broker.format.names import COMMIT_LOG_DIRECTORY, offset_from_file_name
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 from broker.model.message import OFFSET_MAX
@@ -57,6 +58,8 @@ class LogFile:
 class KnownShape(StoreShape):
     """The shape of an existing store, and what else must be known before its files are opened.
 
+    older_styles        JSON, [[physical offset, index style], …], rising: records that start below
+                        it are indexed in another style than `index_style`
     removed             where queues of removed topics go on, "" without any (`QueueTable`)
     property_crc_from   physical offset from which on records end with a CRC over all of them,
                         OFFSET_MAX: nowhere yet; None where the store does not say: the first
@@ -66,6 +69,7 @@ class KnownShape(StoreShape):
                         place
     """
 
+    older_styles: str = ""
     removed: str = ""
     property_crc_from: int | None = None
     check_crc: bool = False
@@ -75,6 +79,16 @@ class KnownShape(StoreShape):
     def geometry(self) -> IndexGeometry:
         """That of its index files."""
         return IndexGeometry.of(self)
+
+    @property
+    def style_spans(self) -> StyleSpans:
+        """The older styles, parsed."""
+        return tuple((end, style) for end, style in json.loads(self.older_styles or "[]"))
+
+    def with_styles(self, spans: StyleSpans, style: str | None) -> "KnownShape":
+        """Return the shape with what an index shows of its styles."""
+        older = json.dumps(spans) if spans else ""
+        return replace(self, older_styles=older, index_style=style or self.index_style)
 
 
 def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:

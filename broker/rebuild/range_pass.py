@@ -45,7 +45,10 @@ class RangeResult:
 class RangePass:
     """Takes ranges one after the other, with one walk and one table of queues."""
 
-    __slots__ = ("_advance", "_levels", "_look", "_settings", "_take_entries", "_units", "walk")
+    __slots__ = (
+        "_advance", "_levels", "_look", "_older_styles", "_settings", "_take_entries", "_units",
+        "walk",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class RangePass:
         self._look = look
         self._settings = settings
         self._levels = settings.levels
+        self._older_styles = settings.style_spans
         self._units = units
         self._take_entries = take_entries
         self._advance = advance
@@ -92,6 +96,7 @@ class RangePass:
             self._units.queues,
             style=self._settings.index_style,
             levels=self._levels,
+            older_styles=self._older_styles,
         )  # fmt: skip
         if self._look is not None:
             self._look(chunk, decoded)

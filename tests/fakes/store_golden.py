@@ -44,9 +44,9 @@ def config_of(golden: GoldenStores, name: str, to: Path) -> Path:
     return to
 
 
-def golden_sizes(golden: GoldenStores, name: str) -> dict[str, Any]:
-    """The sizes a store was written with, as settings of an operator."""
-    sizes = golden.shape(name)
+def golden_sizes(golden: GoldenStores, name: str, *unset: str) -> dict[str, Any]:
+    """The sizes a store was written with, as settings of an operator; some are left unset."""
+    sizes = {field: value for field, value in golden.shape(name).items() if field not in unset}
     return {**sizes, "explicit": frozenset(sizes)}
 
 

@@ -13,13 +13,14 @@ from broker.format.index_layout import (
     STYLE_5_3,
     STYLE_5_5,
     IndexGeometry,
+    StyleSpans,
 )
 from broker.format.names import offset_file_name
 from broker.format.record import encode_blank
 from broker.format.record_scan import written_at
 from broker.log import index_style
 from broker.log.hash_index import HashIndex
-from broker.log.index_style import writer_style
+from broker.log.index_style import written_styles
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY
 from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 from tests.fakes.quick_disk import QuickDisk
@@ -78,6 +79,11 @@ class SmallStore:
         at = place - base
         path.write_bytes(before[:at] + content + before[at + len(content) :])
 
+    def first_behind(self, place: int) -> int:
+        """Return where the next record of some size goes."""
+        left = LOG_FILE_BYTES - place % LOG_FILE_BYTES
+        return place if left > 250 else place + left
+
     @property
     def log_files(self) -> list[Path]:
         """Files of the log, oldest first."""
@@ -96,9 +102,18 @@ class SmallStore:
 
     def style(self) -> str | None:
         """What shows."""
-        return writer_style(
+        return self.styles()[1]
+
+    def styles(self) -> tuple[StyleSpans, str | None]:
+        """What shows, older styles first."""
+        return written_styles(
             Disk(), self.path, log_file_bytes=LOG_FILE_BYTES, geometry=self.geometry
         )
+
+    @property
+    def end(self) -> int:
+        """Where the next record goes, unless it does not fit in the file."""
+        return self._place
 
 
 @pytest.fixture(params=[STYLE_5_3, STYLE_5_5])
@@ -116,11 +131,20 @@ def overwrite(path: Path, position: int, content: bytes) -> None:
 def test_a_real_index_shows_which_release_wrote_it(golden: GoldenStores, name: str) -> None:
     store, params = golden.store(name), golden.manifest(name)["params"]
     geometry = IndexGeometry(params["maxHashSlotNum"], params["maxIndexNum"])
-    found = writer_style(
+    found = written_styles(
         Disk(), store, log_file_bytes=params["mappedFileSizeCommitLog"], geometry=geometry
     )
     wanted = STYLE_5_3 if name == "v533" else STYLE_5_5
-    assert found == (wanted if any((store / "index").glob("2*")) else None)
+    assert found == ((), wanted if any((store / "index").glob("2*")) else None)
+
+
+def test_a_real_index_shows_from_which_record_on_a_newer_release_wrote_it(
+    golden: GoldenStores,
+) -> None:
+    found = written_styles(
+        Disk(), golden.store("upgrade"), log_file_bytes=262_144, geometry=IndexGeometry(101, 500)
+    )
+    assert found == (((74_340, STYLE_5_3),), STYLE_5_5)
 
 
 def test_the_first_record_with_a_tag_tells(store: SmallStore) -> None:
@@ -129,11 +153,28 @@ def test_the_first_record_with_a_tag_tells(store: SmallStore) -> None:
     assert store.style() == store.written_in
 
 
-def test_where_the_style_changed_the_first_one_counts(store: SmallStore) -> None:
-    store.put(unique_key="u", tag="t")
-    store.index.style = STYLE_5_3 if store.written_in == STYLE_5_5 else STYLE_5_5
-    store.put(unique_key="v", tag="t", count=9)
-    assert store.style() == store.written_in
+@pytest.mark.parametrize("counts", [(1, 9), (150, 150), (700, 400, 300)])
+def test_each_change_of_style_shows_at_its_record(
+    store: SmallStore, counts: tuple[int, ...]
+) -> None:
+    ends: list[int] = []
+    for number, count in enumerate(counts):
+        store.put(unique_key=f"u{number}-", tag="t", count=count)
+        ends.append(store.first_behind(store.end))
+        store.index.style = STYLE_5_3 if store.index.style == STYLE_5_5 else STYLE_5_5
+    styles = [store.written_in, *{STYLE_5_3, STYLE_5_5} - {store.written_in}] * 2
+    older = tuple(zip(ends[:-1], styles, strict=False))
+    assert store.styles() == (older, styles[len(older)])
+
+
+def test_a_lost_entry_is_no_change_of_style(tmp_path: Path) -> None:
+    store = SmallStore(tmp_path, STYLE_5_3)
+    store.put(unique_key="u", tag="t", count=30)
+    change = store.first_behind(store.end)
+    store.index.style = STYLE_5_5
+    store.put(unique_key="v", tag="t", count=30)
+    store.break_entries(43)
+    assert store.styles() == (((change, STYLE_5_3),), STYLE_5_5)
 
 
 def test_without_tags_nothing_shows(tmp_path: Path) -> None:
@@ -264,7 +305,8 @@ def test_only_some_files_are_looked_into(tmp_path: Path, monkeypatch: pytest.Mon
     store = SmallStore(tmp_path, STYLE_5_3, IndexGeometry(8, 11))
     store.put(unique_key="u", count=20)
     store.put(unique_key="v", tag="t", count=5)
-    assert len(store.index_files) == 3
+    store.put(unique_key="w", count=20)
+    assert len(store.index_files) == 5
     assert store.style() is None
     monkeypatch.setattr(index_style, "FILES_MAX", 3)
     assert store.style() == STYLE_5_3

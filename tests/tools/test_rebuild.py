@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from broker.files.disk import Disk
+from broker.log.index_style import written_styles
+from broker.log.store_directory import ManifestFile
 from broker.model.errors import Corruption, DiskFull, NotAStore
 from broker.rebuild import resume
 from broker.rebuild.log_files import KnownShape
 from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import views
+from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import store_at
 from tests.fakes.tool_sizes import golden_tool_sizes, shape_of
 from tests.golden_stores import GoldenStores
@@ -175,3 +178,29 @@ def test_the_plan_tells_what_is_replaced_and_needed(golden: GoldenStores, tmp_pa
     assert plan.replaced[1] > 0
     assert 0 < plan.estimate.view_bytes < plan.free_bytes
     assert plan_rebuild(Disk(), store, sizes(golden), out=tmp_path / "out").replaced == (0, 0)
+
+
+def test_an_index_of_two_styles_keeps_both(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("upgrade", tmp_path / "s")
+    own = golden_tool_sizes(golden, "upgrade")
+    styles = written_styles(
+        Disk(), store, log_file_bytes=own.commit_log_file_size_bytes, geometry=own.geometry
+    )
+    own = own.with_styles(*styles)
+    assert own.style_spans == ((74_340, "5.3"),)
+    plan = plan_rebuild(Disk(), store, own)
+    rebuild_in_place(Disk(), plan, own, **OPTIONS)
+    assert views(store) == views(golden.store("upgrade"))
+    manifest = ManifestFile(Disk(), store / "pocketmq").read()
+    assert manifest is not None
+    assert manifest.index_style == "5.5"
+
+
+async def test_a_store_of_two_styles_goes_on_in_the_newer_one(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = golden.copy("upgrade", tmp_path / "s")
+    before = views(store)
+    async with store_at(store, **golden_sizes(golden, "upgrade", "index_style")) as opened:
+        assert opened.store.views.index.style == "5.5"
+    assert views(store) == before

@@ -102,6 +102,7 @@ def check_against_log(views: Path, store: Path, opened: "Opened") -> "Verificati
         index_slot_count=settings.geometry.slot_count,
         index_entry_count_max=settings.geometry.entry_count_max,
         index_style=settings.index_style,
+        older_styles=settings.older_styles,
         time_zone=settings.time_zone,
         delay_levels=settings.delay_levels,
     )

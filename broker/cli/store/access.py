@@ -79,7 +79,8 @@ def sizes_of(
     talk_notes(config.warnings)
     settings = replace(config.store_settings(), directory=directory)
     manifest = _manifest(disk, directory)
-    is_style_known = manifest is not None or "index_style" in settings.explicit
+    is_ours = manifest is not None and manifest.made_here
+    is_style_known = is_ours or "index_style" in settings.explicit
     if not with_index and manifest is None:
         settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
     settled = fit_to_disk(settings, manifest, disk)
@@ -91,11 +92,11 @@ def sizes_of(
     )
     if not with_index or is_style_known:
         return found
-    from broker.log.index_style import writer_style
+    from broker.log.index_style import written_styles
 
     log_file_bytes = found.commit_log_file_size_bytes
-    style = writer_style(disk, directory, log_file_bytes=log_file_bytes, geometry=found.geometry)
-    return replace(found, index_style=style or found.index_style)
+    styles = written_styles(disk, directory, log_file_bytes=log_file_bytes, geometry=found.geometry)
+    return found.with_styles(*styles)
 
 
 def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:

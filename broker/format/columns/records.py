@@ -15,7 +15,7 @@ from broker.format.columns.properties import PropertySpans, Spans, find_properti
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.texts import hash_texts
 from broker.format.consume_unit import UNIT_TYPE
-from broker.format.index_layout import STYLE_5_5
+from broker.format.index_layout import STYLE_5_5, StyleSpans
 from broker.model.message import (
     FLAG_TRANSACTION_MASK,
     TRANSACTION_COMMIT,
@@ -62,10 +62,12 @@ class UnitRows(NamedTuple):
 
 
 def decode(
-    buffer: bytearray, heads: Heads, queues: QueueTable, *, style: str, levels: DelayLevels
-) -> Decoded:
+    buffer: bytearray, heads: Heads, queues: QueueTable, *, style: str, levels: DelayLevels,
+    older_styles: StyleSpans = (),
+) -> Decoded:  # fmt: skip
     """Return the records' queues, tags codes and index entries.
 
+    older_styles   of records that start below some offset, instead of `style`
     Shape    heads are of sound records of this buffer (see `sound_count`)
     Cost     about 1 µs a record with three entries
     """
@@ -79,18 +81,28 @@ def decode(
     if queues.lowest is not None:
         is_queued &= heads.queue_offset >= queues.lowest[queue]
         further = _chosen(further, further.queue_offset >= queues.lowest[further.queue])
+    is_indexed = transaction != TRANSACTION_ROLLBACK
+    is_tagged = is_indexed & _has_tag_entries(heads, style, older_styles)
     return Decoded(
         heads,
         queue,
         _tags_codes(buffer, heads, queue, queues, spans, levels),
         is_queued,
-        _entries(buffer, queue, queues, spans, transaction != TRANSACTION_ROLLBACK, style),
+        _entries(buffer, queue, queues, spans, is_indexed, is_tagged),
         further,
     )
 
 
 def _chosen(further: Further, is_chosen: NDArray[np.bool_]) -> Further:
     return Further(*(column[is_chosen] for column in further))
+
+
+def _has_tag_entries(heads: Heads, style: str, older: StyleSpans) -> NDArray[np.bool_]:
+    """Return for each record whether its style has an entry of its tag."""
+    has_entries = np.full(len(heads), style == STYLE_5_5)
+    for end, older_style in reversed(older):
+        has_entries[heads.physical_offset < end] = older_style == STYLE_5_5
+    return has_entries
 
 
 def _tags_codes(
@@ -121,17 +133,17 @@ def _schedule(
 
 def _entries(
     buffer: bytearray, queue: Numbers, queues: QueueTable, spans: PropertySpans,
-    is_indexed: NDArray[np.bool_], style: str,
+    is_indexed: NDArray[np.bool_], is_tagged: NDArray[np.bool_],
 ) -> Entries:  # fmt: skip
     """Return the index entries, each record's in the order unique key, keys, tag."""
     unique, tags = spans.unique_key, spans.tags
     pieces, ordinals = split_keys(buffer, spans.keys)
     if not is_indexed.all():
-        unique, tags = (_indexed(part, is_indexed) for part in (unique, tags))
+        unique = _indexed(unique, is_indexed)
         kept = is_indexed[pieces.record]
         pieces, ordinals = _indexed(pieces, is_indexed), ordinals[kept]
-    if style != STYLE_5_5:
-        tags = Spans(*(column[:0] for column in tags))
+    if not is_tagged.all():
+        tags = _indexed(tags, is_tagged)
     has_unique = np.zeros(len(queue), dtype=np.int64)
     has_unique[unique.record] = 1
     key_counts = np.bincount(pieces.record, minlength=len(queue))

@@ -6,7 +6,7 @@ each index file the record it begins with and the keys of the one it ends with.
 Not here: building what is missing (store/starting/recovery.py).
 """
 
-from broker.format.index_layout import entry_keys, is_indexed
+from broker.format.index_layout import StyleSpans, entry_keys, is_indexed
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import ConsumeQueueTable
@@ -41,10 +41,12 @@ def missing_from_list(
 
 
 def missing_from_log(
-    log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels
-) -> tuple[set[QueueKey], bool]:
+    log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels,
+    older_styles: StyleSpans = (),
+) -> tuple[set[QueueKey], bool]:  # fmt: skip
     """Return the same by walking the whole log.
 
+    older_styles   of the index, before its present one
     Cost     about 5 µs a record
     """
     ranges: dict[QueueKey, tuple[int, int]] = {}
@@ -57,7 +59,9 @@ def missing_from_log(
             first = ranges[key][0] if key in ranges else queue_offset
             ranges[key] = (first, queue_offset)
         if is_indexed(record.destination.transaction):
-            keys = entry_keys(record.unique_keys[0], record.keys[0], record.tags[0], index.style)
+            styles = (style for end, style in older_styles if physical_offset < end)
+            style = next(styles, index.style)
+            keys = entry_keys(record.unique_keys[0], record.keys[0], record.tags[0], style)
             if keys:
                 seams.look(physical_offset, len(keys))
     lacking = {key for key, (first, last) in ranges.items() if _lacks(queues, key, first, last)}
