@@ -2,7 +2,8 @@
 
 Each worker is a process with a store of its own, that is left for a new one after some lives. Every
 start is followed by a look at what is new, every 50th at everything; each store ends with a stop in
-order and `store verify`. What is killed how: tests/faults/lives.py; what must hold: history.py.
+order and `store verify`. What is killed how: tests/faults/lives.py; what must hold: history.py. Of
+a start or stop that takes more than 10 s, stacks and processor times are printed (slowness.py).
 """
 
 import json
@@ -15,14 +16,15 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from tests.faults.history import WRONG
-from tests.faults.lives import LOAD, START, STOP, SYSCALL, Lives, can_trace
+from tests.faults.lives import LOAD, ORDERLY, START, STOP, SYSCALL, Lives, can_trace
 from torture.budget import Budget
 
-ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2)
+ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2, *[ORDERLY] * 2)
 LIVES_PER_STORE: Final = 100
 WHOLE_EVERY: Final = 50
 Advance: TypeAlias = "Queue[tuple[str, Any]]"
 WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
+SLOW: Final = "looks at slow starts and stops"
 TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", "lost, allowed")
 
 
@@ -41,6 +43,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         worker.start()
     figures: Counter[str] = Counter()
     wrong: list[str] = []
+    slowest: dict[str, float] = {}
     left = len(workers)
     try:
         while left:
@@ -49,6 +52,13 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
                 left -= 1
             elif kind == "wrong":
                 wrong.append(content)
+            elif kind == "slow":
+                print(content, flush=True)
+                figures[SLOW] += 1
+            elif kind == "slowest":
+                slowest = {
+                    what: max(took, slowest.get(what, 0.0)) for what, took in content.items()
+                }
             else:
                 figures.update(content)
                 total = {name: figures[name] for name in ("kills", "acknowledged")}
@@ -64,6 +74,8 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         "stores": figures["stores"],
         **{name: figures[name] for name in TOLD},
         **{name: figures[name] for name in WRONG},
+        **{f"slowest {what}, s": took for what, took in slowest.items()},
+        SLOW: figures[SLOW],
         "traced": can_trace(),
     }
 
@@ -87,7 +99,7 @@ def work(place: Path, number: int, seed: int, seconds: float, told: Advance) -> 
 
 def _one_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
     chance = Random(name)
-    lives = Lives(place, chance.randrange(2**31))
+    lives = Lives(place, chance.randrange(2**31), tell=lambda text: told.put(("slow", text)))
     ends = ENDS if can_trace() else [end for end in ENDS if end != SYSCALL]
     for number in range(LIVES_PER_STORE):
         if not budget.left():
@@ -97,5 +109,7 @@ def _one_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
         lives.live(ended_by, chance.choice(WANTED), whole=number % WHOLE_EVERY == WHOLE_EVERY - 1)
         since = lives.history.figures - before
         told.put(("life", {"kills": 1, ended_by: 1, **since}))
+        told.put(("slowest", dict(lives.slowest)))
     lives.end()
+    told.put(("slowest", dict(lives.slowest)))
     told.put(("store", {"stores": 1}))

@@ -4,6 +4,9 @@
     load      it is killed when so many messages are acknowledged, others under way
     stop      it is told to end in order, and killed meanwhile
     syscall   it is killed in the middle of a system call, by strace
+    orderly   it is told to end in order under load, and does
+
+A start or stop that takes long is looked at meanwhile (slowness.py).
 
 Options are chosen anew at each start; files are so small that everything rolls.
 """
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -25,8 +28,9 @@ from broker.client.values import Unreachable
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import History
 from tests.faults.load import Load
+from tests.faults.slowness import Slowness
 
-START, LOAD, STOP, SYSCALL = "start", "load", "stop", "syscall"
+START, LOAD, STOP, SYSCALL, ORDERLY = "start", "load", "stop", "syscall", "orderly"
 SMALL_FILES: Final = (
     "mappedFileSizeCommitLog=262144", "mappedFileSizeConsumeQueue=4000",
     "maxHashSlotNum=500", "maxIndexNum=3000", "maxMessageSize=65536",
@@ -54,15 +58,15 @@ def options(chance: Random) -> dict[str, str]:
     flush = chance.choice(["sync", "sync", "async"])
     chosen = {
         "store.flush": flush,
-        "store.view_flush_interval_ms": str(chance.choice([20, 200, 1_000])),
-        "store.view_flush_thorough_interval_ms": str(chance.choice([50, 500, 10_000])),
+        "store.view_flush_interval_ms": f"{chance.choice([20, 200, 1_000])}ms",
+        "store.view_flush_thorough_interval_ms": f"{chance.choice([50, 500, 10_000])}ms",
         "store.view_flush_least_pages": str(chance.choice([0, 2])),
         "store.warm_files": chance.choice(["true", "false", "false"]),
         "store.open_queue_files_max": str(chance.choice([4, 16_384])),
         "store.reserve_size_bytes": chance.choice(["0", "16777216"]),
     }
     if flush == "async":
-        chosen["store.flush_interval_ms"] = str(chance.choice([10, 500]))
+        chosen["store.flush_interval_ms"] = f"{chance.choice([10, 500])}ms"
         chosen["store.transient_pool"] = chance.choice(["true", "false", "false"])
     return chosen
 
@@ -91,9 +95,12 @@ def can_trace() -> bool:
 
 
 class Lives:
-    """All lives of the broker of one store."""
+    """All lives of the broker of one store.
 
-    def __init__(self, place: Path, seed: int) -> None:
+    tell   is given what was seen of starts and stops that take long
+    """
+
+    def __init__(self, place: Path, seed: int, tell: Callable[[str], None] = print) -> None:
         self.store = place / "store"
         self.history = History(place / "history.jsonl")
         self.kills: Counter[str] = Counter()
@@ -104,6 +111,9 @@ class Lives:
         self._fixed = (*SMALL_FILES, f"store.property_crc={crc}")
         self._load = Load(self.history, seed)
         self._lost_since = -1.0
+        self._tell = tell
+        self.slowest: dict[str, float] = {}
+        """The most seconds that starts and stops took, and the most processor time of a start."""
 
     def live(self, ended_by: str, wanted: int, *, whole: bool = False) -> None:
         """Start the broker, look at what is there, send, kill it.
@@ -117,7 +127,7 @@ class Lives:
         else:
             self._kill_at_work(ended_by, arguments, wanted, whole=whole)
         self.kills[ended_by] += 1
-        if chosen.get("store.transient_pool") == "true":
+        if chosen.get("store.transient_pool") == "true" and ended_by != ORDERLY:
             self._lost_since = time.monotonic() - POOL_LOSS_S
 
     def _kill_at_start(self, arguments: list[str]) -> None:
@@ -138,13 +148,31 @@ class Lives:
         daemon = Daemon(self.store, *arguments, tracer=traced)
         daemon.begin()
         try:
-            if not daemon.becomes_ready():
+            if not self._becomes_ready(daemon):
                 assert ended_by == SYSCALL, f"it did not start: {daemon.log.read_text()}"
                 return
             asyncio.run(self._one_life(daemon, ended_by, wanted, whole=whole))
+            if ended_by == ORDERLY:
+                self._end_in_order(daemon, daemon.wait)
         finally:
             daemon.end()
         self._check_log(daemon)
+
+    def _becomes_ready(self, daemon: Daemon) -> bool:
+        with Slowness(daemon, "start", self._tell) as start:
+            is_ready = daemon.becomes_ready()
+        self._note("start", start.seconds)
+        self._note("start cpu", start.cpu_seconds)
+        return is_ready
+
+    def _end_in_order(self, daemon: Daemon, end: Callable[[], int]) -> None:
+        with Slowness(daemon, "stop", self._tell) as stop:
+            code = end()
+        self._note("stop", stop.seconds)
+        assert code == os.EX_OK, daemon.log.read_text()
+
+    def _note(self, what: str, seconds: float) -> None:
+        self.slowest[what] = max(self.slowest.get(what, 0.0), round(seconds, 2))
 
     def _check_log(self, daemon: Daemon) -> None:
         told = daemon.log.read_text()
@@ -153,7 +181,9 @@ class Lives:
 
     async def _one_life(self, daemon: Daemon, ended_by: str, wanted: int, *, whole: bool) -> None:
         def kill() -> None:
-            if ended_by == STOP:
+            if ended_by == ORDERLY:
+                daemon.signal(signal.SIGTERM)
+            elif ended_by == STOP:
                 daemon.signal(signal.SIGTERM)
                 delay = self._chance.uniform(0, STOP_S)
                 asyncio.get_running_loop().call_later(delay, daemon.signal, signal.SIGKILL)
@@ -177,11 +207,11 @@ class Lives:
         daemon = Daemon(self.store, *arguments)
         daemon.begin()
         try:
-            assert daemon.becomes_ready(), daemon.log.read_text()
+            assert self._becomes_ready(daemon), daemon.log.read_text()
             look = self._load.look(daemon.endpoint, whole=True, loss_since=self._lost_since)
             asyncio.run(look)
             self._lost_since = -1.0
-            assert daemon.stop() == os.EX_OK, daemon.log.read_text()
+            self._end_in_order(daemon, daemon.stop)
         finally:
             daemon.end()
         self._check_log(daemon)
