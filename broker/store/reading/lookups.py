@@ -6,7 +6,7 @@ Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueBy
 
 from typing import Final
 
-from broker.format.consume_unit import PRE_BLANK_SIZE
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE
 from broker.format.record import (
     HEADS,
     HOSTS_V6_MASK,
@@ -23,7 +23,7 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import Corruption
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound
-from broker.store.reading.record_check import check_copy
+from broker.store.reading.record_check import beside, check_copy
 
 PROBES_MAX: Final = 256
 """Units a search by time looks at where some do not lead to their record."""
@@ -93,8 +93,13 @@ def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int)
     if len(head) < layout.size:
         return None
     fields = layout.unpack_from(head)
-    is_asked = (fields[3], fields[5], fields[6]) == (queue.queue_id, queue_offset, place)
-    return int(fields[10]) if is_asked else None
+    if (fields[3], fields[6]) != (queue.queue_id, place):
+        return None
+    if fields[5] != queue_offset:
+        first = max(queue_offset - 1, queue.files.min_offset // UNIT_SIZE)
+        if not beside(first, queue.units.read_resident(first, 3)).holds(queue_offset, place):
+            return None
+    return int(fields[10])
 
 
 def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 from broker.files.mapped_file import ColdRead, MappedFile, hold_all, let_go
+from broker.format.consume_unit import UNIT_SIZE
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import MessageDamaged, ReadFailed
@@ -45,12 +46,15 @@ from broker.store.reading.patience import Later, NowOrLater, Patience
 from broker.store.reading.record_check import (
     GAP_MAX,
     Asked,
+    Beside,
     Damage,
     Found,
     asked_of,
+    beside,
     is_row_known,
     read_runs,
     remember_sound,
+    shown_at,
     sound_count,
     was_sound,
 )
@@ -183,21 +187,25 @@ class Pulling:
         if status.status is not PullStatus.FOUND or queue is None:
             return status
         scan_count = scan_count_of(wanted.max_messages, accept)
-        units = await self._patience.again(partial(queue.units.read_resident, begin, scan_count))
+        first = max(begin - 1, queue.files.min_offset // UNIT_SIZE)
+        count = begin - first + scan_count
+        around = await self._patience.again(partial(queue.units.read_resident, first, count + 1))
+        units = around[(begin - first) * UNIT_SIZE : count * UNIT_SIZE]
         rows, following = self._chosen(queue, units, wanted, accept, is_limited=True)
-        found = await self._read(asked_of(self._log, queue), rows)
+        found = await self._read(asked_of(self._log, queue), rows, beside(first, around))
         answer = answer_of(status, following, found) or self._gone_since(queue, status)
         if answer is not None or found.damage is None:
             return answer or status._replace(status=PullStatus.NO_MATCHED_MESSAGE)
         repaired = await self._repair(self._log, queue, found.damage)
         if isinstance(repaired, bytes):
-            return status._replace(next_begin_offset=begin + 1, records=[repaired], record_count=1)
+            records = [shown_at(repaired, begin)]
+            return status._replace(next_begin_offset=begin + 1, records=records, record_count=1)
         answer = self._gone_since(queue, status)
         if answer is None:
             raise damage_error(self._log, repaired)
         return answer
 
-    async def _read(self, asked: Asked, rows: Rows) -> Found:
+    async def _read(self, asked: Asked, rows: Rows, around: Beside) -> Found:
         """Return the records of some rows, read in a thread."""
         runs: list[tuple[MappedFile, Rows]] = []
         nowhere: Damage | None = None
@@ -212,7 +220,7 @@ class Pulling:
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
         # A caller who gives up does not end the read: its files are let go when it has ended.
-        job = partial(read_runs, runs, asked)
+        job = partial(read_runs, runs, asked, around)
         found = await self._patience.apart(job, lambda: let_go(held))
         return found._replace(damage=found.damage or nowhere)
 

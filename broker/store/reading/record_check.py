@@ -3,6 +3,8 @@
 A unit that was damaged may lead to another sound record, so a record is believed only when it says
 itself that it lies there and that it is this message: size, own offset, queue id, queue offset,
 topic, lengths, CRC. Or it says that it is a message of that queue too (format/multi_dispatch.py).
+A record of the queue that carries another queue offset is believed where it lies between those that
+the units beside its own lead to: RocketMQ 5.0.0 counts refused sends too.
 """
 
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from broker.files.mapped_file import MappedFile
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from broker.format.content import decode_properties
 from broker.format.layout import CRC_MASK, Buffer, crc32
 from broker.format.multi_dispatch import further_places
@@ -45,6 +48,7 @@ RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
 """A place behind every log."""
 _HEAD_SIZE: Final = RECORD_HEAD.size
+_NUMBER_AT: Final = RECORD_HEAD.positions["queue_offset"]
 GAP_MAX: Final = 64 * 1024
 """Bytes between two records up to which one read of the disk for both beats two."""
 SIZE: Final = Struct(">i")
@@ -72,6 +76,33 @@ class Damage(NamedTuple):
     queue_offset: int
     physical_offset: int
     why: str
+
+
+class Beside(NamedTuple):
+    """Where the units of a stretch of a queue lead, the one before and behind included.
+
+    first    queue offset of the first unit
+    places   physical offsets, -1 where a unit leads nowhere
+    """
+
+    first: int
+    places: list[int]
+
+    def holds(self, queue_offset: int, place: int) -> bool:
+        """Return whether a place lies between those of the units beside, one of which is known."""
+        number = queue_offset - self.first
+        before = self.places[number - 1] if number > 0 else -1
+        behind = self.places[number + 1] if number + 1 < len(self.places) else -1
+        return before < place < (behind if behind >= 0 else NO_CRC) and max(before, behind) >= 0
+
+
+NOTHING_BESIDE: Final = Beside(0, [])
+
+
+def beside(first: int, units: bytes) -> Beside:
+    """Return where units lead, from the queue offset of the first on."""
+    rows = UNIT.iter_unpack(units)
+    return Beside(first, [-1 if size in (0, PRE_BLANK_SIZE) else at for at, size, _ in rows])
 
 
 class Found(NamedTuple):
@@ -190,15 +221,18 @@ def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> No
     assert len(file.checked[key]) <= RANGES_MAX
 
 
-def why_unsound(record: bytes, place: int, size: int, asked: Asked, queue_offset: int) -> str:
-    """Return why bytes are not the record of a queue offset, "" when they are."""
+def why_unsound(
+    record: bytes, place: int, size: int, asked: Asked, queue_offset: int | None
+) -> str:
+    """Return why bytes are not the record of a queue offset, None: of any, "" when they are."""
     try:
         check_copy(record, place, size, must_have_crc=place >= asked.crc_from)
         head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
     except BadRecord as error:
         return str(error)
     topic = record[topic_begin:topic_end].decode("utf-8", "replace")
-    if (topic, head[3], head[5]) == (asked.topic, asked.queue_id, queue_offset):
+    carried = head[5] if queue_offset is None else queue_offset
+    if (topic, head[3], head[5]) == (asked.topic, asked.queue_id, carried):
         return ""
     if _MULTI_QUEUE_OFFSET in record:
         properties = decode_properties(record[block_begin:block_end])
@@ -230,9 +264,19 @@ def _digits_of(record: bytes) -> bytes:
     return property_crc_field(record[:-PROPERTY_CRC_SIZE])[_DIGITS]
 
 
-def read_runs(runs: list[tuple[MappedFile, Rows]], asked: Asked) -> Found:
+def shown_at(record: bytes, queue_offset: int) -> bytes:
+    """Return a record as one of this queue offset; one with a CRC over all of it stays."""
+    if record[-PROPERTY_CRC_SIZE:].startswith(_CRC_NAME):
+        return record
+    return b"".join((record[:_NUMBER_AT], queue_offset.to_bytes(8), record[_NUMBER_AT + 8 :]))
+
+
+def read_runs(
+    runs: list[tuple[MappedFile, Rows]], asked: Asked, around: Beside = NOTHING_BESIDE
+) -> Found:
     """Return the records of some runs of held files, each of them checked; blocks.
 
+    around   the units of the rows: a record between those beside is the one, and shown so
     Memory   what is returned, and in a run at most GAP_MAX bytes more between two records
     """
     records: list[bytes] = []
@@ -246,6 +290,9 @@ def read_runs(runs: list[tuple[MappedFile, Rows]], asked: Asked) -> Found:
             if not content:
                 record, why = _read_alone(file, place, size)
             why = why or why_unsound(record, place, size, asked, number)
+            if why and around.holds(number, place):
+                is_other = bool(why_unsound(record, place, size, asked, None))
+                record, why = (record, why) if is_other else (shown_at(record, number), "")
             if why:
                 return Found(records, len(records), Damage(number, place, why))
             records.append(record)

@@ -11,11 +11,11 @@ is not searched for again.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT, UNIT_SIZE
@@ -32,12 +32,21 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.store_shape import DelayLevels
 from broker.store.reading.patience import Patience
-from broker.store.reading.record_check import Asked, Damage, asked_of, why_unsound
+from broker.store.reading.record_check import (
+    Asked,
+    Beside,
+    Damage,
+    asked_of,
+    beside,
+    why_unsound,
+)
 
 WINDOW: Final = 1_024
 """Units looked at on either side for a sound neighbour; without one the log's own bounds hold."""
 NEIGHBOUR_TRIES_MAX: Final = 64
 """Records read on either side: a sector holds 25 units, a page of them is damaged whole."""
+AGREEING: Final = 4
+"""Sound records looked at on either side for one that carries its unit's queue offset."""
 UNFOUND_MAX: Final = 10_000
 PIECE_SIZE: Final = 4 * 1024 * 1024
 
@@ -124,10 +133,25 @@ class UnitRepair:
         file.open().write(position - file.base, unit)
 
 
+Row = tuple[int, tuple[int, int, int]]
+"""A unit behind its queue offset."""
+
+
+class _Neighbour(NamedTuple):
+    """A sound record; drift is what its queue offset is above that of its unit."""
+
+    place: int
+    size: int
+    drift: int
+
+
 class Search:
     """One search, in a thread; files are opened by their names, and may be gone."""
 
-    __slots__ = ("_asked", "_disk", "_end", "_file_size", "_paths", "_piece", "_queue_offset")
+    __slots__ = (
+        "_asked", "_carried", "_disk", "_end", "_file_size", "_paths", "_piece", "_queue_offset",
+        "_taken",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, log: CommitLog, asked: Asked, queue_offset: int) -> None:
         """Search a log, as long as it is now, for the record of a queue offset."""
@@ -137,6 +161,10 @@ class Search:
         self._end = log.appended
         self._asked = asked
         self._queue_offset = queue_offset
+        self._carried = queue_offset
+        """Queue offset that the record carries."""
+        self._taken: set[int] = set()
+        """Where the units beside lead."""
         self._piece: tuple[int, bytes] = (0, b"")
         """Where the bytes lie that were searched last, and these bytes."""
 
@@ -147,11 +175,25 @@ class Search:
         """
         assert damage.queue_offset == self._queue_offset
         found = self._judged(damage.physical_offset, is_led=True)
-        if found is None:
-            found = self._between(*self._bounds(units, first))
-        elif isinstance(found, Damage):  # It lies where its unit says, and was judged there.
-            found = damage
-        return found or damage
+        if isinstance(found, Damage):  # It lies where its unit says, and was judged there.
+            return damage
+        if found is not None:
+            return found
+        worst: Damage | None = None
+        rows = [*enumerate(UNIT.iter_unpack(units), first)]
+        around = beside(first, units)
+        before = self._sound((r for r in reversed(rows) if r[0] < self._queue_offset), around)
+        behind = self._sound((r for r in rows if r[0] > self._queue_offset), around)
+        begin = before.place + before.size if before else min(self._paths, default=0)
+        upper = behind.place if behind else self._end
+        drifts = {found.drift for found in (before, behind) if found is not None} or {0}
+        for drift in sorted(drifts):
+            self._carried = self._queue_offset + drift
+            left = self._between(begin, upper)
+            if isinstance(left, bytes):
+                return left
+            worst = worst or left
+        return worst or damage
 
     def _judged(self, place: int, *, is_led: bool = False) -> bytes | Damage | None:
         """Return the record at a place that says that it is the one, or its damage.
@@ -159,8 +201,8 @@ class Search:
         is_led   its unit leads there: it is the one even where its topic cannot be read
         """
         size, queue_id, queue_offset, own_place = self._head(place)
-        wanted = (self._asked.queue_id, self._queue_offset, place)
-        if (queue_id, queue_offset, own_place) != wanted:
+        wanted = (self._asked.queue_id, self._carried, place)
+        if (queue_id, queue_offset, own_place) != wanted or place in self._taken:
             return None
         record = self._read(place, size)
         why = why_unsound(record, place, size, self._asked, queue_offset)
@@ -168,20 +210,16 @@ class Search:
             return record
         topic = _topic_of(record)
         is_ours = topic == self._asked.topic_part or (is_led and topic is None)
-        return Damage(queue_offset, place, why) if is_ours else None
+        return Damage(self._queue_offset, place, why) if is_ours else None
 
-    def _bounds(self, units: bytes, first: int) -> tuple[int, int]:
-        """Return between which places the record must lie: those of its sound neighbours."""
-        rows = [*enumerate(UNIT.iter_unpack(units), first)]
-        before = self._first_sound(row for row in reversed(rows) if row[0] < self._queue_offset)
-        behind = self._first_sound(row for row in rows if row[0] > self._queue_offset)
-        begin = sum(before) if before else min(self._paths, default=0)
-        return begin, behind[0] if behind else self._end
+    def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
+        """Return the first record that is what its unit says, else one that fits its neighbours."""
+        found = [*islice(self._all_sound(rows, around), AGREEING)]
+        self._taken |= {neighbour.place for neighbour in found if neighbour.drift}
+        exact = [neighbour for neighbour in found if not neighbour.drift]
+        return next(iter(exact or found), None)
 
-    def _first_sound(
-        self, rows: Iterable[tuple[int, tuple[int, int, int]]]
-    ) -> tuple[int, int] | None:
-        """Return place and size of the first record that is what its unit says."""
+    def _all_sound(self, rows: Iterable[Row], around: Beside) -> Iterator["_Neighbour"]:
         possible = (
             (place, size, number)
             for number, (place, size, _) in rows
@@ -189,10 +227,16 @@ class Search:
         )
         for place, size, number in islice(possible, NEIGHBOUR_TRIES_MAX):
             # A size that the record does not say itself may be damaged: it takes no memory.
-            record = self._read(place, size) if self._head(place)[0] == size else b""
-            if not why_unsound(record, place, size, self._asked, number):
-                return place, size
-        return None
+            head = self._head(place)
+            record = self._read(place, size) if head[0] == size else b""
+            is_exact = not why_unsound(record, place, size, self._asked, number)
+            if is_exact:
+                yield _Neighbour(place, size, 0)
+            elif around.holds(number, place) and self._is_ours(record, place, size):
+                yield _Neighbour(place, size, head[2] - number)
+
+    def _is_ours(self, record: bytes, place: int, size: int) -> bool:
+        return not why_unsound(record, place, size, self._asked, None)
 
     def _between(self, begin: int, upper: int) -> bytes | Damage | None:
         """Return the record in [begin, upper), else the damage of what must be it."""

@@ -6,9 +6,12 @@ each index file the record it begins with and the keys of the one it ends with.
 Not here: building what is missing (store/starting/recovery.py).
 """
 
+from typing import NamedTuple
+
 from broker.format.index_layout import StyleSpans, entry_keys, is_indexed
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
+from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ClosedState
@@ -49,28 +52,45 @@ def missing_from_log(
     older_styles   of the index, before its present one
     Cost     about 5 µs a record
     """
-    ranges: dict[QueueKey, tuple[int, int]] = {}
+    ranges: dict[QueueKey, _Range] = {}
     seams = _IndexSeams(index)
     for physical_offset, file, position, _ in log.scan(0):
         record = written_at(file.view, position, levels)
         key, queue_offset = record.destination.queue, record.queue_offset
         is_removed = queue_offset < queues.removed.get(key, 0)
         if has_queue_offset(record.destination.system_flag) and not is_removed:
-            first = ranges[key][0] if key in ranges else queue_offset
-            ranges[key] = (first, queue_offset)
+            found = ranges.get(key) or _Range(queue_offset, physical_offset, 0, 0)
+            ranges[key] = found._replace(last=queue_offset, end=record.end)
         if is_indexed(record.destination.transaction):
             styles = (style for end, style in older_styles if physical_offset < end)
             style = next(styles, index.style)
             keys = entry_keys(record.unique_keys[0], record.keys[0], record.tags[0], style)
             if keys:
                 seams.look(physical_offset, len(keys))
-    lacking = {key for key, (first, last) in ranges.items() if _lacks(queues, key, first, last)}
+    lacking = {key for key, found in ranges.items() if _lacks(queues.queues.get(key), found)}
     return lacking, seams.has_gap
 
 
-def _lacks(queues: ConsumeQueueTable, key: QueueKey, first: int, last: int) -> bool:
-    queue = queues.queues.get(key)
-    return queue is None or queue.max_offset <= last or queue.min_offset > first
+class _Range(NamedTuple):
+    """The records of a queue: offset and place of the first, offset and end of the last one."""
+
+    first: int
+    place: int
+    last: int
+    end: int
+
+
+def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
+    """Return whether a queue lacks units in front or behind.
+
+    Records may carry offsets above their units (RocketMQ 5.0.0), so places count as well.
+    """
+    if queue is None:
+        return True
+    unit = queue.units.at(queue.min_offset)
+    begins = queue.min_offset <= found.first or (unit is not None and unit[0] <= found.place)
+    ends = queue.max_offset > found.last or queue.max_physical_offset >= found.end
+    return not (begins and ends)
 
 
 class _IndexSeams:

@@ -111,7 +111,6 @@ def overwrite(store: TalkingStore, queue_offset: int, position: int, content: by
         (84, b"\xff", "negative body length"),
         (4, b"\xdb", "is none of a record"),
         (12, b"\1", "another record lies there: 'orders' 16777216 at 30"),
-        (20, b"\1", "another record lies there: 'orders' 0 at"),
         (100, b"O", "another record lies there: 'Orders' 0 at 30"),
     ],
 )
@@ -130,6 +129,15 @@ async def test_one_damaged_record_costs_that_record_and_is_named(
     assert Path(error.path).name == f"{place - place % 4096:020d}"
     assert error.file_position == place % 4096
     assert bodies(await cold(store, 31)) == BODIES[31:]
+
+
+async def test_a_record_whose_own_number_is_damaged_is_where_its_unit_says(
+    store: TalkingStore,
+) -> None:
+    overwrite(store, 30, 20, b"\1")
+    result = await cold(store, 30)
+    assert bodies(result) == BODIES[30:]
+    assert decode_record(result.records[0]).queue_offset == 30
 
 
 async def test_a_filter_passes_over_nothing_that_is_damaged(store: TalkingStore) -> None:

@@ -11,12 +11,14 @@ from broker.format.consume_unit import UNIT
 from broker.format.record import decode_record
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import MessageDamaged
-from broker.model.reading import PullResult, ReadRange
+from broker.model.reading import Bound, PullResult, PullStatus, ReadRange
 from broker.store.reading import unit_repair
 from broker.store.reading.patience import value_of
 from broker.store.reading.record_check import Damage
 from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import TalkingStore, store_at
+from tests.golden_stores import GoldenStores
 
 Unit = tuple[int, int, int]
 COUNT = 60
@@ -101,7 +103,7 @@ async def test_a_damaged_unit_hides_no_message(
 async def test_a_row_of_damaged_units_hides_nothing(store: TalkingStore) -> None:
     was = [unit_of(store, number) for number in range(COUNT)]
     for number in range(COUNT):
-        relead(store, number, *was[(number + 7) % COUNT])
+        relead(store, number, *was[COUNT - 1 - number])
     assert await everything(store) == list(range(COUNT))
     assert [unit_of(store, number) for number in range(COUNT)] == was
 
@@ -189,3 +191,67 @@ async def test_a_file_that_is_gone_ends_nothing(store: TalkingStore) -> None:
     files = store.store.log.files
     files.files[1].path.unlink()
     assert (await pull(store, 30, 1)).record_count == 1
+
+
+# -- offsets that a real broker counted further ----------------------------------------------------
+
+
+@pytest.fixture
+async def drifted(golden: GoldenStores, tmp_path: Path) -> AsyncIterator[TalkingStore]:
+    """Records of `Old500` queue 0 carry queue offsets 1 to 3 above their units."""
+    directory = golden.copy("v500", tmp_path / "v500")
+    async with store_at(directory, **golden_sizes(golden, "v500")) as made:
+        yield made
+
+
+async def old_places(store: TalkingStore) -> list[int]:
+    """Where the messages of the queue lie, by their queue offsets as pulls show them."""
+    places: list[int] = []
+    while True:
+        wanted = ReadRange("Old500", 0, len(places), 32, 1 << 20)
+        result = await value_of(store.store.reading.pull(wanted))
+        if result.status is not PullStatus.FOUND:
+            return places
+        for record in map(decode_record, result.records):
+            assert record.queue_offset == len(places)
+            places.append(record.physical_offset)
+        assert result.next_begin_offset == len(places)
+
+
+def old_units(store: TalkingStore) -> bytes:
+    return store.store.views.queues.queues["Old500", 0].units.read(0, 10_000)
+
+
+async def test_offsets_above_their_units_are_no_damage(drifted: TalkingStore) -> None:
+    units = old_units(drifted)
+    places = await old_places(drifted)
+    assert places == [place for place, _, _ in UNIT.iter_unpack(units)]
+    assert len(places) == 574
+    assert old_units(drifted) == units
+    assert drifted.store.reading.repair.repaired_count == 0
+
+
+async def test_a_time_is_found_among_offsets_above_their_units(drifted: TalkingStore) -> None:
+    reading = drifted.store.reading
+    for queue_offset in (0, 100, 400, 573):
+        time_ms = await value_of(reading.store_timestamp_at("Old500", 0, queue_offset))
+        assert time_ms is not None
+        found = reading.queue_offset_by_time("Old500", 0, time_ms, Bound.UPPER)
+        upper = await value_of(found)
+        assert upper >= queue_offset
+        assert await value_of(reading.store_timestamp_at("Old500", 0, upper)) == time_ms
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_damaged_unit_beside_offsets_above_theirs_is_written_again(
+    drifted: TalkingStore, count: int
+) -> None:
+    units = old_units(drifted)
+    files = drifted.store.views.queues.queues["Old500", 0].files
+    for queue_offset in range(60, 560, 29):
+        for number in range(queue_offset, queue_offset + count):
+            found = files.file_at(20 * number)
+            assert found is not None
+            found.open().write(20 * number - found.base, UNIT.pack(12, 345, 6))
+        assert len(await old_places(drifted)) == 574
+        assert old_units(drifted) == units
