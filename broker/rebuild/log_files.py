@@ -7,16 +7,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from broker.format.index_layout import IndexGeometry, StyleSpans
-from broker.format.names import COMMIT_LOG_DIRECTORY, offset_from_file_name
+from broker.format.names import COMMIT_LOG_DIRECTORY, offset_file_name, offset_from_file_name
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
 from broker.model.message import OFFSET_MAX
 from broker.model.store_shape import StoreShape
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader
+from broker.walk.search import first_times
 from broker.walk.source import LogSource
 
+CLOCK_STEP_MS: Final = 3_600_000
+"""How far a broker's clock may have been set back without messages being missed."""
 _KEY_NAMES = "mappedFileSizeCommitLog"
 
 
@@ -120,6 +124,74 @@ def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogF
             raise StoreGap(path=str(path), expected=files[-1].end, found=base)
         files.append(LogFile(str(path), base, size))
     return files
+
+
+class ReadableLog(NamedTuple):
+    """What can be read of a log, and what cannot: files that are missing or too short."""
+
+    files: list[LogFile]
+    gaps: list[Hole]
+
+
+def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
+    """Return the files of a store's log for a look at what is there.
+
+    A file that is too short is read as far as it goes.
+
+    Errors   NotAStore (a foreign file); WrongFileSize: no file is of that size, or one is larger
+    """
+    directory = store / COMMIT_LOG_DIRECTORY
+    files: list[LogFile] = []
+    gaps: list[Hole] = []
+    paths = sorted(directory.iterdir()) if directory.is_dir() else []
+    paths = [path for path in paths if not path.is_dir()]
+    if paths and not paths[-1].stat().st_size:
+        paths.pop()  # Made ahead, and nothing was written to it yet.
+    sizes = {path.stat().st_size for path in paths}
+    for path in paths:
+        base = offset_from_file_name(path.name)
+        if base is None:
+            raise NotAStore(path=str(path), why="a file of another name stands here")
+        found = path.stat().st_size
+        if found > file_size_bytes or file_size_bytes not in sizes:
+            raise WrongFileSize(
+                path=str(path), expected_bytes=file_size_bytes, found_bytes=found,
+                key_names=_KEY_NAMES,
+            )  # fmt: skip
+        gaps += _gap_before(directory, files, base, file_size_bytes)
+        if found:
+            files.append(LogFile(str(path), base, found))
+        if found < file_size_bytes:
+            why = f"the file has {found} bytes, {file_size_bytes} expected"
+            gaps.append(Hole(str(path), base + found, base + file_size_bytes, why, False))
+    return ReadableLog(files, gaps)
+
+
+def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
+    """Yield what is missing between the files so far and one that begins at `base`."""
+    begin = files[-1].base + size if files else base
+    if begin < base:
+        missing = str(directory / offset_file_name(begin))
+        yield Hole(missing, begin, base, "the file is missing", False)
+
+
+def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]:
+    """Return of each file whether it may hold records of store times [begin_ms, end_ms).
+
+    A file begins with its oldest record, give or take `CLOCK_STEP_MS`.
+
+    Cost     two records read of each file
+    """
+    times: list[tuple[int, ...]] = []
+    for file in files:
+        with file.opened() as source:
+            times.append(first_times(source))
+    following = [*times[1:], ()][: len(times)]
+    return [
+        not (own and min(own) >= end_ms + CLOCK_STEP_MS)
+        and not (behind and max(behind) < begin_ms - CLOCK_STEP_MS)
+        for own, behind in zip(times, following, strict=True)
+    ]
 
 
 def walk_over(

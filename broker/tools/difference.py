@@ -56,10 +56,14 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The log of one of the two stores; records from `upto` on are not looked at."""
+    """The log of one of the two stores; records from `upto` on are not looked at.
+
+    gaps   what the files lack of the log
+    """
 
     files: Sequence[LogFile]
     upto: int = OFFSET_MAX
+    gaps: Sequence[Hole] = ()
 
 
 @dataclass(slots=True)
@@ -163,7 +167,8 @@ class MessageComparison:
 
     def _records(self, side: Side) -> Iterator[_Record]:
         """Yield the records of a log, in log order."""
-        search = LogSearch(side.files, Selection(upto=side.upto), advance=self.advance)
+        chosen = Selection(upto=side.upto)
+        search = LogSearch(side.files, chosen, advance=self.advance, gaps=side.gaps)
         for picked in search:
             heads, keys = picked.heads, search.queues.keys
             rows = zip(

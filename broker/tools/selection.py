@@ -5,7 +5,7 @@
 
 A chunk that does not hold the bytes of the key, tag or property is not looked at any further, and
 no record is decoded that is not wanted. Files that are too old or too young are not read: a file
-begins with its oldest record, give or take what a broker's clock was set back (`CLOCK_STEP_MS`).
+begins with its oldest record, give or take what a broker's clock was set back (`may_hold`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,14 +23,11 @@ from broker.format.content import decode_properties
 from broker.format.record import decode_record
 from broker.model.message import OFFSET_MAX, TAGS, StoredMessage
 from broker.model.topic import is_system_topic
-from broker.rebuild.log_files import LogFile
+from broker.rebuild.log_files import LogFile, may_hold
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
 from broker.walk.reader import Chunk, LogReader
-from broker.walk.search import store_time_at
 
-CLOCK_STEP_MS: Final = 3_600_000
-"""How far a broker's clock may have been set back without messages being missed."""
 TIME_MIN: Final = -(2**63)
 TIME_MAX: Final = 2**63 - 1
 _SEPARATOR: Final = "\x01"
@@ -102,7 +99,9 @@ class LogSearch:
     what was passed over before and behind it.
     """
 
-    __slots__ = ("_advance", "_damage", "_files", "_walk", "_wanted", "queues", "selection")
+    __slots__ = (
+        "_advance", "_damage", "_files", "_gaps", "_walk", "_wanted", "queues", "selection",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -111,12 +110,17 @@ class LogSearch:
         *,
         check_crc: bool = True,
         advance: Advance = no_advance,
+        gaps: Sequence[Hole] = (),
     ) -> None:
+        """Begin a search; `gaps` is what the files lack of the log, told as damage."""
         self._files = files
         self._walk = LogWalk(LogReader(check_crc=check_crc))
         self._advance = advance
         self._wanted: list[bool] = []
         self._damage: list[Hole] = []
+        self._gaps = [
+            gap for gap in gaps if gap.begin < selection.upto and gap.end > selection.begin
+        ]
         self.selection = selection
         self.queues = QueueTable()
 
@@ -132,8 +136,9 @@ class LogSearch:
 
     @property
     def holes(self) -> list[Hole]:
-        """Damage with sound records behind it."""
-        return holes_and_tail(self._damage, self.end)[0]
+        """Damage with sound records behind it, and what the files lack of the log."""
+        holes = holes_and_tail(self._damage, self.end)[0]
+        return sorted(holes + self._gaps, key=lambda hole: hole.begin)
 
     @property
     def tail(self) -> Hole | None:
@@ -167,15 +172,10 @@ class LogSearch:
         """Yield every file and whether it may hold records wanted."""
         chosen = self.selection
         is_timed = chosen.begin_ms > TIME_MIN or chosen.end_ms < TIME_MAX
-        times = [_first_time(file) if is_timed else None for file in self._files]
-        following_times = [*times[1:], None][: len(times)]
-        for file, time_ms, following in zip(self._files, times, following_times, strict=True):
-            is_read = file.base < chosen.upto and file.end > chosen.begin
-            if time_ms is not None and time_ms >= chosen.end_ms + CLOCK_STEP_MS:
-                is_read = False
-            if following is not None and following < chosen.begin_ms - CLOCK_STEP_MS:
-                is_read = False
-            yield file, is_read
+        files, count = self._files, len(self._files)
+        timely = may_hold(files, chosen.begin_ms, chosen.end_ms) if is_timed else [True] * count
+        for file, is_timely in zip(files, timely, strict=True):
+            yield file, is_timely and file.base < chosen.upto and file.end > chosen.begin
 
     def _picks(self, file: LogFile) -> Iterator[Picked]:
         told = file.base
@@ -268,9 +268,3 @@ def _with_properties(picked: Picked, wanted: Sequence[tuple[str, str]]) -> NDArr
             found = decode_properties(block)
             kept[number] = all(found.get(name) == value for name, value in wanted)
     return kept
-
-
-def _first_time(file: LogFile) -> int | None:
-    """Return the store time of a file's first record, None when it does not begin with one."""
-    with file.opened() as source:
-        return store_time_at(source, file.base)

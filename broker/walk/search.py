@@ -41,6 +41,19 @@ def store_time_at(source: LogSource, physical_offset: int) -> int | None:
     return int(head[STORE_TIMESTAMP_FIELD])
 
 
+def first_times(source: LogSource) -> tuple[int, ...]:
+    """Return the store times of a file's first two records; fewer where it does not begin so.
+
+    Two, as no CRC covers a store time: what both of them say is no flipped bit.
+    """
+    first = store_time_at(source, source.base)
+    if first is None:
+        return ()
+    size: int = SIZE_AND_MAGIC.unpack_from(source.view, 0)[0]
+    second = store_time_at(source, source.base + size)
+    return (first,) if second is None else (first, second)
+
+
 def is_sound_at(source: LogSource, physical_offset: int, last_time_ms: int) -> bool:
     """Return whether a sound record, not older than a time, starts at an offset."""
     time_ms = store_time_at(source, physical_offset)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.model.message import StoredMessage
-from broker.tools.selection import CLOCK_STEP_MS, LogSearch, Selection
+from broker.rebuild.log_files import CLOCK_STEP_MS
+from broker.tools.selection import LogSearch, Selection
 from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.fakes.odd_records import TOPICS, records
 from tests.golden_stores import GoldenStores
@@ -111,6 +112,24 @@ def test_files_of_other_times_are_not_read(tmp_path: Path) -> None:
     assert [message.physical_offset for message in search.messages()] == log.places[6:8]
     assert search.holes == []
     assert sum(told) == 9 * log.file_size
+
+
+@pytest.mark.parametrize("flip_ms", [1 << 40, -(1 << 40)])
+def test_a_flipped_time_at_the_begin_of_a_file_hides_that_record_alone(
+    tmp_path: Path, flip_ms: int
+) -> None:
+    """No CRC covers a store time: files are left out only where two records say the same."""
+    log = LogBytes(tmp_path)
+    for hour in range(0, 24, 3):
+        for second in range(3):
+            flipped = flip_ms if (hour, second) == (12, 0) else 0
+            log.add(time_ms=TIME_MS + hour * CLOCK_STEP_MS + second * 1000 + flipped)
+        log.roll()
+    log.close()
+    begin, end = TIME_MS + 9 * CLOCK_STEP_MS, TIME_MS + 15 * CLOCK_STEP_MS
+    assert offsets(log, Selection(begin_ms=begin, end_ms=end)) == [
+        place for number, place in enumerate(log.places) if number in {9, 10, 11, 13, 14}
+    ]
 
 
 def test_a_clock_that_was_set_back_hides_nothing(tmp_path: Path) -> None:

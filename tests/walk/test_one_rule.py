@@ -219,3 +219,30 @@ def test_what_the_command_line_shows_is_the_same(tmp_path: Path) -> None:
     assert shown("dump", store, "-o", "jsonl") == wanted
     assert shown("grep", "body", store, "-o", "jsonl") == wanted
     assert shown("export", store, "--to", "-", "--format", "jsonl") == wanted
+
+
+@pytest.mark.parametrize("left_bytes", [None, 0, 5, 60, 109, 1000])
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_file_that_is_missing_or_short_hides_no_other(
+    tmp_path: Path, number: int, left_bytes: int | None
+) -> None:
+    log = an_image(tmp_path / "s", {3: BODY})
+    store, path = str(log.store), Path(log.found()[number].path)
+    lost = range(number * FILE_SIZE + (left_bytes or 0), (number + 1) * FILE_SIZE)
+    wanted = [place for place in log.places if place != log.places[3]]
+    wanted = [p for n, p in enumerate(log.places) if p in wanted and log.end_of(n) - 1 not in lost]
+    if left_bytes is None:
+        path.unlink()
+    else:
+        with path.open("r+b") as opened:
+            opened.truncate(left_bytes)
+    for command in (("dump", store), ("grep", "body", store), ("export", store, "--to", "-")):
+        form = "--format" if command[0] == "export" else "-o"
+        done = run("store", *command, form, "jsonl")
+        assert [row["physical_offset"] for row in done.rows] == wanted
+        assert done.code == Exit.DAMAGED
+        assert (path.name in done.err) == (number < 3 or left_bytes not in (None, 0))
+    counted = run("store", "stats", store, "-o", "json")
+    assert counted.document["summary"]["messages"] == len(wanted)
+    compared = run("store", "diff", store, store, "--messages", "-o", "jsonl")
+    assert (compared.code, compared.rows) == (Exit.DAMAGED, [])

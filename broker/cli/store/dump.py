@@ -33,11 +33,12 @@ INDEX_COLUMNS: Final = columns(
 def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Output) -> None:
     """Print every message of a store in the order it was stored.
 
-    Damaged records are passed over and told of on standard error; the exit code is then 10.
+    Damaged records, and log files that are missing or cut short, are passed over and told of on
+    standard error; the exit code is then 10.
     """
     if queue is not None and is_index:
         raise click.UsageError("--queue and --index exclude each other")
-    from broker.rebuild.log_files import find_log_files
+    from broker.rebuild.log_files import find_readable_files
     from broker.tools.dump import index_rows, queue_units
     from broker.tools.selection import LogSearch
 
@@ -47,6 +48,8 @@ def dump(given: Given, queue: tuple[str, int] | None, is_index: bool, out: Outpu
     elif is_index:
         out.stream((row._asdict() for row in index_rows(*store)), INDEX_COLUMNS)
     else:
-        search = LogSearch(find_log_files(given.directory, store.sizes.commit_log_file_size_bytes))
+        size = store.sizes.commit_log_file_size_bytes
+        files, gaps = find_readable_files(given.directory, size)
+        search = LogSearch(files, gaps=gaps)
         out.stream(map(message_document, search.messages()), COLUMNS)
         show_damage(search, "bring the damaged files back from a copy")

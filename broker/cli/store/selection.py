@@ -99,17 +99,19 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
     Of a store that is in use, records are looked at that are known to be flushed, or that are there
     now.
     """
-    from broker.rebuild.log_files import find_log_files, records_end
+    from broker.rebuild.log_files import find_readable_files, records_end
     from broker.tools.selection import LogSearch, Selection
 
     disk, directory, sizes = chosen.opened(with_index=False)
-    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
+    files, gaps = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     wanted = chosen.wanted | {"with_system": with_system}
     settled = known_end(disk, directory, "looked at", otherwise=lambda: records_end(files))
     if settled is not None:
         wanted["upto"] = min(settled, wanted.get("upto", settled))
     selection = Selection(**wanted)
     with progress(label, sum(file.size for file in files)) as advance:
-        search = LogSearch(files, selection, check_crc=not chosen.no_crc, advance=advance)
+        search = LogSearch(
+            files, selection, check_crc=not chosen.no_crc, advance=advance, gaps=gaps
+        )
         yield Searched(disk, sizes, files, search)
     show_damage(search, f"pocketmq store verify {directory}")
