@@ -17,12 +17,13 @@ from broker.cli.options import (
     preset_option,
     set_option,
 )
-from broker.cli.output import Document, Exit, Failure, Output, columns, talk, talk_notes
+from broker.cli.output import Column, Document, Exit, Failure, Output, columns, talk, talk_notes
 
 if TYPE_CHECKING:
     from broker.config.sections import Config
 
 DRAFT_SUFFIX: Final = ".draft"
+VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
 
 
 @click.group(
@@ -138,10 +139,10 @@ def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: 
     talk_notes(loaded.warnings)
     rows = _shown(loaded)
     if origin:
-        out.table(rows, columns(KEY="key", VALUE="text", ORIGIN="origin"))
+        out.table(rows, columns("key", VALUE, "origin"))
     else:
         hidden = ({k: v for k, v in row.items() if k != "origin"} for row in rows)
-        out.table(hidden, columns(KEY="key", VALUE="text"))
+        out.table(hidden, columns("key", VALUE))
 
 
 def _shown(loaded: "Config") -> Iterator[Document]:
@@ -179,7 +180,7 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
         for left, right in pairs
         if left["value"] != right["value"]
     ]
-    out.table(different, columns(KEY="key", A="a", B="b"))
+    out.table(different, columns("key", "a", "b"))
     if different:
         raise click.exceptions.Exit(Exit.FAILED)
 

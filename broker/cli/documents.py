@@ -8,7 +8,7 @@ of their names, `body_text` beside `body` where that is UTF-8.
 from base64 import b64encode
 from typing import Any, Final
 
-from broker.cli.output import at, columns
+from broker.cli.output import Column, at, columns
 from broker.client.values import GroupState, Receipt, TopicState
 from broker.format.record import message_fields
 from broker.model.administration import MovedOffset, QueueState, TopicCounts, TopicLag
@@ -20,9 +20,8 @@ Document = dict[str, Any]
 PAGE_COUNT: Final = 256
 """Messages asked for at a time."""
 MESSAGE_COLUMNS: Final = columns(
-    QUEUE="queue_id", OFFSET="queue_offset", STORED=at("store_timestamp_ms"),
-    MESSAGE_ID="message_id", TAG="tag", KEYS="keys",
-    BODY=lambda row: row.get("body_text", f"({row['body']})"),
+    "queue_id", "queue_offset", at("store_timestamp_ms"), "message_id", "tag", "keys",
+    Column("body_text", lambda row: row.get("body_text", f"({row['body']})"), also=("body",)),
 )  # fmt: skip
 SEND_STATUS_NAMES: Final = {
     PutStatus.OK: "SEND_OK",

@@ -8,29 +8,29 @@ import click
 from broker.cli.connection import Connection, Group
 from broker.cli.documents import group_document, lag_documents, moved_document
 from broker.cli.options import MOMENT, ReadBy, examples, takes, watch_option, yes_option
-from broker.cli.output import Output, columns, only_planned, talk
+from broker.cli.output import Column, Output, columns, only_planned, talk
 from broker.cli.watching import repeat
 from broker.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 
 COLUMNS: Final = columns(
-    NAME="name", ENABLED="enabled", FIFO="fifo", ATTEMPTS="max_attempts",
-    RETRY_QUEUES="retry_queue_count",
+    "name", "enabled", "fifo", "max_attempts",
+    "retry_queue_count",
 )  # fmt: skip
 MORE_COLUMNS: Final = columns(
-    BROADCAST="broadcast_enabled", BEGINS_AT_MIN="begins_at_min",
-    TIMEOUT_MINUTES="consume_timeout_minutes", SYSTEM="system", ATTRIBUTES="attributes",
+    "broadcast_enabled", "begins_at_min",
+    "consume_timeout_minutes", "system", "attributes",
 )  # fmt: skip
 LAG_COLUMNS: Final = columns(
-    TOPIC="topic", QUEUE="queue_id", COMMITTED="committed_offset", MAX="max_offset",
-    LAG="lag_messages", AGE=lambda row: age_text(row["lag_ms"]),
+    "topic", "queue_id", "committed_offset", "max_offset",
+    "lag_messages", Column("lag_ms", lambda row: age_text(row["lag_ms"])),
 )  # fmt: skip
-MORE_LAG_COLUMNS: Final = columns(GROUP="group", MIN="min_offset", LAG_MS="lag_ms")
-SUM_COLUMNS: Final = columns(GROUP="group", TOPIC="topic", LAG="lag_messages")
-MORE_SUM_COLUMNS: Final = columns(COMMITTED_SUM="committed_sum")
-MOVED_COLUMNS: Final = columns(TOPIC="topic", QUEUE="queue_id", OLD="old_offset", NEW="new_offset")
-MORE_MOVED_COLUMNS: Final = columns(GROUP="group")
+MORE_LAG_COLUMNS: Final = columns("group", "min_offset")
+SUM_COLUMNS: Final = columns("group", "topic", "lag_messages")
+MORE_SUM_COLUMNS: Final = columns("committed_sum")
+MOVED_COLUMNS: Final = columns("topic", "queue_id", "old_offset", "new_offset")
+MORE_MOVED_COLUMNS: Final = columns("group")
 
 
 @click.group(

@@ -16,7 +16,7 @@ from broker.model.message import StoredMessage
 MATCHES_DEFAULT: Final = 64
 NOT_FOUND: Final = "MessageNotFound"
 
-COLUMNS: Final = {**columns(TOPIC="topic"), **MESSAGE_COLUMNS}
+COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
 
 
 @click.group(cls=Group, epilog=examples("pocketmq msg by-key orders order-42"))

@@ -4,7 +4,10 @@
 -o wide    more columns, and long cells in full
 -o json    one document, or one array of all rows; the default elsewhere
 -o jsonl   one document a line, each as soon as it is there
--o csv     the columns of wide, with a line of titles; what is nested is JSON
+-o csv     the columns of wide with values as in JSON, and a line of titles; what is nested is JSON
+
+A field has one name: in JSON and CSV as it is, in tables as a title, without _ms where a time is
+shown for people.
 
 Error: topic 'orders' does not exist
 Next:  pocketmq topic create orders
@@ -19,7 +22,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import IntEnum
 from time import monotonic
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 import click
 
@@ -39,8 +42,31 @@ LOOK_AT_STORE: Final = "look at its store: pocketmq store verify ./store"
 
 Document = Mapping[str, Any]
 Cell = Callable[[Document], Any]
-Columns = Mapping[str, Cell]
-"""What a table shows: titles, and how to get the cell from a row."""
+
+
+class Column(NamedTuple):
+    """A field in a table.
+
+    show   gets from a row what people see; None: the field as it is
+    also   fields that CSV has besides
+    """
+
+    name: str
+    show: Cell | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """How a table names it."""
+        return (self.name if self.show is None else self.name.removesuffix("_ms")).upper()
+
+    def cell(self, row: Document) -> Any:
+        """Return what people see."""
+        return row.get(self.name, "") if self.show is None else self.show(row)
+
+
+Columns = Sequence[Column]
+"""What a table shows."""
 
 
 class Exit(IntEnum):
@@ -137,7 +163,7 @@ def only_planned(text: str) -> Failure:
 class Rows:
     """Rows of one kind, printed as they come; used in a `with`.
 
-    columns   what a table shows: title and how to get it from a row
+    columns   what a table shows
     more      what it shows besides when it is wide
     """
 
@@ -146,9 +172,9 @@ class Rows:
     def __init__(self, form: str, columns: Columns, more: Columns | None = None) -> None:
         self._format = form
         is_wide = self._format in ("wide", "csv")
-        self._columns = {**columns, **(more or {})} if is_wide else columns
+        self._columns = [*columns, *(more or ())] if is_wide else columns
         self._pending: list[list[str]] = []
-        self._widths = [len(title) for title in self._columns]
+        self._widths = [len(column.title) for column in self._columns]
         self._count = 0
 
     def __enter__(self) -> "Rows":
@@ -160,7 +186,7 @@ class Rows:
         if self._format == "json" and (self._count or error is None):
             _write("\n]\n" if self._count else "[]\n")
         if self._format == "csv" and not self._count and error is None:
-            _write_csv(self._titles())
+            _write_csv(self._fields())
         self.flush()
 
     def add(self, row: Document) -> None:
@@ -172,11 +198,11 @@ class Rows:
             _write(("[\n" if self._count == 1 else ",\n") + _json(row))
         elif self._format == "csv":
             if self._count == 1:
-                _write_csv(self._titles())
-            _write_csv(cell(row) for cell in self._columns.values())
+                _write_csv(self._fields())
+            _write_csv(row.get(name) for name in self._fields())
         else:
             width_max = COLUMN_WIDTH_MAX if self._format == "table" else None
-            cells = (cell(row) for cell in self._columns.values())
+            cells = (column.cell(row) for column in self._columns)
             self._pending.append([_cell(cell, width_max) for cell in cells])
 
     def flush(self) -> None:
@@ -185,13 +211,14 @@ class Rows:
             self._print_table()
         sys.stdout.flush()
 
-    def _titles(self) -> list[str]:
-        return [title.lower().replace(" ", "_") for title in self._columns]
+    def _fields(self) -> list[str]:
+        return [name for column in self._columns for name in (column.name, *column.also)]
 
     def _print_table(self) -> None:
         is_first = self._count == len(self._pending)
         assert self._count >= len(self._pending)
-        rows = [*([list(self._columns)] if is_first else []), *self._pending]
+        titles = [[column.title for column in self._columns]] if is_first else []
+        rows = [*titles, *self._pending]
         self._pending = []
         self._widths = [
             max(width, *map(len, cells))
@@ -262,22 +289,14 @@ def moment(time_ms: int) -> str:
     return local.isoformat(sep=" ", timespec="milliseconds")
 
 
-def column(name: str) -> Cell:
-    """Return the cell that shows a field of a row."""
-    return lambda row: row.get(name, "")
+def at(name: str) -> Column:
+    """Return the column that shows a time in ms as a moment."""
+    return Column(name, lambda row: moment(row[name]))
 
 
-def at(name: str) -> Cell:
-    """Return the cell that shows a time in ms as a moment."""
-    return lambda row: moment(row[name])
-
-
-def columns(**cells: str | Cell) -> Columns:
-    """Return columns by title, where `_` stands for a space; a text is the name of a field."""
-    return {
-        title.replace("_", " "): column(cell) if isinstance(cell, str) else cell
-        for title, cell in cells.items()
-    }
+def columns(*given: str | Column) -> Columns:
+    """Return columns; a text is the name of a field shown as it is."""
+    return [Column(each) if isinstance(each, str) else each for each in given]
 
 
 def _write(text: str) -> None:

@@ -23,9 +23,7 @@ READ_SIZE: Final = 256 * 1024
 SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
 """Refusals of a batch whose halves may pass; nothing of it was stored."""
 
-COLUMNS: Final = columns(
-    MESSAGE_ID="message_id", QUEUE="queue_id", OFFSET="queue_offset", STATUS="status"
-)
+COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 
 
 @asks_broker(

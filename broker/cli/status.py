@@ -20,12 +20,11 @@ from broker.client.values import ClientError
 from broker.model.administration import StoreStatus
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
 
-SETTING_COLUMNS: Final = columns(KEY="key", VALUE="value", ORIGIN="origin")
+SETTING_COLUMNS: Final = columns("key", "value", "origin")
 COLUMNS: Final = columns(
-    TOPIC="name", **{"IN/S": "in_per_s", "OUT/S": "out_per_s"}, LAG="lag_messages",
-    MESSAGES="message_count", GROUPS="group_count",
+    "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
 )  # fmt: skip
 LINES_KEPT: Final = 8
 """Lines of a terminal that are not for topics."""
@@ -111,8 +110,8 @@ class Snapshot(NamedTuple):
 def top(broker: Connection, out: Output, interval_s: float, count_max: int | None) -> None:
     """Show topics by messages in and out a second, with lag and the store's numbers.
 
-    IN counts messages stored, OUT offsets committed by groups. On a terminal the picture is drawn
-    again every interval; elsewhere it is printed once.
+    IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the
+    picture is drawn again every interval; elsewhere it is printed once.
     """
     if out.form == "table" and sys.stdout.isatty():
         _draw(broker, interval_s, count_max)
@@ -219,10 +218,11 @@ def _picture(document: Document, line_count: int) -> "RenderableType":
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in COLUMNS:
-        table.add_column(title, justify="left" if title == "TOPIC" else "right", no_wrap=True)
+    for column in COLUMNS:
+        side: JustifyMethod = "left" if column.name == "name" else "right"
+        table.add_column(column.title, justify=side, no_wrap=True)
     for row in document["topics"][:line_count]:
-        table.add_row(*(Text(str(cell(row))) for cell in COLUMNS.values()))
+        table.add_row(*(Text(str(column.cell(row))) for column in COLUMNS))
     return Group(*map(Text, head_lines(document)), table)
 
 

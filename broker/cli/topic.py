@@ -18,17 +18,17 @@ TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
 
 COLUMNS: Final = columns(
-    NAME="name", TYPE="type", READ="read_queue_count", WRITE="write_queue_count",
-    PERMISSION="permission",
+    "name", "type", "read_queue_count", "write_queue_count",
+    "permission",
 )  # fmt: skip
-MORE_COLUMNS: Final = columns(SYSTEM="system", ORDER="order", ATTRIBUTES="attributes")
+MORE_COLUMNS: Final = columns("system", "order", "attributes")
 QUEUE_COLUMNS: Final = columns(
-    QUEUE="queue_id", MIN="min_offset", MAX="max_offset",
-    FIRST_STORED=at("min_store_timestamp_ms"), LAST_STORED=at("max_store_timestamp_ms"),
+    "queue_id", "min_offset", "max_offset",
+    at("min_store_timestamp_ms"), at("max_store_timestamp_ms"),
 )  # fmt: skip
 COUNT_COLUMNS: Final = columns(
-    NAME="name", QUEUES="queue_count", MESSAGES="message_count", EVER_STORED="stored_count",
-    FIRST_STORED=at("first_store_timestamp_ms"), LAST_STORED=at("last_store_timestamp_ms"),
+    "name", "queue_count", "message_count", "stored_count",
+    at("first_store_timestamp_ms"), at("last_store_timestamp_ms"),
 )  # fmt: skip
 
 TYPE: Final = click.Choice(TYPES, case_sensitive=False)
@@ -86,7 +86,7 @@ def stats(
 ) -> None:
     """Count the messages of a topic, queue by queue, or of all topics.
 
-    MESSAGES can be read now, EVER STORED includes what has expired.
+    MESSAGE_COUNT can be read now, STORED_COUNT includes what has expired.
     """
 
     def show() -> None:

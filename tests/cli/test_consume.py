@@ -156,7 +156,7 @@ def test_a_table_shows_bodies(broker: LocalBroker) -> None:
     broker.add("orders", b"\xff", UNIQ_KEY="ID1")
     done = run("consume", "orders", "--pull", "--queue", "0", "-o", "table")
     title, first, second = done.out.splitlines()
-    assert title.startswith("QUEUE  OFFSET  STORED")
+    assert title.startswith("QUEUE_ID  QUEUE_OFFSET  STORE_TIMESTAMP")
     assert first.split()[-5:] == ["ID0", "red", "a,", "b", "hello"]
     assert second.split()[-2:] == ["ID1", "(/w==)"]
 

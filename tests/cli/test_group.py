@@ -74,8 +74,8 @@ def test_all_pages_are_listed(broker: LocalBroker) -> None:
 
 def test_a_list_as_a_table(behind: LocalBroker) -> None:
     assert run("group", "ls", "-o", "table").out.splitlines() == [
-        "NAME     ENABLED  FIFO  ATTEMPTS  RETRY QUEUES",
-        "billing  yes      no    17        1",
+        "NAME     ENABLED  FIFO  MAX_ATTEMPTS  RETRY_QUEUE_COUNT",
+        "billing  yes      no    17            1",
     ]
 
 
@@ -93,9 +93,9 @@ def test_lag_of_a_group_by_queue(behind: LocalBroker) -> None:
         {**place, **second, "lag_ms": 0},
     ]
     assert run("group", "lag", "billing", "-o", "table").out.splitlines() == [
-        "TOPIC   QUEUE  COMMITTED  MAX  LAG  AGE",
-        "orders  0      1          3    2    90 s",
-        "orders  1                 0    0",
+        "TOPIC   QUEUE_ID  COMMITTED_OFFSET  MAX_OFFSET  LAG_MESSAGES  LAG",
+        "orders  0         1                 3           2             90 s",
+        "orders  1                           0           0",
     ]
 
 
@@ -112,7 +112,7 @@ def test_lag_of_all_groups(behind: LocalBroker) -> None:
         {"group": "audit", "topic": "orders", "committed_sum": 3, "lag_messages": 0},
         {"group": "billing", "topic": "orders", "committed_sum": 1, "lag_messages": 2},
     ]
-    assert run("group", "lag", "-o", "table").out.split()[:3] == ["GROUP", "TOPIC", "LAG"]
+    assert run("group", "lag", "-o", "table").out.split()[:3] == ["GROUP", "TOPIC", "LAG_MESSAGES"]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from broker.cli.output import Output, Rows, column, columns, moment
+from broker.cli.output import Column, Output, Rows, at, columns, moment
 from tests.fakes.terminal import Terminal
 
-COLUMNS = {"NAME": column("name"), "SIZE": column("size")}
+COLUMNS = columns("name", "size")
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ ROWS = [{"name": "a", "size": 2**53 + 1}, {"name": "\u00fc"}]
 def test_rows_as_they_are_printed(
     capsys: pytest.CaptureFixture[str], form: str, rows: list[dict[str, object]], text: str
 ) -> None:
-    Output(form).table(rows, columns(NAME="name"), columns(SIZE="size"))
+    Output(form).table(rows, columns("name"), columns("size"))
     assert capsys.readouterr().out == text
 
 
@@ -96,7 +96,7 @@ def test_a_table_has_its_titles_once_and_columns_that_line_up(
 
 
 def test_a_cell_is_one_short_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows("table", {"X": column("x")}) as rows:
+    with Rows("table", columns("x")) as rows:
         rows.add({"x": "a\nb\x1b[31m" + "c" * 100})
     _, cell = capsys.readouterr().out.splitlines()
     assert len(cell) == 60
@@ -110,14 +110,25 @@ def test_a_moment_names_its_zone_and_0_is_none() -> None:
 
 
 def test_csv_has_titles_once_and_quotes_what_needs_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows("csv", {"FIRST NAME": column("a")}, {"B": column("b")}) as rows:
+    with Rows("csv", columns("a"), columns("b")) as rows:
         rows.add({"a": 'say "x", y', "b": {"k": [1]}})
         rows.flush()
         rows.add({"a": "line\nbreak", "b": True})
         rows.add({"a": None})
     assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [
-        ["first_name", "b"],
+        ["a", "b"],
         ['say "x", y', '{"k":[1]}'],
         ["line\nbreak", "true"],
         ["", ""],
     ]
+
+
+def test_a_field_has_one_name_and_csv_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    body = Column("body_text", lambda row: row.get("body_text", "(…)"), also=("body",))
+    row = {"lag_ms": 0, "stored_ms": 1_795_228_200_250, "body": "/w=="}
+    Output("table").table([row], columns("lag_ms", at("stored_ms"), body))
+    titles, cells = capsys.readouterr().out.splitlines()
+    assert titles.split() == ["LAG_MS", "STORED", "BODY_TEXT"]
+    assert cells.startswith("0       2026-11-21")
+    Output("csv").table([row], columns("lag_ms", at("stored_ms"), body))
+    assert capsys.readouterr().out == "lag_ms,stored_ms,body_text,body\n0,1795228200250,,/w==\n"

@@ -113,7 +113,7 @@ def test_other_refusals_are_not_tried_in_halves(broker: LocalBroker) -> None:
 def test_a_table_shows_each_receipt(broker: LocalBroker) -> None:
     done = run("produce", "orders", "--queue", "0", "--file", "-", "-o", "table", given="1\n2\n")
     title, first, second = done.out.splitlines()
-    assert title.split() == ["MESSAGE", "ID", "QUEUE", "OFFSET", "STATUS"]
+    assert title.split() == ["MESSAGE_ID", "QUEUE_ID", "QUEUE_OFFSET", "STATUS"]
     ids = [message.unique_key for message in broker.do(broker.inner.messages())]
     assert first.split() == [ids[0], "0", "0", "SEND_OK"]
     assert second.split() == [ids[1], "0", "1", "SEND_OK"]

@@ -120,7 +120,9 @@ def test_as_many_as_asked_for(busy: LocalBroker) -> None:
 
 def test_a_table_without_a_terminal_is_plain(busy: LocalBroker) -> None:
     lines = run("top", "-o", "table").out.splitlines()
-    assert lines[0].split() == ["TOPIC", "IN/S", "OUT/S", "LAG", "MESSAGES", "GROUPS"]
+    assert lines[0].split() == [
+        "NAME", "IN_PER_S", "OUT_PER_S", "LAG_MESSAGES", "MESSAGE_COUNT", "GROUP_COUNT",
+    ]  # fmt: skip
     assert lines[1].split()[0] == "orders"
 
 
@@ -130,7 +132,7 @@ def test_a_terminal_gets_a_picture(busy: LocalBroker, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TERM", "xterm")
     top.main(["--count", "1", "-o", "table"], standalone_mode=False, prog_name="pocketmq top")
     drawn = screen.getvalue()
-    assert "IN/S" in drawn
+    assert "IN_PER_S" in drawn
     assert "orders" in drawn
     assert "broker-a of DefaultCluster" in drawn
 

@@ -124,18 +124,18 @@ def test_a_topic_is_described_with_its_queues(broker: LocalBroker) -> None:
     lines = run("topic", "info", "orders", "-o", "table").out.splitlines()
     assert lines[0].split() == ["name", "orders"]
     below = [line.split()[:3] for line in lines[-3:]]
-    assert below == [["QUEUE", "MIN", "MAX"], ["0", "0", "3"], ["1", "0", "0"]]
+    assert below == [["QUEUE_ID", "MIN_OFFSET", "MAX_OFFSET"], ["0", "0", "3"], ["1", "0", "0"]]
 
 
 def test_a_wide_list_and_csv_have_more_columns(broker: LocalBroker) -> None:
     assert run("topic", "ls", "-o", "table").out.splitlines() == [
-        "NAME    TYPE    READ  WRITE  PERMISSION",
-        "orders  NORMAL  2     2      6",
+        "NAME    TYPE    READ_QUEUE_COUNT  WRITE_QUEUE_COUNT  PERMISSION",
+        "orders  NORMAL  2                 2                  6",
     ]
     titles = run("topic", "ls", "-o", "wide").out.splitlines()[0].split()
     assert titles[-3:] == ["SYSTEM", "ORDER", "ATTRIBUTES"]
     assert run("topic", "ls", "-o", "csv").out.splitlines() == [
-        "name,type,read,write,permission,system,order,attributes",
+        "name,type,read_queue_count,write_queue_count,permission,system,order,attributes",
         "orders,NORMAL,2,2,6,false,false,{}",
     ]
 
@@ -148,9 +148,9 @@ def test_one_topic_is_counted_by_queue(broker: LocalBroker) -> None:
     lines = [
         line.split() for line in run("topic", "stats", "orders", "-o", "table").out.splitlines()
     ]
-    assert lines[0][:3] == ["NAME", "QUEUES", "MESSAGES"]
+    assert lines[0][:3] == ["NAME", "QUEUE_COUNT", "MESSAGE_COUNT"]
     assert lines[1][:4] == ["orders", "2", "3", "3"]
-    assert lines[2][:3] == ["QUEUE", "MIN", "MAX"]
+    assert lines[2][:3] == ["QUEUE_ID", "MIN_OFFSET", "MAX_OFFSET"]
 
 
 def test_all_topics_are_counted(broker: LocalBroker) -> None:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from broker.cli.store.access import Opened
     from broker.tools.verify.verification import Verification
 
-COLUMNS: Final = columns(
-    KIND="kind", FILE="file", BYTE="offset", EXPECTED="expected", FOUND="found"
-)
+COLUMNS: Final = columns("kind", "file", "offset", "expected", "found")
 
 
 @click.command(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.walk.log_walk import Hole
 
 DIFFERENCE_COLUMNS: Final = columns(
-    PART="part", WHERE="where", WHAT="what", LEFT="left", RIGHT="right",
+    "part", "where", "what", "left", "right",
 )  # fmt: skip
 
 

@@ -11,12 +11,12 @@ from broker.cli.output import Output, columns
 from broker.cli.store.access import Given, given_options, show_damage
 
 UNIT_COLUMNS: Final = columns(
-    QUEUE_OFFSET="queue_offset", PHYSICAL_OFFSET="physical_offset", SIZE="size",
-    TAGS_CODE="tags_code",
+    "queue_offset", "physical_offset", "size",
+    "tags_code",
 )  # fmt: skip
 INDEX_COLUMNS: Final = columns(
-    FILE="file", NUMBER="number", SLOT="slot", HASH="key_hash", PHYSICAL_OFFSET="physical_offset",
-    PREVIOUS="previous",
+    "file", "number", "slot", "key_hash", "physical_offset",
+    "previous",
 )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ KINDS: Final = (
     "commitlog", "consumequeue", "consumequeue_ext", "index", "config", "pocketmq", "other",
 )  # fmt: skip
 FILE_COLUMNS: Final = columns(
-    FILE="path", KIND="kind", BYTES="size", ON_DISK="allocated", BEGIN="begin", END="end",
-    FIRST=at("first_stored_ms"), LAST=at("last_stored_ms"), NOTE="note",
+    "path", "kind", "size", "allocated", "begin", "end",
+    at("first_stored_ms"), at("last_stored_ms"), "note",
 )  # fmt: skip
 
 

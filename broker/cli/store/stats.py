@@ -6,7 +6,7 @@ import click
 
 from broker.cli.documents import Document
 from broker.cli.options import examples, form_option
-from broker.cli.output import Exit, Failure, Output, at, column, columns, moment, talk
+from broker.cli.output import Exit, Failure, Output, at, columns, moment, talk
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ LABELS: Final = {
 }
 """What messages are grouped by, and the fields that tell a group."""
 AMOUNT_COLUMNS: Final = columns(
-    MESSAGES="messages", BYTES="bytes", BODIES="body_bytes", AVERAGE="body_bytes_average",
-    LARGEST="body_bytes_max", COMPRESSED="compressed_ratio", KEYS="keys_per_message",
-    FIRST=at("first_store_timestamp_ms"), LAST=at("last_store_timestamp_ms"),
+    "messages", "bytes", "body_bytes", "body_bytes_average",
+    "body_bytes_max", "compressed_ratio", "keys_per_message",
+    at("first_store_timestamp_ms"), at("last_store_timestamp_ms"),
 )  # fmt: skip
 LARGEST_COLUMNS: Final = columns(
-    TOPIC="topic", QUEUE="queue_id", OFFSET="queue_offset", PHYSICAL_OFFSET="physical_offset",
-    BODY_BYTES="body_bytes",
+    "topic", "queue_id", "queue_offset", "physical_offset",
+    "body_bytes",
 )  # fmt: skip
 LAG_COLUMNS: Final = columns(
-    GROUP="group", TOPIC="topic", QUEUE="queue_id", COMMITTED="committed_offset", END="end_offset",
-    LAG="lag",
+    "group", "topic", "queue_id", "committed_offset", "end_offset",
+    "lag",
 )  # fmt: skip
 
 
@@ -84,15 +84,13 @@ def _print(found: "Statistics", by: str | None, out: Output) -> None:
             click.echo()
             out.stream(found.largest, LARGEST_COLUMNS)
     else:
-        labels = {name.upper().replace("_", " "): column(name) for name in LABELS[by]}
-        out.stream(found.rows, {**labels, **AMOUNT_COLUMNS})
+        out.stream(found.rows, [*columns(*LABELS[by]), *AMOUNT_COLUMNS])
         _say(found)
 
 
 def _plain(summary: Document) -> Document:
-    names = {"first_store_timestamp_ms": "first stored", "last_store_timestamp_ms": "last stored"}
     return {
-        names.get(name, name.replace("_", " ")): moment(value or 0) if name in names else value
+        name.removesuffix("_ms"): moment(value or 0) if name.endswith("_ms") else value
         for name, value in summary.items()
     }
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from broker.tools.verify.verification import Verification
 
 COLUMNS: Final = columns(
-    KIND="kind", FILE="file", BYTE="offset", EXPECTED="expected", FOUND="found",
-    MENDABLE="repairable",
+    "kind", "file", "offset", "expected", "found",
+    "repairable",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from broker.cli.options import QUEUE
-from broker.cli.output import FLUSH_COUNT, Output, column
+from broker.cli.output import FLUSH_COUNT, Output, columns
 from broker.cli.store import export, grep, ls, stats
 from broker.cli.store.access import accessible
 from broker.files.disk import Disk
@@ -103,7 +103,7 @@ def test_the_words_of_options_are_those_of_the_tools() -> None:
 
 def test_rows_are_seen_long_before_the_last_one(capsys: pytest.CaptureFixture[str]) -> None:
     seen = []
-    columns = {"NUMBER": column("number")}
+    shown = columns("number")
 
     def rows() -> Iterator[dict[str, int]]:
         for number in range(FLUSH_COUNT + 1):
@@ -111,7 +111,7 @@ def test_rows_are_seen_long_before_the_last_one(capsys: pytest.CaptureFixture[st
                 seen.append(capsys.readouterr().out)
             yield {"number": number}
 
-    Output("table").stream(rows(), columns)
+    Output("table").stream(rows(), shown)
     assert seen[0].splitlines()[0] == "NUMBER"
     assert len(seen[0].splitlines()) == FLUSH_COUNT + 1
     assert capsys.readouterr().out == f"{FLUSH_COUNT}\n"

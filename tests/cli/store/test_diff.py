@@ -18,7 +18,7 @@ def test_files_are_listed(golden: GoldenStores) -> None:
     assert [row["kind"] for row in done.rows] == ["index"] * 4
     table = run("store", "ls", str(golden.store("v533")), "-o", "table").out.splitlines()
     assert table[0].split() == [
-        "FILE", "KIND", "BYTES", "ON", "DISK", "BEGIN", "END", "FIRST", "LAST", "NOTE",
+        "PATH", "KIND", "SIZE", "ALLOCATED", "BEGIN", "END", "FIRST_STORED", "LAST_STORED", "NOTE",
     ]  # fmt: skip
     paths = {path for path in golden.store("v533").rglob("*") if path.is_file()}
     assert len(table) == 1 + len(paths)
