@@ -9,6 +9,7 @@ from broker.model.errors import (
     BrokerError,
     Corruption,
     IllegalConfig,
+    LogMissing,
     NotAStore,
     RequestError,
     StorageError,
@@ -54,7 +55,7 @@ def failure_of_broker(error: BrokerError) -> Failure:
 def _exit_code(error: BrokerError) -> int:
     if isinstance(error, IllegalConfig):
         return Exit.USAGE
-    if isinstance(error, Corruption | StoreGap):
+    if isinstance(error, Corruption | StoreGap | LogMissing):
         return Exit.DAMAGED
     if isinstance(error, StoreFailed | ViewFailed):
         return Exit.FAILED

@@ -5,7 +5,7 @@
     min_offset                                                   max_offset
 
 Every file is named by the offset of its first byte. A file of another length, or a missing one in
-the middle, is an error that names it; a last file of length zero was never used and is removed. A
+the middle, is an error that names it; a last file of length zero was never used and is left out. A
 power cut may leave one in the middle of a view: it goes, and what follows, to be built again.
 A row of which there are thousands has no maps (`is_mapped`).
 Source: MappedFileQueue.
@@ -68,6 +68,7 @@ class MappedFileQueue:
     def load(self, *, read_only: bool = False) -> None:
         """Find the files; none is mapped yet and all but the last count as full.
 
+        Effects  of a view files from one of length zero on are removed; else nothing is changed
         Errors   NotAStore (a foreign file), WrongFileSize, StoreGap
         """
         self.read_only = read_only
@@ -82,10 +83,17 @@ class MappedFileQueue:
                 raise NotAStore(path=str(path), why="a file of another name stands here")
             size = self._disk.file_size(path)
             if size == 0 and (self._is_view or name == names[-1]):
-                if not self.read_only:  # It has no length yet: nothing from here on was durable.
+                if self._is_view and not self.read_only:  # Nothing from here on was durable.
                     self.unlink_from(base)
                 return
             self._add_found(path, base, size)
+
+    def remove_empty(self) -> None:
+        """Remove files of length zero: none is in the row."""
+        for name in self._disk.names(self.directory):
+            path = self.directory / name
+            if offset_from_file_name(name) is not None and not self._disk.file_size(path):
+                self._disk.unlink(path)
 
     def unlink_from(self, position: int) -> bool:
         """Remove the directory's files that begin at a position or behind it.

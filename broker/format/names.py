@@ -24,6 +24,8 @@ from broker.model.names import check_queue_topic
 COMMIT_LOG_DIRECTORY: Final = "commitlog"
 CONSUME_QUEUE_DIRECTORY: Final = "consumequeue"
 CONSUME_QUEUE_EXTENSION_DIRECTORY: Final = "consumequeue_ext"
+BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
+ROCKSDB_QUEUE_DIRECTORY: Final = "consumequeue_rocksdb"
 INDEX_DIRECTORY: Final = "index"
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"

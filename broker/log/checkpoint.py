@@ -153,12 +153,10 @@ class FlushedMark(_NumbersFile):
         self.flushed_upto = 0
 
     def open(self) -> None:
-        """Make or open the file and read the newer valid slot.
-
-        Errors   DiskFull, AllocationFailed
-        """
-        if not self._open():
+        """Read the newer valid slot of the file, if there is one; the first `write` makes it."""
+        if not self._disk.exists(self.path):
             return
+        self._open()
         for slot in (0, 1):
             self._consider(slot, self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size))
         self._found.sort(reverse=True)
@@ -202,6 +200,8 @@ class FlushedMark(_NumbersFile):
         if self._is_announced:
             return
         if not self._is_allocated:
+            if self._descriptor < 0:
+                self._open()
             self._allocate()
             self._is_allocated = True
         self._sequence += 1

@@ -316,13 +316,17 @@ class CommitLog:
 
     # -- opening, syncing, cutting -------------------------------------------------------------
     def load(self, *, read_only: bool = False) -> None:
-        """Find the files; `adopt_end` must follow once recovery knows where data end."""
+        """Find the files; `adopt_end` must follow once recovery knows where data end.
+
+        Errors   those of `MappedFileQueue.load`; nothing is changed, with or without one
+        """
         self.files.load(read_only=read_only)
         self.appended = self.files.max_offset
 
     def adopt_end(self, end: int) -> None:
         """Start appending at an offset that recovery found, everything before it being durable."""
         self.files.cut(end + 1)
+        self.files.remove_empty()
         # An empty file that follows on a BLANK stays: without it the log would end before that.
         last = self.files.file_at(end) or self.files.file_at(end - 1)
         if last is None and self.files.files:

@@ -66,14 +66,21 @@ class StoreDirectory:
             raise NotAStore(path=str(self.path), why=f"it holds other files ({shown_names} …)")
 
     def acquire(self) -> None:
-        """Make the directories if need be and take the store lock.
+        """Take the store lock, whose file is all that is made; of a new store the directory too.
 
         Errors   NotAStore, StoreLocked, DiskFull
         """
         self.check()
+        self._disk.make_directory(self.path)
+        self._lock.acquire()
+
+    def make_directories(self) -> None:
+        """Make the directories that every store has.
+
+        Errors   DiskFull, AllocationFailed
+        """
         self._disk.make_directory(self.own_directory)
         self._disk.make_directory(self.path / COMMIT_LOG_DIRECTORY)
-        self._lock.acquire()
 
     def was_aborted(self) -> bool:
         """Return whether the last broker here ended without stopping in order."""

@@ -78,19 +78,21 @@ async def open_store(
         parts = Structures(settings, disk, tables.removed.next_offsets)
         undo.callback(parts.close)
         starting.recover()
+        start = Start(parts, starting)
+        start.look()
+        tables.removed.load()
+        tables.read()  # Until here nothing is written: a store that is refused stays as it is.
         # Never more than one commit-log file has: small stores stay small.
         size_bytes = min(parts.settings.reserve_size_bytes, parts.log.file_size_bytes)
         reserve = Reserve(disk, parts.own_directory, size_bytes)
         reserve.begin()
         reporting = undo.enter_context(ExitStack())
         reporting.enter_context(disk.trouble.reporting(full=reserve.release))
-        tables.removed.load()
-        start = Start(parts, starting)
         for share in start.steps(clock.wall_ms()):
             starting.progress = share
             logger.debug("recovery.progress", extra={"share": share})
             await asyncio.sleep(0)
-        tables.load(parts.queues.queues)
+        tables.adopt(parts.queues.queues)
         store = MessageStore(start, parts, tables, reserve, clock, reporting, starting.stats)
         await store.begin()
         starting.end()

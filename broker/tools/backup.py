@@ -33,6 +33,7 @@ from broker.format.names import (
 )
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
+from broker.log.foreign import check_understood
 from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX
@@ -77,9 +78,10 @@ def backup(
     Errors       NotAStore: other things lie there; Corruption: its backup.json was changed;
                  StoreLocked: views are asked for of a running store, it was started meanwhile, or
                  the copy is in use; WrongFileSize, StoreGap, DiskFull, FsyncFailed. A copy
-                 that was begun then lacks backup.json
+                 that was begun then lacks backup.json; those of `check_understood`: none was begun
     Cost         about 300 MB/s of what is new
     """
+    check_understood(disk, directory)
     store, place = directory.resolve(), copy.resolve()
     if place.is_relative_to(store) or store.is_relative_to(place):
         raise NotAStore(path=str(copy), why="it lies in the store, or around it")

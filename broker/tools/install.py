@@ -38,6 +38,7 @@ from broker.log.checkpoint import (
     FlushedMark,
     QueueEnds,
 )
+from broker.log.foreign import check_understood
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey
 from broker.model.topic import LMQ_PREFIX
@@ -75,8 +76,9 @@ def stage_and_install(
 ) -> Path | None:
     """Let views be put into a directory of a store, and install them, under its lock.
 
-    Errors   StoreLocked, and those of `stage` and `install_views`
+    Errors   StoreLocked, and those of `stage`, `install_views` and `check_understood`
     """
+    check_understood(disk, directory)
     store = StoreDirectory(disk, directory)
     store.acquire()
     try:

@@ -12,11 +12,13 @@ from typing import Final
 
 from broker.files.disk import Disk
 from broker.format.names import (
+    BATCH_QUEUE_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     OWN_DIRECTORY,
 )
+from broker.log.foreign import check_understood
 from broker.model.errors import DiskFull, NotAStore
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.estimate import Estimate, estimate
@@ -29,7 +31,6 @@ from broker.rebuild.sequential import Rebuilt, rebuild
 from broker.tools.install import STAGING_DIRECTORY, StagedViews, stage_and_install, sync_tree
 
 STATE_DIRECTORY: Final = "rebuild-state"
-BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
 STAT_BLOCK_BYTES: Final = 512
 """Unit of st_blocks."""
 
@@ -86,9 +87,11 @@ def plan_rebuild(
     """Look at a store and say what a rebuild would do; nothing is changed.
 
     Errors   NotAStore (the log, or an output directory that holds other things), StoreGap,
-             WrongFileSize, DiskFull
+             WrongFileSize, DiskFull; those of `check_understood` in the store's place
     Cost     reads some samples of the log
     """
+    if out is None:
+        check_understood(disk, directory)
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
     found = set(disk.names(staging))

@@ -75,7 +75,7 @@ class Started:
         self.parts = Structures(small_settings(STORE, **geometry), disk, self.removed)
         self.tables.removed.load()
         self.recovery = start_at_once(self.parts, clock).recovery
-        self.tables.load(())
+        self.tables.read()
         disk.hook = None
 
     def check(self, promise: Promise) -> None:

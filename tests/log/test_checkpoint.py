@@ -157,10 +157,11 @@ def mark(tmp_path: Path) -> Iterator[Mark]:
     made.mark.close()
 
 
-def test_a_new_store_has_no_mark_and_room_for_two(mark: Mark) -> None:
+def test_a_new_store_has_no_mark_until_one_is_set_and_room_for_two(mark: Mark) -> None:
     assert mark.mark.valid_upto(OTHER) is None
-    assert mark.path.stat().st_size == 2 * SLOT_SIZE
+    assert not mark.path.exists()
     mark.set(100, 200, 300)
+    assert mark.path.stat().st_size == 2 * SLOT_SIZE
     assert mark.disk.ranges("allocate") == [(0, 2 * SLOT_SIZE)]
 
 
@@ -225,10 +226,10 @@ def test_a_file_that_was_interrupted_in_the_making_is_taken_over(mark: Mark, siz
 
 def test_a_full_disk_may_be_tried_again_for_the_mark_too(tmp_path: Path) -> None:
     mark = Mark(tmp_path)
+    mark.mark.open()
     mark.disk.fail("make_sparse_file", full_disk())
     with pytest.raises(DiskFull):
-        mark.mark.open()
-    mark.mark.open()
+        mark.set(100)
     mark.disk.fail("allocate", full_disk())
     with pytest.raises(DiskFull):
         mark.set(100)

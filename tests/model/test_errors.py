@@ -95,6 +95,10 @@ TableUnreadable: neither path nor its .bak can be read (why); mend it with `pock
   repair`, or bring it back from a copy
 StoreLocked: path is in use by another process; stop it or use another directory
 NotAStore: path is not a store: why; name an empty or a store directory
+UnsupportedStore: path: why; this broker leaves such a store as it is: go on with RocketMQ, or
+  way_out
+LogMissing: path has no file, but views hold what was built from some: bring them there (RocketMQ
+  may keep them elsewhere: storePathCommitLog) or back from a copy, or remove views to begin anew
 StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
 StoreGap: path starts at 9, expected 7: a file is missing before it; bring it back from a copy
 WrongFileSize: path has 9 bytes, expected 7; set key_names as the writer had it, or restore the file

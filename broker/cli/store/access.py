@@ -37,6 +37,7 @@ class Given:
     def opened(self, *, with_index: bool) -> Opened:
         """Return the store with its sizes, if it may be looked at."""
         disk = accessible(self.directory, read_only=self.read_only)
+        talk_unsupported(disk, self.directory)
         sizes = sizes_of(disk, self.directory, self.assignments, with_index=with_index)
         return Opened(disk, self.directory, sizes)
 
@@ -60,6 +61,13 @@ def accessible(directory: Path, *, read_only: bool) -> "Disk":
     disk = Disk()
     check_access(disk, directory, read_only=read_only)
     return disk
+
+
+def talk_unsupported(disk: "Disk", directory: Path) -> None:
+    """Say why a store is not one to be written to; what of it can be read is shown all the same."""
+    from broker.log.foreign import refusals
+
+    talk_notes([f"only a part of this can be read: {why}" for why in refusals(disk, directory)])
 
 
 def sizes_of(

@@ -19,6 +19,7 @@ BrokerError
             DiskAboveLimit
     StorageError                the operator acts
         ReadFailed · StoreLocked · NotAStore · StoreTooNew · StoreGap · WrongFileSize
+        UnsupportedStore · LogMissing
         UnknownGeometry · IllegalConfig · SparkMissing · ViewFailed · TableUnreadable
         Corruption
             MessageDamaged

@@ -166,6 +166,31 @@ class NotAStore(StorageError):
     why: str
 
 
+class UnsupportedStore(StorageError):
+    """A store of a kind that only a RocketMQ broker can go on with."""
+
+    plain = StorageError.plain | {"way_out"}
+    message = (
+        "{path}: {why}; this broker leaves such a store as it is: go on with RocketMQ, or {way_out}"
+    )
+    path: str
+    why: str
+    way_out: str
+
+
+class LogMissing(StorageError):
+    """Views of a log that is not there."""
+
+    plain = StorageError.plain | {"views"}
+    message = (
+        "{path} has no file, but {views} hold what was built from some: bring them there (RocketMQ "
+        "may keep them elsewhere: storePathCommitLog) or back from a copy, or remove {views} to "
+        "begin anew"
+    )
+    path: str
+    views: str
+
+
 class StoreTooNew(StorageError):
     """A store written by a later version of this broker."""
 

@@ -38,14 +38,29 @@ logger = logging.getLogger(__name__)
 class Start:
     """One start of a store that is locked and built; what was found stays in `recovery`."""
 
-    __slots__ = ("_parts", "_progress", "recovery", "views")
+    __slots__ = ("_has_looked", "_parts", "_progress", "recovery", "views")
 
     def __init__(self, parts: Structures, progress: Starting) -> None:
         self._parts = parts
         self._progress = progress
+        self._has_looked = False
         self.recovery = Recovery(parts, progress, self._disbelieve)
         self.views: ViewPlan | None = None
         """The row of the table of views that applied."""
+
+    def look(self) -> None:
+        """Read the small files and find the log; nothing is changed.
+
+        Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed: the store stays as it is
+        """
+        parts = self._parts
+        self._progress.enter("load")
+        parts.log.load()
+        parts.checkpoint.load()
+        parts.mark.open()
+        if parts.manifest is None:
+            parts.check_views()
+        self._has_looked = True
 
     def steps(self, now_ms: int) -> Iterator[float]:
         """Load everything and make it agree, yielding the share done between bounded pieces.
@@ -64,10 +79,9 @@ class Start:
 
     def _steps(self, now_ms: int) -> Iterator[float]:
         parts, settings = self._parts, self._parts.settings
-        self._progress.enter("load")
-        parts.log.load()
-        parts.checkpoint.load()
-        parts.mark.open()
+        if not self._has_looked:
+            self.look()
+        parts.directory.make_directories()
         mark = parts.mark.valid_upto(parts.checkpoint.content)
         views = self.views = decide_views(self._observed(mark))
         self._load_views(views)

@@ -25,6 +25,7 @@ from broker.format.names import (
 from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
+from broker.log.foreign import check_understood
 from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
@@ -57,6 +58,33 @@ def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None
     return pool
 
 
+def _views(
+    settings: StoreSettings, disk: Disk, keeper: OpenFiles, removed: Mapping[QueueKey, int]
+) -> tuple[ConsumeQueueTable, HashIndex]:
+    """Return queues and index, not loaded yet."""
+    root = settings.directory
+    queues = ConsumeQueueTable(
+        disk,
+        root / CONSUME_QUEUE_DIRECTORY,
+        settings.consume_queue_file_size_bytes,
+        keeper,
+        Extension(
+            root / CONSUME_QUEUE_EXTENSION_DIRECTORY,
+            settings.consume_queue_extension_file_size_bytes,
+            settings.consume_queue_extension,
+        ),
+        removed,
+    )
+    index = HashIndex(
+        disk,
+        root / INDEX_DIRECTORY,
+        IndexGeometry.of(settings),
+        style=settings.index_style,
+        zone=zone_from_name(settings.time_zone),
+    )
+    return queues, index
+
+
 class Structures:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
@@ -71,6 +99,7 @@ class Structures:
     ) -> None:
         self.disk = disk
         self.directory = StoreDirectory(disk, settings.directory)
+        check_understood(disk, settings.directory)
         self.directory.acquire()
         try:
             self._build(settings, disk, removed)
@@ -84,7 +113,6 @@ class Structures:
         self.manifest_file = ManifestFile(disk, own)
         self.manifest: StoreManifest | None = self.manifest_file.read()
         self.settings = settings = fit_to_disk(settings, self.manifest, disk)
-        geometry = IndexGeometry.of(settings)
         self.made_here = self.manifest is None or self.manifest.made_here
         """Whether this broker began the store; without a manifest, known once its log is loaded."""
         self.levels = settings.levels
@@ -99,28 +127,23 @@ class Structures:
             warm=settings.warm_files,
         )
         self.queue_files = OpenFiles(min(settings.open_queue_files_max, disk.open_files_max() // 2))
-        self.queues = ConsumeQueueTable(
-            disk,
-            root / CONSUME_QUEUE_DIRECTORY,
-            settings.consume_queue_file_size_bytes,
-            self.queue_files,
-            Extension(
-                root / CONSUME_QUEUE_EXTENSION_DIRECTORY,
-                settings.consume_queue_extension_file_size_bytes,
-                settings.consume_queue_extension,
-            ),
-            removed,
-        )
-        self.index = HashIndex(
-            disk,
-            root / INDEX_DIRECTORY,
-            geometry,
-            style=settings.index_style,
-            zone=zone_from_name(settings.time_zone),
-        )
+        self.queues, self.index = _views(settings, disk, self.queue_files, removed)
         self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
         self.mark = FlushedMark(disk, own)
         self.ends = QueueEnds(disk, own)
+
+    def check_views(self) -> None:
+        """Raise what loading the views would raise, and change nothing.
+
+        Errors   NotAStore, WrongFileSize, ReadFailed
+        Cost     a look at every file's name and at the end of every queue
+        """
+        views = _views(self.settings, self.disk, OpenFiles(LOG_FILES_OPEN_MAX), NONE_REMOVED)
+        try:
+            for view in views:
+                view.load(read_only=True)
+        finally:
+            close_all(view.close for view in views)
 
     def write_manifest(self, closed: ClosedState | None) -> None:
         """Replace the manifest; blocks."""

@@ -26,13 +26,16 @@ class Tables:
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
         self.removed = RemovedQueues(disk, directory / OWN_DIRECTORY, self._pool)
 
-    def load(self, queues: Iterable[QueueKey]) -> None:
-        """Read all but the removed queues; topics that have queues and no row are known too.
+    def read(self) -> None:
+        """Read all but the removed queues.
 
-        Errors   ValueError when neither a file nor its `.bak` can be read
+        Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
         for table in (self.topics, self.groups, self.offsets):
             table.load()
+
+    def adopt(self, queues: Iterable[QueueKey]) -> None:
+        """Know topics too that have queues and no row."""
         counts: dict[str, int] = {}
         for topic, queue_id in queues:
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)

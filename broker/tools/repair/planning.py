@@ -27,6 +27,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     offset_from_file_name,
 )
+from broker.log.foreign import check_understood
 from broker.log.quarantine import unfinished_repair
 from broker.model.finding import Finding
 from broker.rebuild.log_files import KnownShape
@@ -56,9 +57,10 @@ def plan_repair(
 ) -> RepairPlan:
     """Return what there is to do.
 
-    Errors   NotAStore
+    Errors   NotAStore; those of `check_understood`
     Cost     that of a verification
     """
+    check_understood(disk, directory)
     options = VerifyOptions(findings_max=FINDINGS_MAX, now_ms=now_ms)
     found = verify(disk, directory, sizes, options, advance)
     plan = RepairPlan(

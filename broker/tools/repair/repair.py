@@ -11,6 +11,7 @@ from typing import Any, Final
 from broker.files.disk import Disk
 from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
 from broker.log.checkpoint import MARK_FILE, QueueEnds
+from broker.log.foreign import check_understood
 from broker.log.quarantine import (
     FINISHED,
     UNFINISHED,
@@ -58,6 +59,7 @@ def repair_store(
     Errors   StoreLocked; those of `missing_part`: nothing was changed;
              DiskFull, AllocationFailed, FsyncFailed: call again to go on
     """
+    check_understood(disk, directory)
     store = StoreDirectory(disk, directory)
     store.acquire()
     try:

@@ -12,7 +12,7 @@ from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
 from broker.log.checkpoint import FlushedMark
-from broker.model.errors import StoreDamaged
+from broker.model.errors import LogMissing, StoreDamaged
 from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
@@ -266,14 +266,22 @@ async def test_where_rocketmq_would_cut_nothing_sound_is_lost(tmp_path: Path) ->
     assert kept == "".join(f"{n:02d}" for n in range(30) if n not in (2, 11, 20))
 
 
-async def test_a_log_that_never_was_takes_its_views_with_it(tmp_path: Path) -> None:
+async def test_views_of_a_log_that_is_elsewhere_stay_and_the_store_is_refused(
+    tmp_path: Path,
+) -> None:
     async with store_at(tmp_path / "s") as store:
         for _ in range(30):
             await store.send("T", BODY, key="k")
     shutil.rmtree(tmp_path / "s" / "commitlog")
     shutil.rmtree(tmp_path / "s" / "pocketmq")
+    was = view_files(tmp_path / "s")
+    with pytest.raises(LogMissing, match="storePathCommitLog"):
+        await label_of(tmp_path / "s")
+    assert view_files(tmp_path / "s") == was
+    assert not (tmp_path / "s" / "pocketmq").exists()
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(tmp_path / "s" / name)
     assert await label_of(tmp_path / "s") == ("@no_log", "")
-    assert view_files(tmp_path / "s") == {}
 
 
 async def test_views_ahead_of_the_log_are_cut(tmp_path: Path) -> None:
