@@ -8,7 +8,7 @@ topic or no queue, in a log that is not ours or is damaged, have none either.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,9 +25,9 @@ from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import QueueEnd, Units
 from broker.model.batch import Written
-from broker.model.errors import IllegalTopic, StoreGap, WrongFileSize
+from broker.model.errors import StoreGap, WrongFileSize
 from broker.model.message import QueueKey, has_queue_offset
-from broker.model.names import check_queue_topic
+from broker.model.names import is_queue_topic
 from broker.model.stats import Gauge
 from broker.model.topic import QUARANTINE_TOPIC
 
@@ -56,8 +56,9 @@ class ConsumeQueueTable:
     """Queues by (topic, queue id)."""
 
     __slots__ = (
-        "_disk", "_extension", "_file_size", "_gaps", "_held", "_keeper", "damaged", "directory",
-        "dirty", "extension_failures", "has_unsynced_cuts", "name", "queues", "removed", "stats",
+        "_batch_topics", "_disk", "_extension", "_file_size", "_gaps", "_held", "_keeper",
+        "damaged", "directory", "dirty", "extension_failures", "has_unsynced_cuts", "name",
+        "queues", "removed", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class ConsumeQueueTable:
         keeper: Keeper | None = None,
         extension: Extension = NO_EXTENSION,
         removed: Mapping[QueueKey, int] = NONE_REMOVED,
+        batch_topics: Container[str] = (),
     ) -> None:
         self._disk = disk
         self._extension = extension
@@ -85,6 +87,7 @@ class ConsumeQueueTable:
         the whole file system is synced, else units that were cut might come back below it."""
         self.removed = removed
         """Queue offsets below which messages of removed topics stay out; they may change."""
+        self._batch_topics = batch_topics  # Their queues are of another kind, and left alone.
         self.extension_failures = 0
         """Messages whose extension could not be written, since the start."""
         self._held: list[Written] = []
@@ -138,7 +141,7 @@ class ConsumeQueueTable:
         """Yield topic, queue id and directory of each queue there is on disk."""
         for topic in self._disk.names(self.directory):
             directory = self.directory / topic
-            for name in self._disk.names(directory) if _is_topic(topic) else ():
+            for name in self._disk.names(directory) if self._is_ours(topic) else ():
                 queue_id = queue_id_from_name(name)
                 if queue_id is not None:
                     yield topic, queue_id, f"{directory}/{queue_id}"
@@ -217,7 +220,7 @@ class ConsumeQueueTable:
                 continue
             group = groups.get(key)
             if group is None:
-                if key not in self.queues and not _may_have_queue(key):
+                if key not in self.queues and not self._may_have_queue(key):
                     continue
                 group = groups[key] = []
             group.append(run.behind(lost) if lost > 0 else run)
@@ -249,7 +252,7 @@ class ConsumeQueueTable:
         for number, (begin, end) in enumerate(pairwise(edges), 1):
             key = keys[queue[begin]]
             lowest = self.removed.get(key, 0)
-            if key not in self.queues and not _may_have_queue(key):
+            if key not in self.queues and not self._may_have_queue(key):
                 continue
             if lowest and queue_offset[begin:end].max() < lowest:  # All are of a removed topic.
                 continue
@@ -280,6 +283,13 @@ class ConsumeQueueTable:
     def _count_failures(self, queue: ConsumeQueue) -> None:
         self.extension_failures += queue.extension_failures
         queue.extension_failures = 0
+
+    def _may_have_queue(self, key: QueueKey) -> bool:
+        """Return whether a record of the log names a queue; of others nothing is made on disk."""
+        return self._is_ours(key[0]) and queue_id_from_name(str(key[1])) is not None
+
+    def _is_ours(self, topic: str) -> bool:
+        return is_queue_topic(topic) and topic not in self._batch_topics
 
     def note_gaps(self, gaps: Iterable[tuple[int, int]]) -> None:
         """Know places of quarantine records, [begin, end), where messages were taken out."""
@@ -380,16 +390,3 @@ class ConsumeQueueTable:
     def close(self) -> None:
         """Unmap all files."""
         close_all(queue.close for queue in self.queues.values())
-
-
-def _may_have_queue(key: QueueKey) -> bool:
-    """Return whether a record of the log names a queue; of others nothing is made on disk."""
-    return _is_topic(key[0]) and queue_id_from_name(str(key[1])) is not None
-
-
-def _is_topic(name: str) -> bool:
-    try:
-        check_queue_topic(name)
-    except IllegalTopic:
-        return False
-    return True

@@ -12,10 +12,12 @@ Source: DLedgerConfig, RocksDBConsumeQueueStore, ConsumeQueueStore, MultiPathMap
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker.files.disk import Disk
+from broker.files.table_file import TableFile
 from broker.format.names import (
     BATCH_QUEUE_DIRECTORY,
     COMMIT_LOG_DIRECTORY,
@@ -23,10 +25,20 @@ from broker.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
     ROCKSDB_QUEUE_DIRECTORY,
+    TOPICS_FILE,
     offset_from_file_name,
 )
-from broker.model.errors import LogMissing, StorageError, UnsupportedStore
+from broker.format.table_json import decode_rows, read_texts
+from broker.model.errors import (
+    LogMissing,
+    ReadFailed,
+    StorageError,
+    TableUnreadable,
+    UnsupportedStore,
+)
+from broker.model.topic import BATCH_QUEUES
 
+TOPICS_MEMBER: Final = "topicConfigTable"
 _DLEDGER_PREFIX: Final = "dledger-"
 _ROCKSDB_FILE: Final = "CURRENT"
 """Every RocksDB has a file of this name."""
@@ -65,9 +77,24 @@ def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
 
 
 def batch_topics(disk: Disk, store: Path) -> frozenset[str]:
-    """Return the topics whose queues are batch queues, which hold units of another length."""
+    """Return the topics whose queues are batch queues, which hold units of another length.
+
+    Their directories tell, and what the table of topics says of them, where it can be read.
+    """
     directory = store / BATCH_QUEUE_DIRECTORY
-    return frozenset(name for name in disk.names(directory) if disk.is_directory(directory / name))
+    names = {name for name in disk.names(directory) if disk.is_directory(directory / name)}
+    table = TableFile(disk, store / CONFIG_DIRECTORY / TOPICS_FILE)
+    with suppress(TableUnreadable, ReadFailed):
+        rows = (table.read(lambda text: decode_rows(text, TOPICS_MEMBER)) or {}).get(TOPICS_MEMBER)
+        names |= {str(name) for name, row in (rows or {}).items() if _is_batch(row)}
+    return frozenset(names)
+
+
+def _is_batch(row: dict[Any, Any]) -> bool:
+    attributes = read_texts(row.get("attributes"))
+    return any(
+        attributes.get(name, "").upper() == value.upper() for name, value in BATCH_QUEUES.items()
+    )
 
 
 def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:

@@ -48,6 +48,15 @@ def check_topic(topic: str) -> None:
         raise IllegalTopic(topic=topic, why="only letters, digits and % | _ - are allowed")
 
 
+def is_queue_topic(name: str) -> bool:
+    """Return whether a directory of queues may have the name."""
+    try:
+        check_queue_topic(name)
+    except IllegalTopic:
+        return False
+    return True
+
+
 def check_queue_topic(topic: str) -> None:
     """Raise IllegalTopic unless a directory of queues may have the name.
 

@@ -7,7 +7,12 @@ group and are read by it. Source: TopicConfig, PermName, TopicAttributes, TopicV
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.model.errors import QueueOutOfRange
+from broker.model.errors import (
+    QueueOutOfRange,
+    TopicNotReadable,
+    TopicNotWritable,
+    UnsupportedTopic,
+)
 
 PERMISSION_READ: Final = 4
 PERMISSION_WRITE: Final = 2
@@ -20,6 +25,9 @@ DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
 TOPIC_TYPES: Final = frozenset({"NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
 """What kind of messages a topic takes (TopicMessageType)."""
+SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
+"""Attributes that decide how a topic is stored, and the one value of each that is served."""
+BATCH_QUEUES: Final = {"queue.type": "BatchCQ"}
 
 DEFAULT_TOPIC: Final = "TBW102"
 """The template for topics that are created by a send (MixAll.AUTO_CREATE_TOPIC_KEY_TOPIC)."""
@@ -103,18 +111,28 @@ class TopicConfig:
     order: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
     """Attributes without the leading plus: message.type and others."""
-    is_internal: bool = field(init=False)
-    """Whether clients may not send to it."""
+    is_kept: bool = True
+    """Whether it stands in the table on disk; False: it is known by its queues alone."""
+    is_plain: bool = field(init=False)
+    """Whether clients may send to it as it is: it is kept, and none of the broker's own."""
     is_readable: bool = field(init=False)
     is_writable: bool = field(init=False)
+    unsupported: str = field(init=False)
+    """The attribute for which it is neither read nor written, "" without one."""
 
     def __post_init__(self) -> None:
         assert self.read_queue_count >= 0, "a table clamps what its file says"
         assert self.write_queue_count >= 0, "a table clamps what its file says"
         assert 0 <= self.permission <= PERMISSION_MAX, "a permission is a sum of three bits"
-        self.is_internal = is_system_topic(self.name) or is_group_topic(self.name)
-        self.is_readable = bool(self.permission & PERMISSION_READ)
-        self.is_writable = bool(self.permission & PERMISSION_WRITE)
+        is_internal = is_system_topic(self.name) or is_group_topic(self.name)
+        self.is_plain = self.is_kept and not is_internal
+        self.unsupported = ", ".join(
+            f"{name}={self.attributes[name]}"
+            for name, served in SERVED_ATTRIBUTES.items()
+            if self.attributes.get(name, served).upper() != served.upper()
+        )
+        self.is_readable = bool(self.permission & PERMISSION_READ) and not self.unsupported
+        self.is_writable = bool(self.permission & PERMISSION_WRITE) and not self.unsupported
 
     @property
     def queue_count(self) -> int:
@@ -125,6 +143,23 @@ class TopicConfig:
     def type_name(self) -> str:
         """What kind of messages it takes: one of TOPIC_TYPES, or what another broker wrote."""
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
+
+    def check_supported(self) -> None:
+        """Raise UnsupportedTopic where the topic is stored in a way this broker cannot."""
+        if self.unsupported:
+            raise UnsupportedTopic(topic=self.name, attribute=self.unsupported)
+
+    def check_readable(self) -> None:
+        """Raise UnsupportedTopic or TopicNotReadable where nobody may read."""
+        self.check_supported()
+        if not self.is_readable:
+            raise TopicNotReadable(topic=self.name, permission=self.permission)
+
+    def check_writable(self) -> None:
+        """Raise UnsupportedTopic or TopicNotWritable where nobody may write."""
+        self.check_supported()
+        if not self.is_writable:
+            raise TopicNotWritable(topic=self.name, permission=self.permission)
 
     def check_queue(self, queue_id: int) -> None:
         """Raise QueueOutOfRange for a queue that a consumer cannot pull from."""

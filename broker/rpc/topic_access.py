@@ -6,7 +6,7 @@ group. Admin serves operators: every topic that exists and is readable.
 
 from collections.abc import Callable
 
-from broker.model.errors import SystemTopic, TopicNotReadable
+from broker.model.errors import SystemTopic
 from broker.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
 from broker.store.tables.topics import TopicTable
 
@@ -34,10 +34,9 @@ def check_operator_reads(topic: str, group: str) -> None:
 def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck) -> TopicConfig:
     """Return a topic that this caller may read.
 
-    Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, UnsupportedTopic
     """
     check(topic, group)
     config = topics.existing(topic)
-    if not config.is_readable:
-        raise TopicNotReadable(topic=topic, permission=config.permission)
+    config.check_readable()
     return config

@@ -31,7 +31,6 @@ from broker.model.errors import (
     TooManyMessages,
     TooManyProperties,
     TopicNotFound,
-    TopicNotWritable,
 )
 from broker.model.message import KEY_SEPARATOR, KEYS, TAGS
 from broker.model.names import (
@@ -171,10 +170,10 @@ class Send:
             raise TooManyMessages(count=count, limit=MESSAGES_MAX)
         topic = drafts.topics[0]
         config = self._store.tables.topics.find(topic)
-        if config is None or config.is_internal:
+        if config is None or not config.is_plain:
             config = await self._make_topic(topic)
         if not config.is_writable:
-            raise TopicNotWritable(topic=topic, permission=config.permission)
+            config.check_writable()
         destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
         batch = self._batch(topic, drafts, peer_host)
         (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
@@ -194,13 +193,16 @@ class Send:
             raise BrokerReadOnly(why=f"its permission is {rules.permission}")
 
     async def _make_topic(self, topic: str) -> TopicConfig:
-        """Return a topic that was not known, made after the default topic.
+        """Return a topic that the table does not hold: kept if it has queues, else made.
 
+        A new one is like the default topic.
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
         check_topic(topic)
         if is_system_topic(topic) or is_group_topic(topic):
             raise SystemTopic(topic=topic, why="write to")
+        if self._store.tables.topics.find(topic) is not None:
+            return await self._store.tables.topics.keep(topic)
         if not self._rules.auto_create_topics:
             raise TopicNotFound(topic=topic)
         queue_count = self._rules.default_queue_count

@@ -28,6 +28,7 @@ from broker.model.errors import (
     StoreDamaged,
     StoreFailed,
 )
+from broker.model.message import OFFSET_MAX
 from broker.model.stats import Stat
 from broker.model.step import Clock, Next, Now, Step
 from broker.store.marks import Marks
@@ -92,7 +93,7 @@ async def open_store(
             starting.progress = share
             logger.debug("recovery.progress", extra={"share": share})
             await asyncio.sleep(0)
-        tables.adopt(parts.queues.queues)
+        tables.adopt(parts.queues.queues, parts.batch_topics)
         store = MessageStore(start, parts, tables, reserve, clock, reporting, starting.stats)
         await store.begin()
         starting.end()
@@ -181,7 +182,12 @@ class MessageStore:
         if not self._structures.was_aborted:
             return
         next_offsets = self.writing.writer.next_offsets
-        count = await self.tables.offsets.clamp(lambda topic, i: next_offsets.get((topic, i), 0))
+        batch_topics = self._structures.batch_topics
+
+        def end_of(topic: str, queue_id: int) -> int:
+            return OFFSET_MAX if topic in batch_topics else next_offsets.get((topic, queue_id), 0)
+
+        count = await self.tables.offsets.clamp(end_of)
         if count:
             logger.warning("offsets.clamped", extra={"count": count})
 

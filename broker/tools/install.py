@@ -253,6 +253,8 @@ def _rewrite_manifest(
         time_zone=sizes.time_zone,
         cluster=before.cluster if before is not None else "",
         broker=before.broker if before is not None else "",
+        made_here=before.made_here if before is not None else False,
+        property_crc_from=before.property_crc_from if before is not None else None,
         closed=ClosedState(staged.end, checkpoint.hex(), queues, staged.index_names),
     )
     if manifest != before:

@@ -82,8 +82,10 @@ def test_a_file_is_no_store(directory: StoreDirectory, path: Path) -> None:
 # -- who has it ------------------------------------------------------------------------------------
 
 
-def test_acquiring_makes_what_a_broker_needs(directory: StoreDirectory, path: Path) -> None:
+def test_acquiring_makes_the_lock_alone(directory: StoreDirectory, path: Path) -> None:
     directory.acquire()
+    assert [child.name for child in path.iterdir()] == ["lock"]
+    directory.make_directories()
     assert directory.own_directory == path / "pocketmq"
     assert sorted(child.name for child in path.iterdir()) == ["commitlog", "lock", "pocketmq"]
     assert (path / "lock").read_bytes() == b"lock"

@@ -36,7 +36,7 @@ CODES: dict[Code, str] = {
     Code.FORBIDDEN: "TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged",
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
-    Code.UNSUPPORTED: "UnsupportedFeature",
+    Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
     Code.TOO_MANY_REQUESTS: "StoreBusy TransientPoolEmpty TooManyRequests DiskSlow",
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
@@ -69,6 +69,8 @@ MixedQueues: a batch goes to one queue, this one names two why; send a request f
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
 TopicNotWritable: topic 'topic' may not be written (permission 7)
 TopicNotReadable: topic 'topic' may not be read (permission 7)
+UnsupportedTopic: topic 'topic' has 'attribute', which this broker does not serve: its messages stay
+  as they are, for a RocketMQ broker; use another topic
 IllegalNumber: field is 7, allowed is 9 to 11
 OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
 IllegalFilter: filter 'expression' is not allowed: why

@@ -1,5 +1,6 @@
 """What the commands on a store directory share: which one, access, its sizes, damage."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -95,7 +96,7 @@ def sizes_of(
     shape = {field.name: getattr(settled, field.name) for field in fields(StoreShape)}
     found = KnownShape(
         **shape,
-        removed=_removed_queues(disk, directory),
+        removed=_left_out_queues(disk, directory),
         property_crc_from=_property_crc_from(manifest, is_set=settled.property_crc),
     )
     if not with_index or is_style_known:
@@ -118,12 +119,20 @@ def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int
     return None if manifest is None else OFFSET_MAX
 
 
-def _removed_queues(disk: "Disk", directory: Path) -> str:
-    """Return where queues of removed topics go on, as the store keeps it, "" without any."""
+def _left_out_queues(disk: "Disk", directory: Path) -> str:
+    """Return which messages have no unit, as `QueueTable` takes it; "" where all have one.
+
+    Those are messages of removed topics, and of topics with batch queues.
+    """
+    from broker.format.columns.queues import EVERY_QUEUE
     from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE
+    from broker.log.foreign import batch_topics
+    from broker.model.message import OFFSET_MAX
 
     path = directory / OWN_DIRECTORY / REMOVED_QUEUES_FILE
-    return disk.read_file(path).decode() if disk.exists(path) else ""
+    removed = disk.read_file(path).decode() if disk.exists(path) else ""
+    foreign = {topic: {EVERY_QUEUE: OFFSET_MAX} for topic in batch_topics(disk, directory)}
+    return json.dumps({**json.loads(removed or "{}"), **foreign}) if foreign else removed
 
 
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":

@@ -16,6 +16,7 @@ from broker.format.index_layout import TAG_TYPE, index_key
 from broker.format.java_hash import WRAP, java_hash
 from broker.model.message import QueueKey
 
+EVERY_QUEUE: Final = "*"
 BUCKET_BITS: Final = 20
 TOPIC_SIZE_MAX: Final = 256
 """Longer topics, which no broker accepts, are looked at one by one."""
@@ -29,8 +30,8 @@ _LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(8)] + [2**
 class QueueTable:
     """The queues seen so far; a queue's number is its place in `keys`.
 
-    removed   JSON: for topics that were removed, by queue id, the queue offset below which their
-              messages have no unit
+    removed   JSON: for topics that were removed, by queue id or for EVERY_QUEUE, the queue offset
+              below which their messages have no unit
     """
 
     __slots__ = (
@@ -101,7 +102,8 @@ class QueueTable:
             self._lowest = np.resize(self._lowest, 2 * number)
             self._prefixes = np.resize(self._prefixes, 2 * number)
             self._tag_prefixes = np.resize(self._tag_prefixes, 2 * number)
-        self._lowest[number] = self._removed.get(text, {}).get(str(queue_id), 0)
+        places = self._removed.get(text, {})
+        self._lowest[number] = places.get(str(queue_id), places.get(EVERY_QUEUE, 0))
         self._prefixes[number] = prefix
         self._tag_prefixes[number] = tag_prefix
         return number

@@ -224,6 +224,17 @@ class TopicNotReadable(RequestError, code=Code.FORBIDDEN):
     permission: int
 
 
+class UnsupportedTopic(RequestError, code=Code.UNSUPPORTED):
+    """A topic that RocketMQ stores in another way than this broker can."""
+
+    message = (
+        "topic {topic} has {attribute}, which this broker does not serve: its messages stay as "
+        "they are, for a RocketMQ broker; use another topic"
+    )
+    topic: str
+    attribute: str
+
+
 class IllegalNumber(RequestError):
     """A number outside its range."""
 

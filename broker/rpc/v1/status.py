@@ -46,7 +46,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,
     ),
     code_pb2.OUT_OF_RANGE: (errors.QueueOutOfRange, errors.OffsetOutOfRange),
-    code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature,),
+    code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature, errors.UnsupportedTopic),
     code_pb2.UNAVAILABLE: (
         errors.Unavailable, errors.NotAccepting, errors.Recovering, errors.Draining,
         errors.DiskSlow,
@@ -58,9 +58,11 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
+        errors.UnsupportedStore,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,
+        errors.LogMissing,
     ),
     code_pb2.INTERNAL: (
         errors.BrokerError, Internal, errors.StorageError, errors.ReadFailed, errors.SparkMissing,
@@ -72,7 +74,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
 FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "topic": (
         errors.IllegalTopic, errors.SystemTopic, errors.TopicNotFound, errors.TopicExists,
-        errors.TopicNotWritable, errors.TopicNotReadable,
+        errors.TopicNotWritable, errors.TopicNotReadable, errors.UnsupportedTopic,
     ),
     "group": (errors.IllegalGroup, errors.SystemGroup, errors.GroupNotFound, errors.GroupExists),
     "attributes": (errors.IllegalAttribute,),

@@ -42,6 +42,7 @@ async def set_offsets(
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)
+    config.check_supported()
     wanted: dict[int, int] = {}
     for queue_id, queue_offset in queue_offsets:
         config.check_queue(queue_id)
@@ -66,6 +67,7 @@ async def reset_offsets(
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)
+    config.check_supported()
     for queue_id in queue_ids:
         config.check_queue(queue_id)
     check_number("time_ms", target.time_ms or 0)

@@ -182,7 +182,9 @@ def _names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
 def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
     if is_system_topic(topic):
         raise SystemTopic(topic=topic, why=why)
-    return store.tables.topics.existing(topic)
+    config = store.tables.topics.existing(topic)
+    config.check_supported()
+    return config
 
 
 def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:

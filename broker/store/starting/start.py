@@ -148,6 +148,7 @@ class Start:
             lacking, index_lacks = missing_from_log(
                 log, queues, index, parts.levels, self._written_styles()[0]
             )
+            lacking = {key for key in lacking if key[0] not in parts.batch_topics}
         lacking = lacking | queues.damaged
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})

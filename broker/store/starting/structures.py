@@ -25,7 +25,7 @@ from broker.format.names import (
 from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
-from broker.log.foreign import check_understood
+from broker.log.foreign import batch_topics, check_understood
 from broker.log.hash_index import HashIndex
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
@@ -59,7 +59,11 @@ def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None
 
 
 def _views(
-    settings: StoreSettings, disk: Disk, keeper: OpenFiles, removed: Mapping[QueueKey, int]
+    settings: StoreSettings,
+    disk: Disk,
+    keeper: OpenFiles,
+    removed: Mapping[QueueKey, int],
+    batch_topics: frozenset[str],
 ) -> tuple[ConsumeQueueTable, HashIndex]:
     """Return queues and index, not loaded yet."""
     root = settings.directory
@@ -74,6 +78,7 @@ def _views(
             settings.consume_queue_extension,
         ),
         removed,
+        batch_topics,
     )
     index = HashIndex(
         disk,
@@ -89,9 +94,9 @@ class Structures:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
     __slots__ = (
-        "checkpoint", "directory", "disk", "ends", "index", "levels", "log", "log_files",
-        "made_here", "manifest", "manifest_file", "mark", "queue_files", "queues", "settings",
-        "was_aborted",
+        "batch_topics", "checkpoint", "directory", "disk", "ends", "index", "levels", "log",
+        "log_files", "made_here", "manifest", "manifest_file", "mark", "queue_files", "queues",
+        "settings", "was_aborted",
     )  # fmt: skip
 
     def __init__(
@@ -127,7 +132,11 @@ class Structures:
             warm=settings.warm_files,
         )
         self.queue_files = OpenFiles(min(settings.open_queue_files_max, disk.open_files_max() // 2))
-        self.queues, self.index = _views(settings, disk, self.queue_files, removed)
+        self.batch_topics = batch_topics(disk, root)
+        """Topics of which no queue is made here."""
+        self.queues, self.index = _views(
+            settings, disk, self.queue_files, removed, self.batch_topics
+        )
         self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
         self.mark = FlushedMark(disk, own)
         self.ends = QueueEnds(disk, own)
@@ -138,7 +147,8 @@ class Structures:
         Errors   NotAStore, WrongFileSize, ReadFailed
         Cost     a look at every file's name and at the end of every queue
         """
-        views = _views(self.settings, self.disk, OpenFiles(LOG_FILES_OPEN_MAX), NONE_REMOVED)
+        keeper = OpenFiles(LOG_FILES_OPEN_MAX)
+        views = _views(self.settings, self.disk, keeper, NONE_REMOVED, self.batch_topics)
         try:
             for view in views:
                 view.load(read_only=True)

@@ -34,8 +34,9 @@ class Tables:
         for table in (self.topics, self.groups, self.offsets):
             table.load()
 
-    def adopt(self, queues: Iterable[QueueKey]) -> None:
-        """Know topics too that have queues and no row."""
+    def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:
+        """Know topics too that have queues and no row, and those of batch queues."""
+        self.topics.know_batch_queues(batch_topics)
         counts: dict[str, int] = {}
         for topic, queue_id in queues:
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)

@@ -5,19 +5,22 @@ Source: TopicConfigManager.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
 from broker.format.names import TOPICS_FILE
 from broker.format.table_json import read_number, read_texts, topic_row
+from broker.log.foreign import TOPICS_MEMBER
 from broker.model.errors import IllegalNumber, TopicExists, TopicNotFound
 from broker.model.names import check_topic
 from broker.model.step import Clock
 from broker.model.topic import (
+    BATCH_QUEUES,
     DEFAULT_TYPE,
     LMQ_PREFIX,
     PERMISSION_MAX,
@@ -31,7 +34,6 @@ from broker.store.tables.durable_table import Kind, NamedTable, RowTable
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """What a file may say: a wrong digit in it must not make a loop over 2**31 queues."""
-_TOPICS: Final = "topicConfigTable"
 
 
 class TopicTable(NamedTable[TopicConfig]):
@@ -40,7 +42,7 @@ class TopicTable(NamedTable[TopicConfig]):
     __slots__ = ("_leaving",)
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
-        super().__init__(RowTable(disk, directory, TOPICS_FILE, _TOPICS, clock, pool), _KIND)
+        super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
 
     @asynccontextmanager
@@ -128,7 +130,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return existing
 
     def adopt(self, topic: str, queue_count: int) -> None:
-        """Know a topic whose row is missing while it has queues; written with the next change.
+        """Know a topic whose row is missing while it has queues; `keep` writes it down.
 
         Light message queues are read, and never have a row.
         """
@@ -137,9 +139,27 @@ class TopicTable(NamedTable[TopicConfig]):
             is_light = topic.startswith(LMQ_PREFIX)
             permission = PERMISSION_READ if is_light else PERMISSION_READ | PERMISSION_WRITE
             row = topic_row(topic, count, permission, {})
-            self._configs[topic] = _topic_from_row(topic, row)
+            self._configs[topic] = replace(_topic_from_row(topic, row), is_kept=is_light)
             if not is_light:
                 self._table.rows[topic] = row
+
+    async def keep(self, topic: str) -> TopicConfig:
+        """Write down a topic that was adopted; durable when it returns.
+
+        Errors   TopicNotFound, DiskFull
+        """
+        config = self.existing(topic)
+        if not config.is_kept and not config.unsupported:
+            await self._table.put(topic, self._table.rows[topic])
+            self._configs[topic] = replace(config, is_kept=True)
+        return self._configs[topic]
+
+    def know_batch_queues(self, topics: Iterable[str]) -> None:
+        """Know of topics that their queues are batch queues, whatever the table says of them."""
+        for topic in filter(self._is_name, topics):
+            found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
+            attributes = {**found.attributes, **BATCH_QUEUES}
+            self._configs[topic] = replace(found, attributes=attributes)
 
 
 def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:

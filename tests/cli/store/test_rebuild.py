@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.cli.command_line import run
+from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
 
@@ -85,3 +86,15 @@ def test_one_place_only(golden: GoldenStores, tmp_path: Path) -> None:
     store = str(golden.store("v533"))
     done = run("store", "rebuild", store, "--in-place", "--out", str(tmp_path / "out"))
     assert done.code == 2
+
+
+def test_batch_queues_are_left_alone(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("bcq", tmp_path / "s")
+    was = files_below(store / "batchconsumequeue")
+    done = run("store", "rebuild", str(store), "--yes", "--time-zone", "UTC")
+    assert (done.code, done.document["queues"]) == (0, 2)
+    assert "batch consume queues are left" in done.err
+    assert sorted(path.name for path in (store / "consumequeue").iterdir()) == ["Plain"]
+    assert files_below(store / "batchconsumequeue") == was
+    assert run("store", "verify", str(store)).code == 0
+    assert run("store", "repair", str(store), "--yes").code == 0
