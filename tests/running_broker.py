@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from broker import app
-from broker.client.broker import BrokerClient
+from broker.client import AsyncClient
 from broker.config.addresses import split_address
 from broker.config.live import LiveConfig
 from broker.config.load import load
@@ -31,7 +31,7 @@ class RunningBroker(NamedTuple):
     """A broker that serves: the addresses it bound, a client, how to stop it, and its end."""
 
     addresses: Mapping[str, Any]
-    client: BrokerClient
+    client: AsyncClient
     stop: asyncio.Future[str]
     serving: asyncio.Task[int]
 
@@ -62,7 +62,7 @@ async def broker_with(directory: Path, *assignments: str) -> AsyncIterator[Runni
     await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         serving.result()
-    async with BrokerClient(ready.result()["grpc"]) as client:
+    async with AsyncClient(ready.result()["grpc"], retry_ms=0) as client:
         try:
             yield RunningBroker(ready.result(), client, stop, serving)
         finally:

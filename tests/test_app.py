@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker import __version__, app
-from broker.client.values import ClientError, Outgoing, PullQuery
+from broker.client import ClientError, Message, PullQuery
 from broker.config.addresses import held_port, split_address
 from broker.config.live import LiveConfig
 from broker.config.load import load
@@ -24,8 +24,8 @@ from tests.running_broker import RunningBroker, broker_with, page
 
 async def test_a_session_from_ready_to_stopped(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "store") as broker:
-        sent = [Outgoing("orders", b"hello", keys=["k"], queue_id=0)]
-        (receipt,) = await broker.client.send(sent)
+        sent = [Message("orders", b"hello", keys=["k"], queue_id=0)]
+        (receipt,) = await broker.client.send_many(sent)
         pulled = await broker.client.pull(PullQuery("orders", 0, 0, wait_ms=5_000))
         status = await broker.client.admin.store_status()
         metrics = await broker.page("/metrics")
@@ -54,13 +54,13 @@ async def test_the_ready_line_tells_where_everything_is(tmp_path: Path) -> None:
 async def test_messages_carry_the_address_bound(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "store") as broker:
         port = split_address(broker.addresses["grpc"])[1]
-        (receipt,) = await broker.client.send([Outgoing("orders", b"x")])
+        (receipt,) = await broker.client.send_many([Message("orders", b"x")])
     assert receipt.offset_message_id == f"7F000001{port:08X}{0:016X}"
 
 
 async def test_stopping_answers_parked_polls(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "store") as broker:
-        await broker.client.send([Outgoing("orders", b"x", queue_id=0)])
+        await broker.client.send_many([Message("orders", b"x", queue_id=0)])
         async with asyncio.TaskGroup() as tasks:
             query = PullQuery("orders", 0, 1, wait_ms=30_000)
             parked = tasks.create_task(broker.client.pull(query))
@@ -89,10 +89,10 @@ async def test_a_disk_that_fails_ends_the_broker_with_74(
 ) -> None:
     monkeypatch.setattr(app, "Disk", FailingDisk)
     async with broker_with(tmp_path / "store") as broker:
-        await broker.client.send([Outgoing("orders", b"x")])
+        await broker.client.send_many([Message("orders", b"x")])
         monkeypatch.setattr(FailingDisk, "has_failed", True)
         with pytest.raises(ClientError):
-            await broker.client.send([Outgoing("orders", b"y")])
+            await broker.client.send_many([Message("orders", b"y")])
         assert await _has_ended(broker)
     assert broker.serving.result() == app.EXIT_STORE_FAILED == 74
     assert (tmp_path / "store" / "abort").exists()

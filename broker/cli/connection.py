@@ -7,7 +7,8 @@ calls they may block, on a pipe for example, and Ctrl-C ends them as any program
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import aclosing
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -16,11 +17,11 @@ import click
 
 from broker.cli.groups import NamingGroup
 from broker.cli.options import endpoint_option, examples, form_option
+from broker.model.message import StoredMessage
 from broker.model.topic import is_group_topic, is_system_topic
 
 if TYPE_CHECKING:
-    from broker.client.admin import AdminClient
-    from broker.client.broker import BrokerClient
+    from broker.client import AsyncAdmin, AsyncClient
     from broker.model.administration import Page
 
 Answer = TypeVar("Answer")
@@ -67,12 +68,12 @@ class Group(NamingGroup):
         return asks_broker(*lines, within=self, about=about)
 
 
-def make_client(endpoint: str) -> "BrokerClient":
+def make_client(endpoint: str) -> "AsyncClient":
     """Return the client for an endpoint; loads gRPC."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are told by us, once
-    from broker.client.broker import BrokerClient
+    from broker.client import AsyncClient
 
-    return BrokerClient(endpoint)
+    return AsyncClient(endpoint, retry_ms=0)  # whoever typed the command is told at once
 
 
 class Connection:
@@ -103,18 +104,14 @@ class Connection:
             self._runner.close()
 
     @property
-    def admin(self) -> "AdminClient":
+    def admin(self) -> "AsyncAdmin":
         """What operators may ask."""
         return self.client.admin
 
-    def reader(self, topic: str) -> "BrokerClient | AdminClient":
+    def reader(self, topic: str) -> "AsyncClient | AsyncAdmin":
         """Return the client that reads a topic: the operator's where one has to be in a group."""
         is_operators = is_system_topic(topic) or is_group_topic(topic)
         return self.admin if is_operators else self.client
-
-    def finds_times(self, topic: str) -> bool:
-        """Whether the broker looks up what was stored in a topic at a time."""
-        return not is_system_topic(topic)
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to one call of the client.
@@ -122,6 +119,24 @@ class Connection:
         Errors   ClientError
         """
         return self._runner.run(question)
+
+    def show(
+        self,
+        pages: AsyncGenerator[list[StoredMessage], None],
+        show: Callable[[list[StoredMessage]], bool],
+    ) -> None:
+        """Hand pages on as they come, until the end or one after which no more are wanted.
+
+        Errors   ClientError
+        """
+
+        async def hand_on() -> None:
+            async with aclosing(pages):
+                async for page in pages:
+                    if not show(page):
+                        return
+
+        self.ask(hand_on())
 
     def all(self, ask: "Callable[..., Question[Page[Answer]]]", **given: Any) -> Iterator[Answer]:
         """Yield what a call of the client answers page by page.

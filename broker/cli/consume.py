@@ -8,11 +8,11 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document, readable_queues
-from broker.cli.following import Pull, follow
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
 from broker.cli.options import DURATION, ReadBy
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, talk
-from broker.client.values import ClientError, PullPage, PullQuery
+from broker.client import ClientError, PullPage, PullQuery
+from broker.client.following import Pull
 from broker.model.administration import QueueState
 from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
@@ -91,13 +91,13 @@ def consume(
             ends.append(reader.query)
         if wait_ms and left:
             pull = damaged.passed_over_by(broker.reader(topic).pull)
-            broker.ask(follow(pull, ends, show, wait_ms=wait_ms))
+            broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), show)
     if damaged.count:
         raise damaged.failure()
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:
-    queues = readable_queues(broker.ask(broker.admin.describe_topic(topic)))
+    queues = broker.ask(broker.admin.describe_topic(topic)).readable_queues
     chosen = [queue for queue in queues if queue_id in (None, queue.queue_id)]
     if not chosen and queue_id is not None:
         text = f"topic {topic!r} has {len(queues)} queues, none with id {queue_id}"
@@ -118,7 +118,7 @@ class Damaged:
         """
         following = error.fields.get("next_begin_offset", "")
         is_further = following.isdecimal() and int(following) > query.queue_offset
-        if error.code != "DATA_LOSS" or not is_further:
+        if error.status != "DATA_LOSS" or not is_further:
             raise error
         self.count += 1
         assert int(following) > query.queue_offset

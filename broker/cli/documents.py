@@ -9,9 +9,9 @@ from base64 import b64encode
 from typing import Any, Final
 
 from broker.cli.output import Column, at, columns
-from broker.client.values import GroupState, Receipt, TopicState
+from broker.client import GroupState, Receipt, TopicState
 from broker.format.record import message_fields
-from broker.model.administration import MovedOffset, QueueState, TopicCounts, TopicLag
+from broker.model.administration import MovedOffset, TopicCounts, TopicLag
 from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
 
@@ -52,11 +52,6 @@ def topic_document(topic: TopicState) -> Document:
     document = topic._asdict()
     queues = [queue._asdict() for queue in document.pop("queues")]
     return {**document, "queues": queues} if queues else document
-
-
-def readable_queues(topic: TopicState) -> list[QueueState]:
-    """Return the queues of a topic that can be read from."""
-    return [queue for queue in topic.queues if queue.queue_id < topic.read_queue_count]
 
 
 def counts_document(counts: TopicCounts) -> Document:

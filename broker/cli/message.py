@@ -10,7 +10,7 @@ from broker.cli.consume import QueueReader
 from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
 from broker.cli.options import MOMENT, ReadBy, examples
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
-from broker.client.values import ClientError, KeyQuery, PullQuery
+from broker.client import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
 
 MATCHES_DEFAULT: Final = 64

@@ -13,7 +13,7 @@ from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import receipt_document
 from broker.cli.options import PAIR
 from broker.cli.output import Output, columns
-from broker.client.values import ClientError, Outgoing, Receipt, Wait
+from broker.client import ClientError, Message, Receipt, Wait
 
 BATCH_DEFAULT: Final = 256
 BATCH_MAX: Final = 1_024
@@ -65,12 +65,12 @@ def produce(
     """
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
-    model = Outgoing(topic, b"", properties=dict(properties), **fields)
+    model = Message(topic, b"", properties=dict(properties), **fields)
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
     if path is None:
         assert body is not None
         message = replace(model, body=body.encode("utf-8", "surrogateescape"))
-        (receipt,) = broker.ask(broker.client.send([message], wait=wait))
+        receipt = broker.ask(broker.client.send(message, wait=wait))
         out.show(receipt_document(receipt))
         return
     with ExitStack() as up:
@@ -116,13 +116,13 @@ def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[byte
             yield batch
 
 
-def send_all(broker: Connection, messages: list[Outgoing], wait: Wait) -> Iterator[Receipt]:
+def send_all(broker: Connection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:
     """Send a batch, in halves where the broker finds it too large; yields receipts in order.
 
     Errors   ClientError
     """
     try:
-        receipts = broker.ask(broker.client.send(messages, wait=wait))
+        receipts = broker.ask(broker.client.send_many(messages, wait=wait))
     except ClientError as error:
         if error.reason not in SPLITTABLE or len(messages) == 1:
             raise

@@ -58,7 +58,7 @@ class Program(LazyGroup):
 
 def _failure_of(error: Exception, command: str) -> click.ClickException | None:
     from broker.cli.failures import failure_of_broker, failure_of_client
-    from broker.client.values import ClientError
+    from broker.client import ClientError
     from broker.model.errors import BrokerError
 
     if isinstance(error, ClientError):

@@ -14,9 +14,10 @@ import click
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.group import all_lags
 from broker.cli.options import watch_option
-from broker.cli.output import Document, Output, amount, columns, moment
-from broker.cli.watching import Patience, repeat
-from broker.client.values import ClientError
+from broker.cli.output import Document, Output, amount, columns, moment, talk
+from broker.cli.watching import repeat
+from broker.client import ClientError
+from broker.client.following import Patience
 from broker.model.administration import StoreStatus
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def top(broker: Connection, out: Output, interval_s: float, count_max: int | Non
     if out.form == "table" and sys.stdout.isatty():
         _draw(broker, interval_s, count_max)
         return
-    for document in _moments(broker, interval_s, count_max or 1, Patience()):
+    for document in _moments(broker, interval_s, count_max or 1, Patience(talk)):
         if out.is_table or out.form == "csv":
             out.table(document["topics"], COLUMNS)
         else:

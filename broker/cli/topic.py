@@ -9,7 +9,7 @@ from broker.cli.documents import counts_document, topic_document
 from broker.cli.options import PAIR, examples, watch_option, yes_option
 from broker.cli.output import Output, at, columns, only_planned, talk
 from broker.cli.watching import repeat
-from broker.client.values import TopicState
+from broker.client import TopicState
 from broker.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000

@@ -13,6 +13,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "PullMessage",
+        is_repeatable=query.commit_offset is None,
         wait_for_ms=max(query.wait_ms, 0),
         group=query.group,
         topic=query.topic,
@@ -32,14 +33,14 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
 async def find_by_key(stub: Stub, method: str, query: KeyQuery) -> QueryResult:
     """Return a page of the messages that carry a key, or as QueryByTag a tag, newest first."""
     fields = query._asdict()
-    answer = await stub.ask(method, max=fields.pop("count_max"), **fields)
+    answer = await stub.read(method, max=fields.pop("count_max"), **fields)
     messages = [stored_message(message) for message in answer.messages]
     return QueryResult(messages, answer.complete, answer.next_page_token)
 
 
 async def find_by_id(stub: Stub, topic: str, message_id: str) -> StoredMessage:
     """Return the message with a unique key or offset id."""
-    return stored_message((await stub.ask("QueryById", topic=topic, id=message_id)).message)
+    return stored_message((await stub.read("QueryById", topic=topic, id=message_id)).message)
 
 
 def stored_message(message: broker_pb2.StoredMessage) -> StoredMessage:

@@ -1,10 +1,4 @@
-"""What the command line's client gives and takes: plain values, nothing of gRPC.
-
-What goes wrong is one of
-    ClientError            the broker said no: its reason, message, fields, and whether to try again
-    Unreachable            nobody answered at the endpoint
-    DeadlineExceeded       somebody is there, but the answer did not come in time
-"""
+"""What a client gives and takes: plain values, nothing of gRPC; errors are client_error.py's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,34 +9,6 @@ from broker.model.administration import GroupSettings, QueueState
 from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
-
-
-class ClientError(Exception):
-    """The broker's answer was an error; `code` is the name of its gRPC status."""
-
-    def __init__(
-        self,
-        reason: str,
-        message: str,
-        *,
-        code: str = "",
-        retryable: bool = False,
-        fields: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.code = code
-        self.retryable = retryable
-        self.fields = fields or {}
-
-
-class Unreachable(ClientError):
-    """Nobody answered at the endpoint."""
-
-
-class DeadlineExceeded(ClientError):
-    """The answer did not come in time; whether the request took effect is unknown."""
 
 
 class Wait(Enum):
@@ -60,8 +26,15 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True)
-class Outgoing:
-    """A message to send; None and "" stand for what is not given."""
+class Message:
+    """A message to send; None and "" stand for what is not given.
+
+    tag, keys      what consumers filter by, and what it is found by later
+    message_id     the unique key; the client makes one unless it is given
+    queue_id       the broker chooses one unless it is given
+    message_group  messages of one group keep their order
+    properties     the producer's own
+    """
 
     topic: str
     body: bytes
@@ -121,6 +94,25 @@ class KeyQuery(NamedTuple):
     page_token: str = ""
 
 
+@dataclass(frozen=True)
+class TailQuery:
+    """What to follow; without time and count it begins where the queues end now.
+
+    since_ms      begin with what was stored then or later
+    last_count    begin with the last so many
+    expression    only these tags, "a||b"
+    follow        wait for more
+    is_lasting    a broker that goes away is waited for
+    """
+
+    topic: str
+    since_ms: int | None = None
+    last_count: int | None = None
+    expression: str = "*"
+    follow: bool = True
+    is_lasting: bool = True
+
+
 class PullPage(NamedTuple):
     """What a pull found; `records` holds joined commit-log records, for shape RECORDS."""
 
@@ -144,6 +136,11 @@ class TopicState(NamedTuple):
     order: bool
     attributes: dict[str, str]
     queues: list[QueueState]
+
+    @property
+    def readable_queues(self) -> list[QueueState]:
+        """The queues that can be read from."""
+        return [queue for queue in self.queues if queue.queue_id < self.read_queue_count]
 
 
 class GroupState(NamedTuple):

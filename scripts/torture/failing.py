@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.app import EXIT_STORE_FAILED
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing
+from broker.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon
 from tests.fakes.failing_os import Fault
 from tests.faults.lives import can_trace
@@ -132,14 +131,13 @@ async def loaded(broker: Daemon, acknowledged: dict[str, tuple[int, int]]) -> No
     """Send from several clients until the broker ends or a number is reached."""
 
     async def produce() -> None:
-        async with BrokerClient(broker.endpoint) as client:
+        async with AsyncClient(broker.endpoint, retry_ms=0) as client:
             for number in range(60):
                 try:
-                    receipts = await client.send([Outgoing("T", b"x" * 2_000, keys=[f"{number}"])])
+                    message = Message("T", b"x" * 2_000, keys=[f"{number}"])
+                    receipt = await client.send(message)
                 except ClientError:
                     continue
-                for receipt in receipts:
-                    place = (receipt.queue_id, receipt.queue_offset)
-                    acknowledged[receipt.message_id] = place
+                acknowledged[receipt.message_id] = (receipt.queue_id, receipt.queue_offset)
 
     await asyncio.gather(*(produce() for _ in range(4)))

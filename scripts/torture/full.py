@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from broker.client.broker import BrokerClient
+from broker.client import AsyncClient
 from tests.e2e.daemon import Daemon
 from tests.faults.test_full_disk import SETTINGS, Producer, all_of, beside, strays, take_all
 from torture.budget import Budget, NotHere
@@ -114,7 +114,7 @@ async def cycled(
 ) -> tuple[dict[str, tuple[int, int]], float, int]:
     """Fill and free; returns (what was acknowledged, worst wait in seconds, cycles)."""
     worst, cycles = 0.0, 0
-    async with BrokerClient(broker.endpoint) as client:
+    async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         producer = Producer(broker, client)
         await producer.send(1_000)
         for _ in range(CYCLES):

@@ -11,8 +11,7 @@ import json
 import random
 import sys
 
-from broker.client.broker import BrokerClient
-from broker.client.values import Outgoing, Wait
+from broker.client import AsyncClient, Message, Wait
 
 TOPIC_COUNT = 50
 QUEUE_COUNT = 8
@@ -33,7 +32,7 @@ async def fill(endpoint: str, count: int, seed: int) -> str:
     acknowledged, number = 0, 0
     queues: set[tuple[str, int]] = set()
 
-    async def one_sender(client: BrokerClient) -> None:
+    async def one_sender(client: AsyncClient) -> None:
         nonlocal acknowledged, number
         while number < count:
             size = min(chance.randint(1, BATCH_MAX), count - number)
@@ -47,17 +46,17 @@ async def fill(endpoint: str, count: int, seed: int) -> str:
                 body = pool[begin : begin + chance.randint(500, 1500)]
                 key = f"order-{index}" if index % 50 else f"订单-{index} extra-{index}"
                 batch.append(
-                    Outgoing(
+                    Message(
                         topic=topic, queue_id=queue_id, body=body, keys=key.split(" "),
                         tag=TAGS[index % len(TAGS)] or None,
                     )
                 )  # fmt: skip
             number += size
-            receipts = await client.send(batch, wait=Wait.APPENDED)
+            receipts = await client.send_many(batch, wait=Wait.APPENDED)
             acknowledged += len(receipts)
             queues.add((topic, queue_id))
 
-    async with BrokerClient(endpoint, timeout_ms=60_000) as client:
+    async with AsyncClient(endpoint, timeout_ms=60_000, retry_ms=0) as client:
         for topic in range(TOPIC_COUNT):
             await client.admin.create_topic(topic_name(topic), queue_count=QUEUE_COUNT)
         await asyncio.gather(*(one_sender(client) for _ in range(IN_FLIGHT)))

@@ -44,6 +44,7 @@ class Compression(enum.IntEnum):
     Gzip = 2
 
 class RpcError(Exception): ...
+class FutureTimeoutError(Exception): ...
 
 # What abort_with_status takes.
 class Status(abc.ABC):

@@ -12,12 +12,10 @@ from typing import Any, TypeVar
 import grpc
 import pytest
 from google.protobuf.message import Message
-from google.rpc import status_pb2
 
 from broker.cli import connection
-from broker.client.broker import BrokerClient
+from broker.client import AsyncClient, ClientError
 from broker.client.channel import Channel, client_error
-from broker.client.values import ClientError
 from broker.format.addresses import host_from_text
 from broker.model.administration import StoreStatus
 from broker.model.batch import Destination
@@ -115,9 +113,7 @@ class LocalBroker:
         """Return where a group stands."""
         return self.store.tables.offsets.all_of(group).get(topic, {})
 
-    async def ask(
-        self, path: str, request: Message, answer_type: type[Any], *, wait_ms: int = 0
-    ) -> Any:
+    async def ask(self, path: str, request: Message, answer_type: type[Any], **options: Any) -> Any:
         """Serve a call as both ends of a connection do."""
         name = path.removeprefix("/pocketmq.v1.")
         self.calls.append((name, request))
@@ -142,7 +138,7 @@ class LocalBroker:
 def shown(error: BrokerError) -> ClientError:
     """Return what a client is told of an error."""
     code, message, details = wire_status(error)
-    return client_error(CODES[code], message, status_pb2.Status.FromString(details))
+    return client_error(CODES[code], message, details)
 
 
 class _Runner:
@@ -163,9 +159,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
         up = AsyncExitStack()
         local = LocalBroker(runner.run(up.enter_async_context(store_broker())), runner)
 
-        def make_client(endpoint: str) -> BrokerClient:
+        def make_client(endpoint: str) -> AsyncClient:
             local.endpoint = endpoint
-            return BrokerClient(endpoint)
+            return AsyncClient(endpoint, retry_ms=0)
 
         async def ask(channel: Channel, *call: Any, **options: Any) -> Any:
             return await local.ask(*call, **options)

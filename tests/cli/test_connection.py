@@ -27,4 +27,4 @@ def test_many_calls_share_one_connection(broker: LocalBroker) -> None:
 
 
 def test_a_client_is_made_for_an_endpoint() -> None:
-    assert type(make_client("127.0.0.1:1")).__name__ == "BrokerClient"
+    assert type(make_client("127.0.0.1:1")).__name__ == "AsyncClient"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.cli.documents import PAGE_COUNT
-from broker.client.values import ClientError
+from broker.client import ClientError
 from broker.model.batch import Destination
 from broker.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import Ran, run
@@ -166,7 +166,7 @@ def test_an_error_in_the_middle_keeps_what_was_printed(broker: LocalBroker) -> N
 
     def pull(request: pb.PullMessageRequest) -> Any:
         if request.offset:
-            raise ClientError("Corruption", "damaged", code="DATA_LOSS")
+            raise ClientError("Corruption", "damaged", status="DATA_LOSS")
         return broker.serve(PULL, request)
 
     broker.answers[PULL] = pull
@@ -183,7 +183,7 @@ def damage_at(number: int, **changes: str) -> ClientError:
         "physical_offset": "4711",
         "why": "the CRC of its body is wrong",
     }
-    return ClientError("Corruption", "it cannot", code="DATA_LOSS", fields=fields | changes)
+    return ClientError("Corruption", "it cannot", status="DATA_LOSS", fields=fields | changes)
 
 
 def damaged(broker: LocalBroker, *numbers: int, **changes: str) -> None:

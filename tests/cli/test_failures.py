@@ -4,7 +4,7 @@ import pytest
 
 from broker.cli.failures import failure_of_broker, failure_of_client
 from broker.cli.output import Failure
-from broker.client.values import ClientError, DeadlineExceeded, Unreachable
+from broker.client import ClientError, DeadlineExceeded, Unreachable
 from broker.model import errors
 from broker.model.errors import BrokerError
 
@@ -26,7 +26,7 @@ from broker.model.errors import BrokerError
     ],
 )
 def test_the_status_of_an_answer_decides(code: str, exit_code: int) -> None:
-    assert failure_of_client(ClientError("Any", "text", code=code)).exit_code == exit_code
+    assert failure_of_client(ClientError("Any", "text", status=code)).exit_code == exit_code
 
 
 def test_silence_is_unreachable_or_a_timeout() -> None:
@@ -34,7 +34,7 @@ def test_silence_is_unreachable_or_a_timeout() -> None:
     late = failure_of_client(DeadlineExceeded("DeadlineExceeded", "text", retryable=True))
     assert late.exit_code == 6
     assert "unknown" in late.next_step
-    told = failure_of_client(ClientError("Late", "text", code="DEADLINE_EXCEEDED"))
+    told = failure_of_client(ClientError("Late", "text", status="DEADLINE_EXCEEDED"))
     assert told.exit_code == 6
 
 
@@ -59,12 +59,12 @@ def test_an_error_of_this_process_decides(error: BrokerError, exit_code: int) ->
 
 
 def test_what_may_pass_later_is_to_be_tried_again() -> None:
-    error = ClientError("StoreBusy", "busy", code="RESOURCE_EXHAUSTED", retryable=True)
+    error = ClientError("StoreBusy", "busy", status="RESOURCE_EXHAUSTED", retryable=True)
     assert failure_of_client(error).next_step == "try again"
 
 
 def test_a_known_reason_leads_to_a_command() -> None:
-    error = ClientError("TopicExists", "text", code="ALREADY_EXISTS", fields={"topic": "orders"})
+    error = ClientError("TopicExists", "text", status="ALREADY_EXISTS", fields={"topic": "orders"})
     assert failure_of_client(error).next_step == "pocketmq topic info orders"
 
 

@@ -48,7 +48,10 @@ def test_a_message_carries_what_is_said_of_it(broker: LocalBroker) -> None:
         message_group="g",
         properties={"x": "1=2", "y": "z"},
     )
-    assert broker.requests(SEND) == [pb.SendMessageRequest(messages=[message], wait="DURABLE")]
+    (request,) = broker.requests(SEND)
+    message.message_id = request.messages[0].message_id
+    assert len(message.message_id) == 32
+    assert request == pb.SendMessageRequest(messages=[message], wait="DURABLE")
     assert done.document["status"] == "SEND_OK"
     (stored,) = broker.do(broker.inner.messages())
     assert done.document["message_id"] == stored.unique_key
@@ -62,8 +65,12 @@ def test_a_property_may_be_empty_as_far_as_the_broker_lets_it(broker: LocalBroke
 def test_what_is_not_said_is_absent(broker: LocalBroker) -> None:
     run("produce", "orders", "x")
     run("produce", "orders", "x", "--no-wait")
+    requests = broker.requests(SEND)
+    for request in requests:
+        assert len(request.messages[0].message_id) == 32
+        request.messages[0].message_id = ""
     message = pb.Message(topic="orders", body=b"x")
-    assert broker.requests(SEND) == [
+    assert requests == [
         pb.SendMessageRequest(messages=[message], wait=wait) for wait in ("DURABLE", "APPENDED")
     ]
 

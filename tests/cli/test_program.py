@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from broker import __version__
 from broker.cli.groups import WORDS, LazyGroup, Place
 from broker.cli.program import PLACES, program
-from broker.client.values import Unreachable
+from broker.client import Unreachable
 from broker.model.errors import StoreFailed, TopicNotFound
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from broker.cli.watching import repeat
-from broker.client.values import ClientError, Unreachable
+from broker.client import ClientError, Unreachable
 
 GONE = Unreachable("Unreachable", "nobody answers", retryable=True)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client.values import ClientError
+from broker.client import ClientError
 from broker.model.administration import (
     GroupOffset,
     GroupSettings,
@@ -64,7 +64,7 @@ async def test_groups_live(desk: Desk) -> None:
     assert await desk.admin.delete_group("new", with_topics=True) == []
     with pytest.raises(ClientError) as caught:
         await desk.admin.describe_group("new")
-    assert (caught.value.reason, caught.value.code) == ("GroupNotFound", "NOT_FOUND")
+    assert (caught.value.reason, caught.value.status) == ("GroupNotFound", "NOT_FOUND")
 
 
 async def test_lag_is_told(desk: Desk) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery, Shape, Wait
+from broker.client import ClientError, KeyQuery, Message, PullQuery, Shape, Wait
 from broker.format.addresses import offset_message_id
 from broker.format.record import decode_record
 from broker.model.administration import QueueState
@@ -22,7 +22,7 @@ async def desk() -> AsyncIterator[Desk]:
 
 
 async def test_sending(desk: Desk) -> None:
-    full = Outgoing(
+    full = Message(
         "orders",
         b"a",
         tag="A",
@@ -34,8 +34,8 @@ async def test_sending(desk: Desk) -> None:
         born_host="10.0.0.1:2",
         flag=3,
     )
-    plain = Outgoing("orders", b"b", queue_id=1)
-    first, second = await desk.client.send([full, plain], wait=Wait.APPENDED)
+    plain = Message("orders", b"b", queue_id=1)
+    first, second = await desk.client.send_many([full, plain], wait=Wait.APPENDED)
     assert (first.message_id, first.queue_id, first.queue_offset) == ("id", 1, 0)
     assert (second.queue_offset, second.status) == (1, PutStatus.OK)
     assert second.offset_message_id == offset_message_id(STORE_HOST, second.physical_offset)
@@ -67,7 +67,7 @@ async def test_pulling_system_topics_is_for_operators(desk: Desk) -> None:
     assert (await desk.client.admin.pull(query)).messages[0].body == b"a"
     with pytest.raises(ClientError) as caught:
         await desk.client.pull(query)
-    assert (caught.value.reason, caught.value.code) == ("SystemTopic", "PERMISSION_DENIED")
+    assert (caught.value.reason, caught.value.status) == ("SystemTopic", "PERMISSION_DENIED")
 
 
 async def test_large_pages_arrive(desk: Desk) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, DeadlineExceeded, Outgoing, Unreachable
+from broker.client import AsyncClient, ClientError, DeadlineExceeded, Message, Unreachable
+from broker.model import errors
 from broker.rpc.admission import CallClass
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.service import DETAILS_KEY, Service, method
@@ -29,7 +29,11 @@ async def test_what_the_broker_says_is_what_is_raised(desk: Desk) -> None:
     with pytest.raises(ClientError) as caught:
         await desk.client.query_offsets("orders", 9)
     error = caught.value
-    assert (error.reason, error.code, error.retryable) == ("QueueOutOfRange", "OUT_OF_RANGE", False)
+    assert (error.reason, error.status, error.retryable) == (
+        "QueueOutOfRange",
+        "OUT_OF_RANGE",
+        False,
+    )
     assert error.fields == {"topic": "orders", "queue_id": "9", "count": "2"}
     assert "queue 9" in error.message
 
@@ -37,14 +41,14 @@ async def test_what_the_broker_says_is_what_is_raised(desk: Desk) -> None:
 async def test_a_draining_broker_is_not_unreachable(desk: Desk) -> None:
     desk.server.drain()
     with pytest.raises(ClientError) as caught:
-        await desk.client.send([Outgoing("orders", b"x")])
-    assert type(caught.value) is ClientError
+        await desk.client.send_many([Message("orders", b"x")])
+    assert isinstance(caught.value, errors.Draining)
     assert (caught.value.reason, caught.value.retryable) == ("Draining", True)
 
 
 async def test_a_status_without_details_goes_by_its_name() -> None:
     server = GrpcioServer([])
-    async with running(server) as address, BrokerClient(address) as client:
+    async with running(server) as address, AsyncClient(address, retry_ms=0) as client:
         with pytest.raises(ClientError) as caught:
             await client.admin.store_status()
     assert type(caught.value) is ClientError
@@ -63,7 +67,7 @@ async def test_details_that_cannot_be_read_are_left_aside() -> None:
     )
     port = other.add_insecure_port("127.0.0.1:0")
     await other.start()
-    async with BrokerClient(f"127.0.0.1:{port}") as client:
+    async with AsyncClient(f"127.0.0.1:{port}", retry_ms=0) as client:
         with pytest.raises(ClientError, match="no") as caught:
             await client.admin.store_status()
     await other.stop(0)
@@ -74,15 +78,15 @@ async def test_nobody_at_the_endpoint() -> None:
     server = GrpcioServer([])
     async with running(server) as address:
         pass
-    async with BrokerClient(address) as client:
-        with pytest.raises(Unreachable, match=f"at {address}: Connection refused$"):
+    async with AsyncClient(address, retry_ms=0) as client:
+        with pytest.raises(Unreachable, match=f"at {address}: Connection refused; next: start it"):
             await client.admin.store_status()
 
 
 async def test_somebody_who_does_not_speak() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        async with BrokerClient(f"127.0.0.1:{port}", timeout_ms=100) as client:
+        async with AsyncClient(f"127.0.0.1:{port}", timeout_ms=100, retry_ms=0) as client:
             with pytest.raises(DeadlineExceeded, match="is a broker there"):
                 await client.admin.store_status()
 
@@ -93,7 +97,10 @@ async def test_an_answer_that_does_not_come() -> None:
 
     row = method(BROKER, "QueryById", never, CallClass.QUERY)
     server = GrpcioServer([Service("pocketmq.v1.Broker", (row,), refuse)])
-    async with running(server) as address, BrokerClient(address, timeout_ms=1_000) as client:
+    async with (
+        running(server) as address,
+        AsyncClient(address, timeout_ms=1_000, retry_ms=0) as client,
+    ):
         with pytest.raises(DeadlineExceeded) as caught:
             await client.query_by_id("orders", "x")
-    assert caught.value.code == "DEADLINE_EXCEEDED"
+    assert caught.value.status == "DEADLINE_EXCEEDED"

@@ -1,6 +1,6 @@
 """The client's values have the proto's names and numbers."""
 
-from broker.client.values import Outgoing, Shape, Wait
+from broker.client import Message, Shape, Wait
 from broker.model.batch import PutStatus
 from broker.model.reading import Bound, PullStatus
 from broker.rpc.pb import broker_pb2 as pb
@@ -12,4 +12,4 @@ def test_names_and_numbers_are_those_of_the_proto() -> None:
             assert theirs.Value(one.name) == one.value
     assert [pb.Bound.Value(bound.name) for bound in Bound] == [0, 1]
     assert {status.value for status in PutStatus} == set(pb.SendStatus.values()) - {0}
-    assert {field.name for field in pb.Message.DESCRIPTOR.fields} == set(vars(Outgoing("t", b"x")))
+    assert {field.name for field in pb.Message.DESCRIPTOR.fields} == set(vars(Message("t", b"x")))

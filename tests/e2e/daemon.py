@@ -21,8 +21,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
-from broker.client.broker import BrokerClient
-from broker.client.values import PullQuery
+from broker.client import AsyncClient, PullQuery
 from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
 
@@ -260,7 +259,7 @@ class Daemon(Served):
 
 
 async def messages_of(
-    client: BrokerClient, topic: str, queue_id: int = 0, *, as_admin: bool = False
+    client: AsyncClient, topic: str, queue_id: int = 0, *, as_admin: bool = False
 ) -> list[StoredMessage]:
     """Return every message of a queue, from its first one on."""
     pull = client.admin.pull if as_admin else client.pull
@@ -278,7 +277,7 @@ def bodies_of(endpoint: str, topic: str) -> list[bytes]:
     """Return the bodies of every message of a topic's first queue, asked for by a new client."""
 
     async def read() -> list[bytes]:
-        async with BrokerClient(endpoint) as client:
+        async with AsyncClient(endpoint, retry_ms=0) as client:
             return [message.body for message in await messages_of(client, topic)]
 
     return asyncio.run(read())

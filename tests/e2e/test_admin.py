@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.client.broker import BrokerClient
+from broker.client import AsyncClient
 from tests.e2e.daemon import Daemon, Served, pocketmq
 from tests.fakes.golden_log import files_below
 
@@ -195,7 +195,7 @@ def test_a_moment_of_top(broker: Daemon) -> None:
 async def test_a_broker_flushes_and_ends_when_asked_to(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store", "--set", "store.flush=async") as broker:
         send(broker, "orders", "a")
-        async with BrokerClient(broker.endpoint) as client:
+        async with AsyncClient(broker.endpoint, retry_ms=0) as client:
             status = await client.admin.store_status()
             assert await client.admin.flush() >= status.appended_offset
             await client.admin.drain()

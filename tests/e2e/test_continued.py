@@ -7,8 +7,7 @@ from typing import Final
 
 import pytest
 
-from broker.client.broker import BrokerClient
-from broker.client.values import Outgoing, PullQuery
+from broker.client import AsyncClient, Message, PullQuery
 from broker.model.reading import PullStatus
 from tests.e2e.daemon import Daemon, bodies_of, messages_of, pocketmq
 from tests.golden_stores import GoldenStores
@@ -31,10 +30,10 @@ def settings(*assignments: str) -> tuple[str, ...]:
 async def go_on(endpoint: str, topic: str) -> list[bytes]:
     """Send messages one after the other; return their bodies when all of them can be pulled."""
     bodies = [b"continued %d " % number + b"x" * 500 for number in range(COUNT)]
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         before = len(await messages_of(client, topic))
         for body in bodies:
-            await client.send([Outgoing(topic, body, tag="TagA", keys=["k"], queue_id=0)])
+            await client.send_many([Message(topic, body, tag="TagA", keys=["k"], queue_id=0)])
         while len(await messages_of(client, topic)) < before + COUNT:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
     return bodies
@@ -99,25 +98,25 @@ def test_old_messages_go_and_the_rest_survives_a_kill(golden: GoldenStores, tmp_
 
 
 async def all_are_there(endpoint: str, file_count: int) -> None:
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         status = await client.admin.store_status()
     assert status.min_offset == 0
     assert file_count > 1
 
 
 async def produce(endpoint: str, topic: str, count: int) -> None:
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         await client.admin.create_topic(topic, queue_count=1)
         for begin in range(0, count, 20):
             batch = range(begin, begin + 20)
-            await client.send(
-                [Outgoing(topic, b"%05d" % n + b"x" * 500, queue_id=0) for n in batch]
+            await client.send_many(
+                [Message(topic, b"%05d" % n + b"x" * 500, queue_id=0) for n in batch]
             )
 
 
 async def until_retention_rests(endpoint: str, topic: str, file_size: int) -> None:
     """Return when the log is short enough, and the queue begins with a message that is there."""
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         while True:
             status = await client.admin.store_status()
             first, last = status.min_offset // file_size, status.appended_offset // file_size
@@ -130,5 +129,5 @@ async def until_retention_rests(endpoint: str, topic: str, file_size: int) -> No
 
 
 async def pulled_at_zero(endpoint: str, topic: str) -> PullStatus:
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         return (await client.pull(PullQuery(topic, 0, 0))).status

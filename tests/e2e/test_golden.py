@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, KeyQuery
+from broker.client import AsyncClient, ClientError, KeyQuery
 from tests.e2e.daemon import Daemon, messages_of
 from tests.fakes.golden_log import carries, shown, wanted
 from tests.golden_stores import GoldenStores
@@ -17,7 +16,7 @@ PRE_BLANK_SIZE = 0x7FFFFFFF
 FOREVER_MS = 2**62
 
 
-async def found(client: BrokerClient, query: dict[str, Any]) -> list[int]:
+async def found(client: AsyncClient, query: dict[str, Any]) -> list[int]:
     """Return the places of all messages that answer a recorded query."""
     ask = client.admin.query_by_tag if query["indexType"] == "T" else client.admin.query_by_key
     places: list[int] = []
@@ -46,7 +45,7 @@ def test_every_queue_and_every_query_answers_what_the_manifest_says(
 async def _compare(
     endpoint: str, manifest: dict[str, Any], records: dict[int, dict[str, Any]]
 ) -> None:
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         for queue in manifest["queues"]:
             messages = await messages_of(client, queue["topic"], queue["queueId"], as_admin=True)
             units = [unit for unit in queue["units"] if unit[1] != PRE_BLANK_SIZE]

@@ -15,8 +15,7 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Final
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing, PullQuery, Shape, Unreachable
+from broker.client import AsyncClient, ClientError, Message, PullQuery, Shape, Unreachable
 from broker.format.record import split_record
 from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
@@ -68,7 +67,7 @@ class Load:
         loss_since   what was acknowledged after that may be gone, with everything behind it
         Errors       Violation
         """
-        async with BrokerClient(endpoint, timeout_ms=60_000) as client:
+        async with AsyncClient(endpoint, timeout_ms=60_000, retry_ms=0) as client:
             if not self._has_topics:
                 await self._create_topics(client)
             loss = None
@@ -85,7 +84,7 @@ class Load:
                 self._positions[queue] = at or 0
         self.history.settle()
 
-    async def _create_topics(self, client: BrokerClient) -> None:
+    async def _create_topics(self, client: AsyncClient) -> None:
         for topic in TOPICS:
             try:
                 await client.admin.create_topic(topic, queue_count=QUEUE_COUNT)
@@ -94,7 +93,7 @@ class Load:
                     raise
         self._has_topics = True
 
-    async def _codes(self, client: BrokerClient, queue: Queue, begin: int, end: int) -> list[Code]:
+    async def _codes(self, client: AsyncClient, queue: Queue, begin: int, end: int) -> list[Code]:
         """Return the messages of a queue in a range, taken from the records themselves."""
         codes: list[Code] = []
         while begin + len(codes) < end:
@@ -137,7 +136,9 @@ class Load:
                 end()
 
         async with asyncio.timeout(LIFE_S_MAX), AsyncExitStack() as up:
-            clients = [await up.enter_async_context(BrokerClient(endpoint)) for _ in range(4)]
+            clients = [
+                await up.enter_async_context(AsyncClient(endpoint, retry_ms=0)) for _ in range(4)
+            ]
             work: list[Awaitable[None]] = [
                 self._produce(clients[lane.number % 4], lane, acknowledged) for lane in self._lanes
             ]
@@ -148,14 +149,14 @@ class Load:
         return self._here
 
     async def _produce(
-        self, client: BrokerClient, lane: Lane, acknowledged: Callable[[int], None]
+        self, client: AsyncClient, lane: Lane, acknowledged: Callable[[int], None]
     ) -> None:
         while True:
             batch = self._again.pop(lane.number, None) or self._next_batch(lane)
             seq, count, queue = batch
             self.history.invoke(lane, seq, count, queue)
             try:
-                receipts = await client.send(self._messages(lane, *batch))
+                receipts = await client.send_many(self._messages(lane, *batch))
             except ClientError as error:
                 self._missed(lane, batch, error)
                 if isinstance(error, Unreachable):
@@ -183,9 +184,9 @@ class Load:
     def _next_batch(self, lane: Lane) -> tuple[int, int, Queue]:
         return len(lane.states), self._chance.choice(BATCH_SIZES), self._chance.choice(self.queues)
 
-    def _messages(self, lane: Lane, seq: int, count: int, queue: Queue) -> list[Outgoing]:
+    def _messages(self, lane: Lane, seq: int, count: int, queue: Queue) -> list[Message]:
         return [
-            Outgoing(
+            Message(
                 queue[0], body_of((lane.number, seq + index), self._padded()), queue_id=queue[1],
                 keys=[f"k{seq % 7}"], tag="a" if index % 2 else None,
             )
@@ -199,7 +200,7 @@ class Load:
         begin = self._chance.randrange(len(self._padding) - size)
         return self._padding[begin : begin + size]
 
-    async def _consume(self, client: BrokerClient, queue: Queue) -> None:
+    async def _consume(self, client: AsyncClient, queue: Queue) -> None:
         """Read a queue from where the group stands, page by page."""
         position = self._positions[queue]
         commit: int | None = None
@@ -235,7 +236,7 @@ class Load:
             self.history.jumped(GROUP, queue, f"{following} follows {position + len(messages)}")
         return following
 
-    async def _commit(self, client: BrokerClient, queue: Queue, position: int) -> int | None:
+    async def _commit(self, client: AsyncClient, queue: Queue, position: int) -> int | None:
         """Commit now, or return what the next pull is to commit."""
         if self._chance.randrange(2):
             return position

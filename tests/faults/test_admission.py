@@ -11,8 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing, PullQuery
+from broker.client import AsyncClient, ClientError, Message, PullQuery
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.grpcio.server import GrpcioServer
 from tests.e2e.daemon import LATE_FACTOR, is_busy
@@ -31,7 +30,7 @@ async def full_of_polls() -> AsyncIterator[tuple[StoreBroker, str]]:
     async with (
         store_broker() as broker,
         running(GrpcioServer(broker.services(), limits=limits)) as address,
-        BrokerClient(address) as parked,
+        AsyncClient(address, retry_ms=0) as parked,
     ):
         polls = [
             asyncio.ensure_future(parked.pull(PullQuery("orders", 0, 0, wait_ms=20_000)))
@@ -45,14 +44,14 @@ async def full_of_polls() -> AsyncIterator[tuple[StoreBroker, str]]:
 
 
 async def test_a_poll_too_many_is_told_to_come_again_at_once() -> None:
-    async with full_of_polls() as (_, address), BrokerClient(address) as client:
+    async with full_of_polls() as (_, address), AsyncClient(address, retry_ms=0) as client:
         seconds = []
         for _ in range(REFUSALS):
             begun = perf_counter()
             with pytest.raises(ClientError) as caught:
                 await client.pull(PullQuery("orders", 0, 0, wait_ms=20_000))
             seconds.append(perf_counter() - begun)
-            assert (caught.value.code, caught.value.reason) == (
+            assert (caught.value.status, caught.value.reason) == (
                 "RESOURCE_EXHAUSTED", "TooManyRequests",
             )  # fmt: skip
             assert caught.value.retryable
@@ -60,9 +59,9 @@ async def test_a_poll_too_many_is_told_to_come_again_at_once() -> None:
 
 
 async def test_sends_queries_and_health_are_served_meanwhile() -> None:
-    async with full_of_polls() as (broker, address), BrokerClient(address) as client:
+    async with full_of_polls() as (broker, address), AsyncClient(address, retry_ms=0) as client:
         for queue_id in (0, 1):
-            (receipt,) = await client.send([Outgoing("orders", b"x", queue_id=queue_id)])
+            (receipt,) = await client.send_many([Message("orders", b"x", queue_id=queue_id)])
             assert receipt.queue_id == queue_id
         await broker.talking.settled()
         assert (await client.query_offsets("orders", 1)).max_offset == 1

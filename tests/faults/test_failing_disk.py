@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from broker.app import EXIT_STORE_FAILED
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing
+from broker.client import AsyncClient, ClientError, Message
 from broker.files.disk import Disk
 from broker.model.errors import BrokerError, StoreFailed
 from broker.store.message_store import MessageStore, open_store
@@ -186,10 +185,10 @@ async def send_until_it_ends(broker: Daemon) -> tuple[list[bytes], list[bytes]]:
     before: list[bytes] = []
     after: list[bytes] = []
     is_failed = False
-    async with BrokerClient(broker.endpoint) as client:
+    async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         for body in (b"%d" % number for number in range(20)):
             try:
-                await client.send([Outgoing("T", body)])
+                await client.send_many([Message("T", body)])
             except ClientError:
                 is_failed = True
             else:

@@ -16,8 +16,7 @@ from time import monotonic
 
 import pytest
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing
+from broker.client import AsyncClient, ClientError, Message
 from broker.files.disk import Disk
 from broker.model.errors import DiskFull
 from broker.store.message_store import MessageStore, open_store
@@ -177,14 +176,14 @@ def small(tmp_path: Path) -> Iterator[Path]:
 class Producer:
     """Sends to a broker until it is refused."""
 
-    def __init__(self, broker: Daemon, client: BrokerClient) -> None:
+    def __init__(self, broker: Daemon, client: AsyncClient) -> None:
         self.broker, self.client = broker, client
         self.acknowledged: dict[str, tuple[int, int]] = {}
 
     async def send(self, size: int) -> bool:
         """Send one message; False when it is refused for want of room."""
         try:
-            receipts = await self.client.send([Outgoing("T", os.urandom(size), keys=["k"])])
+            receipts = await self.client.send_many([Message("T", os.urandom(size), keys=["k"])])
         except ClientError as error:
             if error.reason not in ("DiskFull", "DiskAboveLimit"):
                 raise
@@ -222,7 +221,7 @@ class Producer:
 
 async def fill_with(broker: Daemon, where: Path) -> dict[str, tuple[int, int]]:
     """Fill it by a stranger, free it, fill it by messages; returns what was acknowledged."""
-    async with BrokerClient(broker.endpoint) as client:
+    async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         producer = Producer(broker, client)
         assert await producer.send(10_000)
         for _ in range(2):
@@ -263,7 +262,7 @@ def take_all(path: Path) -> None:
 
 
 async def all_of(broker: Daemon, acknowledged: dict[str, tuple[int, int]]) -> set[str]:
-    async with BrokerClient(broker.endpoint) as client:
+    async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         producer = Producer(broker, client)
         producer.acknowledged = acknowledged
         return await producer.read()

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from broker.client.broker import BrokerClient
-from broker.client.values import KeyQuery, Outgoing, PullQuery, Shape, Wait
+from broker.client import AsyncClient, KeyQuery, Message, PullQuery, Shape, Wait
 from broker.files.disk import Disk
 from broker.model.reading import PullStatus
 from tests.e2e.daemon import LATE_FACTOR, LATE_S, Daemon, is_busy
@@ -60,18 +59,18 @@ def late(daemon: Daemon, before: dict[float, float]) -> float:
     return max((le for le, count in now.items() if count > before.get(le, 0)), default=0.0)
 
 
-async def fill(client: BrokerClient, size: int) -> None:
+async def fill(client: AsyncClient, size: int) -> None:
     """Make so many bytes dirty, and nothing durable."""
     count = BATCH_BYTES // BODY_BYTES
     for number in range(size // BATCH_BYTES):
         batch = [
-            Outgoing(TOPIC, bytes([number % 251]) * BODY_BYTES, queue_id=0, keys=["k"])
+            Message(TOPIC, bytes([number % 251]) * BODY_BYTES, queue_id=0, keys=["k"])
             for _ in range(count)
         ]
-        await client.send(batch, wait=Wait.APPENDED)
+        await client.send_many(batch, wait=Wait.APPENDED)
 
 
-async def read_all(client: BrokerClient) -> int:
+async def read_all(client: AsyncClient) -> int:
     """Read a queue from its first message on; returns how many there were."""
     state = await client.query_offsets(TOPIC, 0)
     position, count = state.min_offset, 0
@@ -100,7 +99,7 @@ def test_files_never_keep_the_loop_waiting(tmp_path: Path) -> None:
 
     async def work(daemon: Daemon) -> None:
         nonlocal reads
-        async with BrokerClient(daemon.endpoint, timeout_ms=60_000) as client:
+        async with AsyncClient(daemon.endpoint, timeout_ms=60_000, retry_ms=0) as client:
             await client.admin.create_topic(TOPIC, queue_count=1)
             for _ in range(ROUNDS):
                 await fill(client, DIRTY_BYTES)

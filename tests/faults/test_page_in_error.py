@@ -13,8 +13,7 @@ from typing import Final
 
 import pytest
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing
+from broker.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon, bodies_of
 from tests.faults.lives import words
 
@@ -35,10 +34,10 @@ def body(number: int) -> bytes:
 
 async def send(endpoint: str, begin: int, end: int) -> int:
     """Send one message after the other until one fails; returns how many were acknowledged."""
-    async with BrokerClient(endpoint) as client:
+    async with AsyncClient(endpoint, retry_ms=0) as client:
         for number in range(begin, end):
             try:
-                await client.send([Outgoing(TOPIC, body(number), queue_id=0)])
+                await client.send_many([Message(TOPIC, body(number), queue_id=0)])
             except ClientError:
                 return number
     return end

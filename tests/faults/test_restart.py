@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from broker.client.values import ClientError
+from broker.client import ClientError
 from broker.format.names import ABORT_FILE
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import History

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker.client.broker import BrokerClient
+from broker.client import AsyncClient
 from broker.rpc.grpcio.server import GrpcioServer
 from tests.fakes.store_broker import StoreBroker, running, store_broker
 
@@ -11,7 +11,7 @@ from tests.fakes.store_broker import StoreBroker, running, store_broker
 class Desk:
     """Both sides of one connection."""
 
-    def __init__(self, broker: StoreBroker, server: GrpcioServer, client: BrokerClient) -> None:
+    def __init__(self, broker: StoreBroker, server: GrpcioServer, client: AsyncClient) -> None:
         self.broker = broker
         self.server = server
         self.client = client
@@ -23,5 +23,5 @@ async def opened_desk() -> AsyncIterator[Desk]:
     """Serve a broker and connect to it."""
     async with store_broker() as broker:
         server = GrpcioServer(broker.services())
-        async with running(server) as address, BrokerClient(address) as client:
+        async with running(server) as address, AsyncClient(address, retry_ms=0) as client:
             yield Desk(broker, server, client)

@@ -21,9 +21,6 @@ from broker.rpc.service import Internal, MalformedRequest, Method, WireStatus
 DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Long enough for a group commit or a burst to pass, short enough not to be felt."""
-TYPE_PREFIX: Final = "type.googleapis.com/"
-ERROR_INFO_URL: Final = TYPE_PREFIX + error_details_pb2.ErrorInfo.DESCRIPTOR.full_name
-RETRY_INFO_URL: Final = TYPE_PREFIX + error_details_pb2.RetryInfo.DESCRIPTOR.full_name
 TEXT_SIZE_MAX: Final = 1_000
 FIELD_SIZE_MAX: Final = 400
 """Bytes of a message, and of one field, in a status: it has to fit 8 KiB of metadata, where the

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from broker import app
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, Outgoing
+from broker.client import AsyncClient, ClientError, Message
 from broker.config.addresses import held_port, split_address
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 from tests.running_broker import broker_with
 
-HELLO = [Outgoing("orders", b"hello", keys=["k"])]
+HELLO = [Message("orders", b"hello", keys=["k"])]
 
 
 @pytest.mark.knob("broker.name")
@@ -21,7 +20,7 @@ HELLO = [Outgoing("orders", b"hello", keys=["k"])]
 async def test_a_broker_has_its_name_and_its_cluster(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "broker.name=b7", "broker.cluster=c7") as broker:
         status = await broker.client.admin.store_status()
-        (receipt,) = await broker.client.send(HELLO)
+        (receipt,) = await broker.client.send_many(HELLO)
         message = await broker.client.query_by_id("orders", receipt.message_id)
     assert (status.broker, status.cluster) == ("b7", "c7")
     assert message.properties["CLUSTER"] == "c7"
@@ -32,7 +31,7 @@ async def test_a_broker_has_its_name_and_its_cluster(tmp_path: Path) -> None:
 async def test_messages_carry_the_address_to_tell(tmp_path: Path) -> None:
     given = ("broker.advertised_host=10.0.0.7", "broker.advertised_port=10911")
     async with broker_with(tmp_path, *given) as broker:
-        (receipt,) = await broker.client.send(HELLO)
+        (receipt,) = await broker.client.send_many(HELLO)
     assert receipt.offset_message_id == f"0A000007{10_911:08X}{0:016X}"
 
 
@@ -51,22 +50,22 @@ NEXT_CENTURY_MS = 4_102_444_800_000
 async def test_sends_are_refused(tmp_path: Path, setting: str, told: str) -> None:
     async with broker_with(tmp_path, setting) as broker:
         with pytest.raises(ClientError, match=told):
-            await broker.client.send(HELLO)
+            await broker.client.send_many(HELLO)
 
 
 @pytest.mark.knob("broker.auto_create_topics")
 async def test_a_topic_has_to_exist_where_none_is_made(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "broker.auto_create_topics=off") as broker:
         with pytest.raises(ClientError, match="does not exist"):
-            await broker.client.send(HELLO)
+            await broker.client.send_many(HELLO)
         await broker.client.admin.create_topic("orders", queue_count=1)
-        assert await broker.client.send(HELLO)
+        assert await broker.client.send_many(HELLO)
 
 
 @pytest.mark.knob("broker.default_queue_count")
 async def test_a_topic_is_made_with_so_many_queues(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "broker.default_queue_count=3") as broker:
-        await broker.client.send(HELLO)
+        await broker.client.send_many(HELLO)
         assert len((await broker.client.admin.describe_topic("orders")).queues) == 3
 
 
@@ -76,7 +75,7 @@ async def test_grpc_is_served_where_it_is_told(tmp_path: Path) -> None:
         given = f"rpc.listen={free}"
     async with broker_with(tmp_path, given) as broker:
         assert broker.addresses["grpc"] == free
-        assert await broker.client.send(HELLO)
+        assert await broker.client.send_many(HELLO)
 
 
 @pytest.mark.knob("http.listen")
@@ -98,10 +97,10 @@ async def test_calls_may_finish_for_so_long(
     disk = QuickDisk()
     monkeypatch.setattr(app, "Disk", lambda: disk)
     async with broker_with(tmp_path, f"rpc.shutdown_grace_ms={grace}") as broker:
-        await broker.client.send(HELLO)
+        await broker.client.send_many(HELLO)
         disk.synced.clear()
         with disk.held():
-            sending = asyncio.create_task(broker.client.send(HELLO))
+            sending = asyncio.create_task(broker.client.send_many(HELLO))
             await until(lambda: any("commitlog" in path.parts for path in disk.synced))
             broker.stop.set_result("test")
             if not is_answered:
@@ -114,7 +113,7 @@ async def test_calls_may_finish_for_so_long(
             assert len(await sending) == 1
 
 
-async def _draining(client: BrokerClient) -> None:
+async def _draining(client: AsyncClient) -> None:
     """Return when new calls are refused."""
     with pytest.raises(ClientError):
         while True:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.client.values import Outgoing
+from broker.client import Message
 from tests.running_broker import RunningBroker, broker_with
 
 
 async def page(broker: RunningBroker) -> str:
-    await broker.client.send([Outgoing("orders", b"x", queue_id=0)])
+    await broker.client.send_many([Message("orders", b"x", queue_id=0)])
     return await broker.page("/metrics")
 
 

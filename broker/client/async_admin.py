@@ -31,19 +31,20 @@ from broker.model.reading import QueryResult
 from broker.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000
+DEFAULTS: Final = GroupSettings()
 
 
-class AdminClient:
-    """What those who run a broker ask of it.
+class AsyncAdmin:
+    """What those who run a broker ask of it: `AsyncClient.admin`.
 
     Errors   of every method: ClientError and its kinds
     """
 
-    __slots__ = ("_ask", "_stub")
+    __slots__ = ("_ask", "_read", "_stub")
 
     def __init__(self, channel: Channel) -> None:
         self._stub = Stub(channel, admin_pb2.DESCRIPTOR.services_by_name["Admin"])
-        self._ask = self._stub.ask
+        self._ask, self._read = self._stub.ask, self._stub.read
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -52,21 +53,23 @@ class AdminClient:
     ) -> TopicState:
         """Make a topic; `type_name` is one of the proto's TopicType, in any case."""
         kind = type_name.upper()
-        answer = await self._ask("CreateTopic", name=name, queue_count=queue_count, type=kind)
+        answer = await self._ask(
+            "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
+        )
         return _topic_state(answer.topic)
 
     async def list_topics(
         self, *, page_size: int = 0, page_token: str = "", include_system: bool = False
     ) -> Page[TopicState]:
         """Return a page of the topics, by name, without their queues."""
-        answer = await self._ask(
+        answer = await self._read(
             "ListTopics", page_size=page_size, page_token=page_token, include_system=include_system
         )
         return _page(answer, answer.topics, _topic_state)
 
     async def describe_topic(self, name: str) -> TopicState:
         """Return a topic with its queues."""
-        answer = await self._ask("DescribeTopic", name=name)
+        answer = await self._read("DescribeTopic", name=name)
         return _topic_state(answer.topic)._replace(queues=_values(QueueState, answer.queues))
 
     async def update_topic(self, name: str, change: TopicChange) -> TopicState:
@@ -79,13 +82,13 @@ class AdminClient:
 
     async def topic_counts(self, name: str) -> TopicCounts:
         """Return how many messages a topic holds, by queue."""
-        return _topic_counts((await self._ask("TopicStats", name=name)).topics[0])
+        return _topic_counts((await self._read("TopicStats", name=name)).topics[0])
 
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
     ) -> Page[TopicCounts]:
         """Return how many messages topics hold, a large page of them."""
-        answer = await self._ask(
+        answer = await self._read(
             "TopicStats",
             page_size=PAGE_SIZE if totals_only else 0,
             page_token=page_token,
@@ -96,9 +99,11 @@ class AdminClient:
 
     # --- groups -----------------------------------------------------------------------------------
 
-    async def create_group(self, name: str, settings: GroupSettings) -> GroupState:
+    async def create_group(self, name: str, settings: GroupSettings = DEFAULTS) -> GroupState:
         """Make a group."""
-        answer = await self._ask("CreateGroup", name=name, settings=settings._asdict())
+        answer = await self._ask(
+            "CreateGroup", is_repeatable=True, name=name, settings=settings._asdict()
+        )
         return _group_state(answer.group)
 
     async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
@@ -115,31 +120,31 @@ class AdminClient:
         self, *, page_token: str = "", include_system: bool = False
     ) -> Page[GroupState]:
         """Return a large page of the groups, by name."""
-        answer = await self._ask(
+        answer = await self._read(
             "ListGroups", page_size=PAGE_SIZE, page_token=page_token, include_system=include_system
         )
         return _page(answer, answer.groups, _group_state)
 
     async def describe_group(self, name: str) -> GroupState:
         """Return a group with the topics it has an offset in."""
-        answer = await self._ask("DescribeGroup", name=name)
+        answer = await self._read("DescribeGroup", name=name)
         return _group_state(answer.group)._replace(topics=list(answer.topics))
 
     # --- where groups stand -----------------------------------------------------------------------
 
     async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
         """Return where a group stands, in one topic or in all."""
-        answer = await self._ask("ListOffsets", group=group, topic=topic)
+        answer = await self._read("ListOffsets", group=group, topic=topic)
         return [value_of(GroupOffset, row, queue_offset=row.offset) for row in answer.offsets]
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
         """Return how far a group is behind, by topic and queue."""
-        answer = await self._ask("GroupLag", group=group, topic=topic)
+        answer = await self._read("GroupLag", group=group, topic=topic)
         return [_topic_lag(row) for row in answer.topics]
 
     async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
         """Return how far all groups are behind, in one topic or in all, a large page of it."""
-        answer = await self._ask(
+        answer = await self._read(
             "GroupLag", topic=topic, page_size=PAGE_SIZE, page_token=page_token
         )
         return _page(answer, answer.topics, _topic_lag)
@@ -205,15 +210,15 @@ class AdminClient:
 
     async def store_status(self) -> StoreStatus:
         """Return what the store is doing and how far it has come."""
-        return value_of(StoreStatus, await self._ask("StoreStatus"))
+        return value_of(StoreStatus, await self._read("StoreStatus"))
 
     async def flush(self) -> int:
         """Make everything durable that was appended before; returns up to where it is."""
-        return int((await self._ask("Flush")).flushed_offset)
+        return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
 
     async def effective_config(self) -> list[SettingRow]:
         """Return every setting of the broker."""
-        return _values(SettingRow, (await self._ask("EffectiveConfig")).rows)
+        return _values(SettingRow, (await self._read("EffectiveConfig")).rows)
 
     async def drain(self) -> None:
         """Ask the broker to end in order."""

@@ -1,0 +1,214 @@
+"""The client for asyncio: one method for each of a broker's; those of Admin are `admin`'s.
+
+Answers are plain values (values.py, model/administration.py); stored messages are as everywhere
+else. What fails and what is asked again: channel.py.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from math import inf
+from threading import Lock
+from types import TracebackType
+from typing import Final, Self
+
+from broker.client.async_admin import AsyncAdmin
+from broker.client.channel import RETRY_MS, TIMEOUT_MS, Channel, Stub, value_of
+from broker.client.client_error import ClientError
+from broker.client.following import Following, Patience, Pull
+from broker.client.messages import find_by_id, find_by_key, pull
+from broker.client.tail import Tail
+from broker.client.values import (
+    KeyQuery,
+    Message,
+    PullPage,
+    PullQuery,
+    Receipt,
+    TailQuery,
+    Wait,
+)
+from broker.client.wire import LoopWire, Wire
+from broker.format.addresses import UniqueKeyMaker
+from broker.model.administration import QueueState
+from broker.model.batch import PutStatus
+from broker.model.message import StoredMessage
+from broker.model.reading import Bound, QueryResult
+from broker.model.topic import is_group_topic, is_system_topic
+from broker.rpc.pb import broker_pb2
+
+HERE: Final = b"\x7f\0\0\1"
+"""The address in ids made here; what is behind it tells one process from another."""
+
+
+class AsyncClient:
+    """A connection to one endpoint, "host:port", made by the first call.
+
+        async with AsyncClient("127.0.0.1:8081") as client:
+            receipt = await client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
+
+    It belongs to the event loop that runs at its first call; any number of its tasks may use it.
+
+    timeout_ms   how long each try of a call may take; a pull that waits may take as much longer
+    retry_ms     how long a call that failed pauses between tries, in all; 0 for one try only. A
+                 send is tried again only where nothing can have been stored.
+    wire         how calls go out
+    Errors       of every method: ClientError and its kinds; ValueError for what is no endpoint
+    """
+
+    __slots__ = ("_channel", "_ids", "_stub", "admin")
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        retry_ms: int = RETRY_MS,
+        wire: Callable[[str], Wire] = LoopWire,
+    ) -> None:
+        self._channel = Channel(endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=wire)
+        self._stub = Stub(self._channel, broker_pb2.DESCRIPTOR.services_by_name["Broker"])
+        self._ids = MessageIds()
+        self.admin = AsyncAdmin(self._channel)
+        """What those who run a broker ask of it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the connection and all calls on it; the client is of no use any more."""
+        await self._channel.close()
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def send(self, message: Message, *, wait: Wait = Wait.DURABLE) -> Receipt:
+        """Send a message; returns where it lies."""
+        (receipt,) = await self.send_many([message], wait=wait)
+        return receipt
+
+    async def send_many(
+        self, messages: Sequence[Message], *, wait: Wait = Wait.DURABLE
+    ) -> list[Receipt]:
+        """Send messages of one topic: all are stored or none; receipts in their order.
+
+        They lie next to each other in one queue. A message without an id gets one here, so that it
+        can be looked up where the answer is lost.
+        wait     DURABLE: what the broker's flush mode promises; APPENDED: do not wait for the disk
+        Limits   1,024 messages, and the broker's limits.max_message_size_bytes for all bodies
+        Errors   is_uncertain: they may have been stored, `message_ids` tells as what
+        """
+        ids = [message.message_id or self._ids.make() for message in messages]
+        rows = [
+            {**vars(message), "message_id": message_id}
+            for message, message_id in zip(messages, ids, strict=True)
+        ]
+        try:
+            answer = await self._stub.ask("SendMessage", messages=rows, wait=wait.name)
+        except ClientError as error:
+            error.message_ids = tuple(ids)
+            raise
+        return [
+            value_of(Receipt, result, status=PutStatus(result.status)) for result in answer.results
+        ]
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def pull(self, query: PullQuery) -> PullPage:
+        """Pull messages of one queue as a client; `wait_ms` waits for some at its end."""
+        return await pull(self._stub, query)
+
+    async def tail(self, query: TailQuery) -> AsyncGenerator[StoredMessage, None]:
+        """Yield the messages of all queues of a topic as they are stored.
+
+        What is there comes in the order of the log, what arrives within 20 ms too. A broker that
+        goes away is waited for, and a pull begins where the last one ended: nothing is left out.
+        Topics of the broker and of groups can be followed as well.
+        """
+        async with aclosing(self.tail_pages(query)) as pages:
+            async for page in pages:
+                for message in page:
+                    yield message
+
+    async def tail_pages(
+        self, query: TailQuery, patience: Patience | None = None
+    ) -> AsyncGenerator[list[StoredMessage], None]:
+        """Yield the same as `tail`, together what came together.
+
+        patience   waits for a broker that goes away, and may say so
+        """
+        is_operators = is_system_topic(query.topic) or is_group_topic(query.topic)
+        pull = self.admin.pull if is_operators else self.pull
+        describe, find = self.admin.describe_topic, self.query_by_time
+        waits = (patience or Patience()) if query.is_lasting else None
+        tail = Tail(query, self._channel.wire, pull, describe, find, waits)
+        async with aclosing(tail.pages()) as pages:
+            async for page in pages:
+                yield page
+
+    def following(self, pull: Pull, *, wait_ms: float = inf) -> Following:
+        """Return what yields messages of queues as they come, by a pull over this client."""
+        return Following(self._channel.wire, pull, wait_ms=wait_ms)
+
+    async def query_by_key(self, query: KeyQuery) -> QueryResult:
+        """Return a page of the messages that carry a key, newest first."""
+        return await find_by_key(self._stub, "QueryByKey", query)
+
+    async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
+        """Return the message with a unique key or offset id."""
+        return await find_by_id(self._stub, topic, message_id)
+
+    async def query_by_time(
+        self, topic: str, queue_id: int, time_ms: int, bound: Bound = Bound.LOWER
+    ) -> int:
+        """Return where a queue stands at a time: at its first message stored then or later.
+
+        bound   UPPER: at its last message stored then or earlier
+        """
+        answer = await self._stub.read(
+            "QueryByTime", topic=topic, queue_id=queue_id, time_ms=time_ms, bound=bound.name
+        )
+        return int(answer.queue_offset)
+
+    async def query_offsets(self, topic: str, queue_id: int) -> QueueState:
+        """Return where a queue begins and ends."""
+        answer = await self._stub.read("QueryOffsets", topic=topic, queue_id=queue_id)
+        return value_of(QueueState, answer, queue_id=queue_id)
+
+    # --- where groups stand -----------------------------------------------------------------------
+
+    async def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Remember where a group stands; durable when this returns."""
+        await self._stub.ask(
+            "CommitOffset", group=group, topic=topic, queue_id=queue_id, offset=queue_offset
+        )
+
+    async def fetch_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return where a group stands, None before its first commit."""
+        answer = await self._stub.read("FetchOffset", group=group, topic=topic, queue_id=queue_id)
+        return answer.offset if answer.HasField("offset") else None
+
+
+class MessageIds:
+    """Makes the ids of a client's messages, for any number of threads."""
+
+    __slots__ = ("_lock", "_maker")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._maker = UniqueKeyMaker(
+            address=HERE, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
+        )
+
+    def make(self) -> str:
+        """Return an id that no other message has."""
+        with self._lock:
+            return self._maker.make(time.time_ns() // 1_000_000)

@@ -1,0 +1,151 @@
+"""The client for programs without an event loop, for any number of threads.
+
+Every method is that of AsyncClient or AsyncAdmin, with the same arguments and answers; it blocks
+the thread that calls it.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from broker.client.async_admin import AsyncAdmin
+from broker.client.async_client import AsyncClient
+from broker.client.channel import RETRY_MS, TIMEOUT_MS
+from broker.client.values import TailQuery
+from broker.client.wire import BlockingWire, drive
+from broker.model.message import StoredMessage
+
+Inner = TypeVar("Inner")
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+class Blocking(Generic[Inner]):
+    """What blocks where something else would be awaited."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: Inner) -> None:
+        self._inner = inner
+
+
+def blocking(
+    method: Callable[Concatenate[Inner, Given], Coroutine[Any, Any, Answer]],
+) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
+    """Return a method that blocks of one that is awaited."""
+
+    def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
+        return drive(method(self._inner, *args, **options))
+
+    update_wrapper(call, method)
+    return call
+
+
+class Admin(Blocking[AsyncAdmin]):
+    """What those who run a broker ask of it: `Client.admin`.
+
+    Errors   of every method: ClientError and its kinds
+    """
+
+    __slots__ = ()
+
+    create_topic = blocking(AsyncAdmin.create_topic)
+    list_topics = blocking(AsyncAdmin.list_topics)
+    describe_topic = blocking(AsyncAdmin.describe_topic)
+    update_topic = blocking(AsyncAdmin.update_topic)
+    delete_topic = blocking(AsyncAdmin.delete_topic)
+    topic_counts = blocking(AsyncAdmin.topic_counts)
+    all_topic_counts = blocking(AsyncAdmin.all_topic_counts)
+
+    create_group = blocking(AsyncAdmin.create_group)
+    update_group = blocking(AsyncAdmin.update_group)
+    delete_group = blocking(AsyncAdmin.delete_group)
+    list_groups = blocking(AsyncAdmin.list_groups)
+    describe_group = blocking(AsyncAdmin.describe_group)
+
+    list_offsets = blocking(AsyncAdmin.list_offsets)
+    group_lag = blocking(AsyncAdmin.group_lag)
+    all_lags = blocking(AsyncAdmin.all_lags)
+    set_offsets = blocking(AsyncAdmin.set_offsets)
+    reset_offsets = blocking(AsyncAdmin.reset_offsets)
+    clone_offsets = blocking(AsyncAdmin.clone_offsets)
+
+    pull = blocking(AsyncAdmin.pull)
+    query_by_key = blocking(AsyncAdmin.query_by_key)
+    query_by_tag = blocking(AsyncAdmin.query_by_tag)
+    query_by_id = blocking(AsyncAdmin.query_by_id)
+
+    store_status = blocking(AsyncAdmin.store_status)
+    flush = blocking(AsyncAdmin.flush)
+    effective_config = blocking(AsyncAdmin.effective_config)
+    drain = blocking(AsyncAdmin.drain)
+
+
+class Client(Blocking[AsyncClient]):
+    """A connection to one endpoint, "host:port", made by the first call.
+
+        with Client("127.0.0.1:8081") as client:
+            receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
+
+    timeout_ms   how long each try of a call may take; a pull that waits may take as much longer
+    retry_ms     how long a call that failed pauses between tries, in all; 0 for one try only. A
+                 send is tried again only where nothing can have been stored.
+    Errors       of every method: ClientError and its kinds; ValueError for what is no endpoint
+    """
+
+    __slots__ = ("_make", "admin")
+
+    def __init__(
+        self, endpoint: str, *, timeout_ms: int = TIMEOUT_MS, retry_ms: int = RETRY_MS
+    ) -> None:
+        def make() -> AsyncClient:
+            return AsyncClient(
+                endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=BlockingWire
+            )
+
+        super().__init__(make())
+        self._make = make
+        self.admin = Admin(self._inner.admin)
+        """What those who run a broker ask of it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    close = blocking(AsyncClient.close)
+    send = blocking(AsyncClient.send)
+    send_many = blocking(AsyncClient.send_many)
+    pull = blocking(AsyncClient.pull)
+    query_by_key = blocking(AsyncClient.query_by_key)
+    query_by_id = blocking(AsyncClient.query_by_id)
+    query_by_time = blocking(AsyncClient.query_by_time)
+    query_offsets = blocking(AsyncClient.query_offsets)
+    commit_offset = blocking(AsyncClient.commit_offset)
+    fetch_offset = blocking(AsyncClient.fetch_offset)
+
+    def tail(self, query: TailQuery) -> Generator[StoredMessage, None, None]:
+        """Yield the messages of all queues of a topic as they are stored: AsyncClient.tail.
+
+        It has a connection of its own, and a thread for each queue while it waits for more; both
+        end with the loop over it.
+        """
+        inner = self._make()  # closing it ends the calls that wait
+        pages = inner.tail_pages(query)
+
+        async def following() -> list[StoredMessage] | None:
+            return await anext(pages, None)
+
+        try:
+            while (page := drive(following())) is not None:
+                yield from page
+        finally:
+            drive(inner.close())
+            drive(pages.aclose())

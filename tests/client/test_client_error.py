@@ -1,0 +1,80 @@
+"""What a broker raised is what its client raises: one tree of errors, told over the wire."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from broker.client import ClientError, DeadlineExceeded, Unreachable, errors
+from broker.client.channel import client_error
+from broker.client.client_error import told_error
+from broker.model.errors import BrokerError
+from broker.rpc.v1.status import HIDDEN_FIELDS, KINDS, wire_status
+
+TREE = [
+    kind for kinds in KINDS.values() for kind in kinds if hasattr(errors, kind.__name__)
+]  # fmt: skip
+
+
+def sample(kind: type[BrokerError]) -> BrokerError:
+    """Return an error with a value in each field."""
+    values: dict[str, Any] = {
+        field.name: 7 if field.type is int else f"a {field.name}" for field in fields(kind)
+    }
+    return kind(**values)
+
+
+@pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
+def test_an_error_is_of_the_class_the_broker_raised(kind: type[BrokerError]) -> None:
+    raised = sample(kind)
+    _, message, details = wire_status(raised)
+    told = client_error("ABORTED", message, details)
+    assert isinstance(told, kind)
+    assert (told.reason, told.message) == (kind.__name__, message)
+    assert (told.retryable, told.is_uncertain, told.status) == (kind.retryable, False, "ABORTED")
+    for field in fields(kind):
+        hidden = 0 if field.type is int else ""
+        value = hidden if field.name in HIDDEN_FIELDS else getattr(raised, field.name)
+        assert getattr(told, field.name) == value
+    told.endpoint = "127.0.0.1:8081"
+    assert str(told).startswith(f"127.0.0.1:8081: {message}")
+    assert repr(told) == f"{kind.__name__}({message!r})"
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable", "kind"),
+    [
+        ("NOT_FOUND", False, errors.RequestError),
+        ("UNAVAILABLE", True, errors.Unavailable),
+        ("INTERNAL", False, ClientError),
+    ],
+)
+def test_a_reason_of_a_later_broker_is_of_the_nearest_class(
+    status: str, retryable: bool, kind: type[Exception]
+) -> None:
+    for reason in ("LeaseLost", "Final"):
+        told = told_error(reason, "text", status, retryable=retryable, fields={})
+        assert isinstance(told, kind)
+        assert told.reason == reason
+
+
+def test_numbers_that_are_none_are_left_out() -> None:
+    fields = {"topic": "orders", "queue_id": "many"}
+    told = told_error("QueueOutOfRange", "text", "OUT_OF_RANGE", retryable=False, fields=fields)
+    assert isinstance(told, errors.QueueOutOfRange)
+    assert (told.topic, told.queue_id, told.count) == ("orders", 0, 0)
+
+
+def test_what_to_do_is_said_behind_what_happened() -> None:
+    late = DeadlineExceeded("DeadlineExceeded", "h:1 did not answer in time", endpoint="h:1")
+    assert str(late).startswith("h:1 did not answer in time; next: look at the broker's log")
+    late.is_uncertain = True
+    assert "unknown" in late.next_step
+    late.message_ids = ("7F",)
+    assert "message_ids" in late.next_step
+    gone = Unreachable("Unreachable", "nobody answers at h:1", endpoint="h:1")
+    assert "pocketmq serve" in str(gone)
+    plain = ClientError("IllegalTopic", "no topic", endpoint="h:1")
+    assert str(plain) == "h:1: no topic"
+    busy = ClientError("StoreBusy", "busy", retryable=True)
+    assert str(busy) == "busy; next: try again"
