@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from broker.backfill.source import DAMAGE
+from broker.backfill.request import DAMAGE
 from broker.format.names import BACKUP_SUFFIX, CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
 from broker.format.table_json import decode_table, offset_rows
 
@@ -81,7 +81,7 @@ def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
     return counted.filter(F.col("messages") > 1).orderBy(F.desc("messages"), "topic", "key")
 
 
-def consumer_lag(store: Path, units: "DataFrame") -> "DataFrame":
+def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
     """Return how many messages each group has not taken yet, by queue.
 
     units    of all queues: `read_consume_queue(session, store)`
@@ -101,12 +101,12 @@ def consumer_lag(store: Path, units: "DataFrame") -> "DataFrame":
     )
 
 
-def committed_offsets(store: Path) -> list[tuple[str, str, int, int]]:
+def committed_offsets(store: str | Path) -> list[tuple[str, str, int, int]]:
     """Return (group, topic, queue id, committed offset) of every group that committed.
 
     Errors   ValueError: neither the file nor its .bak can be read
     """
-    path = store / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
+    path = Path(store) / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
     files = (path, path.with_name(path.name + BACKUP_SUFFIX))
     contents = [file.read_bytes() for file in files if file.is_file()]
     for number, content in enumerate(contents, 1):

@@ -3,7 +3,7 @@
 Nothing is looked up in the log; what the files themselves show to be wrong is told as `Damage`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER,
     HEADER_SIZE,
+    WELL_KNOWN,
     IndexGeometry,
     IndexHeaderValues,
 )
@@ -34,6 +35,10 @@ from broker.model.message import QueueKey
 
 ROWS_AT_ONCE: Final = 500_000
 """Rows of one batch: 20 MB of units or entries."""
+_NO_GEOMETRY: Final = (
+    "its length does not tell how many slots and entries it has; set maxHashSlotNum and "
+    "maxIndexNum, which pocketmq store info tells"
+)
 
 UNIT_SCHEMA: Final = pa.schema(
     [
@@ -68,6 +73,11 @@ class QueueFile:
     base: int
     size: int
     is_followed: bool
+
+    @property
+    def queue_offsets(self) -> tuple[int, int]:
+        """The first and the last queue offset it may hold."""
+        return self.base // UNIT_SIZE, (self.base + self.size) // UNIT_SIZE
 
 
 def find_queue_files(store: Path) -> list[QueueFile]:
@@ -142,16 +152,24 @@ def find_index_files(store: Path) -> list[str]:
     return [str(path) for path in paths if is_index_file_name(path.name)]
 
 
-def entry_batches(path: str, geometry: IndexGeometry, schema: Any) -> Iterator[Any]:
+def entry_batches(
+    path: str, geometry: IndexGeometry | None, schema: Any,
+    skipped: Callable[[IndexHeaderValues], bool] = lambda header: False,
+) -> Iterator[Any]:  # fmt: skip
     """Yield the entries of an index file as `pyarrow.RecordBatch`es, in order, or damage.
 
-    schema   ENTRY_SCHEMA, or with more columns behind it, which are null
+    geometry   None: as its length tells it
+    schema     ENTRY_SCHEMA, or with more columns behind it, which are null
+    skipped    is told the header of a sound file and says whether its entries are left out
     """
     file, place = Path(path), 0
     header = _header(file)
-    reason = _header_fault(file, header, geometry)
-    if reason:
+    geometry = geometry or _geometry_of(file)
+    reason = _header_fault(file, header, geometry) if geometry else _NO_GEOMETRY
+    if geometry is None or reason:
         yield Damage(path, 0, 0, reason)
+        return
+    if skipped(header):
         return
     for begin in range(1, header.index_count, ROWS_AT_ONCE):
         count = min(ROWS_AT_ONCE, header.index_count - begin)
@@ -165,6 +183,11 @@ def entry_batches(path: str, geometry: IndexGeometry, schema: Any) -> Iterator[A
             position = geometry.entries_position + ENTRY_SIZE * (begin + sound)
             yield Damage(path, position, place, f"entry {begin + sound} cannot be one")
             return
+
+
+def _geometry_of(file: Path) -> IndexGeometry | None:
+    size = file.stat().st_size
+    return next((geometry for geometry in WELL_KNOWN if geometry.file_size == size), None)
 
 
 def _header(file: Path) -> IndexHeaderValues:

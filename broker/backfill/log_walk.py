@@ -10,12 +10,13 @@ at the first record of every file.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from broker.backfill.wanted import NUMBER_MAX, NUMBER_MIN
 from broker.model.errors import Corruption
-from broker.rebuild.log_files import LogFile
+from broker.rebuild.log_files import LogFile, may_hold
 from broker.rebuild.plan import Range
 from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import NO_FILE, Chunk, LogReader
-from broker.walk.search import store_time_at
+from broker.walk.search import first_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +56,36 @@ class Stretch:
     is_followed: bool
 
 
+def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[LogFile]:
+    """Return the files that may hold records of these store times (ms), both ends included.
+
+    Cost     two records read of each file, nothing where all times are wanted
+    """
+    files = list(dict.fromkeys(stretch.part.file for stretch in stretches))
+    if times == (NUMBER_MIN, NUMBER_MAX):
+        return set(files)
+    held = may_hold(files, times[0], times[1] + 1)
+    return {file for file, is_held in zip(files, held, strict=True) if is_held}
+
+
 def survey(ranges: Sequence[Range]) -> list[Stretch]:
     """Return the ranges with what the first records of all files tell of them.
 
-    Cost     one record read of each file
+    Cost     two records read of each file
     """
-    times = {file: _first_time(file) for file in dict.fromkeys(part.file for part in ranges)}
-    bases = [file.base for file, time_ms in times.items() if time_ms is not None]
-    last_base = max(bases, default=0)
+    times = {file: _first_times(file) for file in dict.fromkeys(part.file for part in ranges)}
+    last_base = max((file.base for file, found in times.items() if found), default=0)
     stretches, newest = [], 0
     for part in ranges:
         stretches.append(Stretch(part, newest, part.file.base < last_base))
-        newest = max(newest, times[part.file] or 0)
+        # The lesser of two: a flipped time must not hide what lies behind it.
+        newest = max(newest, min(times[part.file], default=0))
     return stretches
 
 
-def _first_time(file: LogFile) -> int | None:
-    """Return the store time of a file's first record, None when it does not begin with one."""
+def _first_times(file: LogFile) -> tuple[int, ...]:
     with file.opened() as source:
-        return store_time_at(source, file.base)
+        return first_times(source)
 
 
 def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | Damage]:

@@ -7,6 +7,7 @@ is sent along.
 
 import atexit
 import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -32,6 +33,9 @@ _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set in a process that spark-submit started; its options and files of settings count then."""
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
+_PYTHON: Final = "PYSPARK_PYTHON"
+_EQUIPPED: Final[set[str]] = set()
+"""Applications of Spark whose workers can run this package."""
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -66,7 +70,7 @@ def open_session(
         raise SparkMissing(
             why="pyspark is not installed: pip install 'pyspark>=4.3' 'pyarrow>=26'"
         ) from error
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault(_PYTHON, sys.executable)
     chosen = {} if is_submitted() else dict(_SETTINGS)
     if not master and not is_submitted():
         master = "local[*]"
@@ -79,9 +83,40 @@ def open_session(
     for key, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = _started(builder)
-    if not (session.sparkContext.master or "").startswith("local"):
-        session.sparkContext.addPyFile(str(package_archive()))
+    equip(session)
     return session
+
+
+def equip(session: "SparkSession") -> None:
+    """Let a session's workers run this package: with this Python, where that is not settled.
+
+    Workers on this machine would take the first python3 on PATH, which need not be of the
+    environment that runs this. Where a fresh Python does not find the package, as on clusters, an
+    archive of it is sent.
+
+    Cost     a Python process; nothing for a session that was made fit before
+    """
+    context = session.sparkContext
+    if context.applicationId in _EQUIPPED:
+        return
+    is_local = (context.master or "").startswith("local")
+    is_settled = _PYTHON in os.environ or context.getConf().contains("spark.pyspark.python")
+    if is_local and not is_settled:
+        context.pythonExec = sys.executable
+    if not (is_local and _is_found_by(context.pythonExec)):
+        context.addPyFile(str(package_archive()))
+    _EQUIPPED.add(context.applicationId)
+
+
+def _is_found_by(python: str) -> bool:
+    """Return whether a fresh Python imports this very package, wherever it is started."""
+    place = str(Path(__file__).resolve().parents[1] / "__init__.py")
+    code = "import broker, os; print(os.path.realpath(broker.__file__))"
+    try:
+        told = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd="/")
+    except OSError:
+        return False
+    return told.stdout.strip() == place
 
 
 def _started(builder: Any) -> "SparkSession":
@@ -120,14 +155,24 @@ def check_java() -> None:
 
 
 def package_archive() -> Path:
-    """Return a zip file of this package, to be sent to workers; it goes when the process ends."""
+    """Return a zip file of this package, to be sent to workers; it goes when the process ends.
+
+    It holds compiled modules, which every worker would have to compile otherwise.
+    """
     root = Path(__file__).resolve().parents[1]
     scratch = Path(tempfile.mkdtemp(prefix="pocketmq-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     target = scratch / "pocketmq.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*.py")):
-            archive.write(path, path.relative_to(root.parent))
+            name = path.relative_to(root.parent)
+            compiled = scratch / "module.pyc"
+            py_compile.compile(
+                str(path), str(compiled), str(name), doraise=True,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )  # fmt: skip
+            archive.write(path, name)
+            archive.write(compiled, name.with_suffix(".pyc"))
     return target
 
 

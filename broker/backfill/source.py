@@ -1,60 +1,47 @@
-"""Spark's side of reading a store: a data source whose partitions are ranges and files.
+"""Spark's side of reading a store: the data source `pocketmq`.
 
-    messages   ranges of the log          units   files of queues          entries   index files
+    messages   ranges of the log          units   files of queues          index   index files
 
-The source gets its partitions ready made, as JSON in an option; `readers.py` plans them.
+A partition is a list of tasks. Planning them runs in a Python process of Spark's on the driver's
+machine, reading them in its workers.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from broker.backfill.arrow_views import (
-    ENTRY_SCHEMA,
-    UNIT_SCHEMA,
     QueueFile,
     entry_batches,
+    find_index_files,
+    find_queue_files,
     unit_batches,
 )
-from broker.backfill.log_walk import Damage, Stretch, walk
-from broker.format.arrow_messages import record_batches, schema_of
+from broker.backfill.log_walk import Damage, Stretch, may_hold_any, survey, walk
+from broker.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
+from broker.backfill.wanted import TOPIC, Wanted, narrowed
+from broker.format.arrow_messages import record_batches
 from broker.format.columns.queues import QueueTable
-from broker.format.index_layout import IndexGeometry
 from broker.format.message_columns import columns_of
-from broker.rebuild.log_files import LogFile
-from broker.rebuild.plan import Range
+from broker.rebuild.log_files import LogFile, find_log_files
+from broker.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
 
-MESSAGES: Final = "messages"
-UNITS: Final = "units"
-ENTRIES: Final = "entries"
-DAMAGE: Final = "damage"
-"""The column that tells of damage, where it is told by rows of their own."""
-FAIL: Final = "fail"
-"""Damage ends the reading with an error."""
-SKIP: Final = "skip"
-"""Damage is a row of its own: its text in the column `damage`, nothing in the others."""
-ON_DAMAGE: Final = (FAIL, SKIP)
-
-
-def spark_schema(kind: str, columns: Sequence[str] = (), on_damage: str = FAIL) -> StructType:
-    """Return the schema of messages, with these columns or with all; of units, or of entries.
-
-    Errors   ValueError: there is no such column
-    """
-    views = {UNITS: UNIT_SCHEMA, ENTRIES: ENTRY_SCHEMA}
-    schema = schema_of(columns_of(columns)) if kind == MESSAGES else views[kind]
-    if on_damage == SKIP:
-        schema = schema.append(pa.field(DAMAGE, pa.string()))
-    return from_arrow_schema(schema)
+PARTITIONS_PER_WORKER: Final = 4
+"""Into how many partitions many small files are put for each task that runs at once."""
+_MOMENT_MIN_MS: Final = -62_135_596_800_000
+_MOMENT_MAX_MS: Final = 253_402_300_799_999
+"""The years 1 to 9999, which a timestamp of Spark can be in."""
 
 
 class StoreSource(DataSource):
-    """Messages, units or entries of a store, as the option `kind` says."""
+    """Messages, units or index entries of a store, as options say (`request.py`)."""
 
     @classmethod
     def name(cls) -> str:
@@ -62,26 +49,49 @@ class StoreSource(DataSource):
         return "pocketmq"
 
     def schema(self) -> StructType:
-        """Return the schema of the rows."""
-        columns = json.loads(self.options.get("columns", "[]"))
-        return spark_schema(self.options["kind"], columns, self.options["on_damage"])
+        """Return the schema of the rows.
+
+        Errors   ValueError, NotAStore
+        """
+        return from_arrow_schema(request_from(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the partitions."""
-        return StoreReader(dict(self.options), schema)
+        """Return what reads the partitions.
+
+        schema   that of the options, or columns of it that the user named
+        """
+        return StoreReader(request_from(self.options), schema)
 
 
 class StoreReader(DataSourceReader):
-    """Reads partitions, each a list of tasks."""
+    """Plans partitions and reads them."""
 
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        self._partitions: list[list[Any]] = json.loads(options["partitions"])
-        self._options = options
+    def __init__(self, request: Request, schema: StructType) -> None:
+        there = from_arrow_schema(pa.schema([*request.table.full_schema, (DAMAGE, pa.string())]))
+        for field in schema:
+            if field.name not in there.names or there[field.name].dataType != field.dataType:
+                raise ValueError(
+                    f"{request.kind} have no column {field.name} {field.dataType.simpleString()}; "
+                    f"there are {there.simpleString()}"
+                )
+        self._request = request
+        self._wanted = request.wanted
         self._schema = schema
 
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Leave out what filters do not want; Spark applies all of them again."""
+        table = self._request.table
+        names = (*table.numbers, TOPIC) if table.has_queues else table.numbers
+        self._wanted = narrowed(self._wanted, filters, names, table.moments)
+        return filters
+
     def partitions(self) -> list[InputPartition]:
-        """Return the partitions as they were planned."""
-        return [InputPartition(tasks) for tasks in self._partitions]
+        """Return the partitions of what is wanted.
+
+        Errors   WrongFileSize, StoreGap
+        """
+        lots = PLANNERS[self._request.kind](self._request, self._wanted)
+        return [InputPartition(tasks) for tasks in lots]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a partition as `pyarrow.RecordBatch`es.
@@ -89,40 +99,178 @@ class StoreReader(DataSourceReader):
         Errors   Corruption, unless damage is told as rows
         """
         schema = to_arrow_schema(self._schema, timezone="UTC")
+        shaped = _Shape(self._request, schema)
+        read = READERS[self._request.kind]
         for task in partition.value or ():
-            for found in READERS[self._options["kind"]](task, self._options, schema):
+            for found in read(task, self._request, self._wanted, shaped.stored):
                 if not isinstance(found, Damage):
-                    yield found
-                elif self._options["on_damage"] == FAIL:
+                    yield from shaped.rows(found, self._wanted)
+                elif self._request.on_damage == FAIL:
                     raise found.error
                 else:
-                    yield _damage_row(found, schema)
+                    yield shaped.damage(found)
 
 
-def _messages(task: Any, options: Mapping[str, str], schema: Any) -> Iterator[Any]:
-    columns = columns_of(json.loads(options["columns"]))
-    queues = QueueTable()
-    for found in walk(stretch_from(task), check_crc=options["check_crc"] == "true"):
+class _Shape:
+    """Makes the columns that are asked for out of those that files hold."""
+
+    __slots__ = ("_numbers", "_schema", "_sources", "stored")
+
+    def __init__(self, request: Request, schema: Any) -> None:
+        table = request.table
+        self._schema = schema
+        self._sources = [table.moments.get(name, name) for name in schema.names if name != DAMAGE]
+        self._numbers = () if request.kind == MESSAGES else table.numbers
+        self.stored = tuple(dict.fromkeys(self._sources)) or table.schema.names[:1]
+        assert set(self.stored) <= set(table.schema.names)
+
+    def rows(self, batch: Any, wanted: Wanted) -> Iterator[Any]:
+        """Yield what is wanted of a batch, if anything."""
+        kept = wanted.rows(self._numbers, lambda name: batch.column(name).to_numpy())
+        if kept is not None:
+            batch = batch.filter(pa.array(kept))
+        if not batch.num_rows:
+            return
+        arrays = [
+            _moments(batch.column(source)) if source != field.name else batch.column(source)
+            for field, source in zip(self._fields(), self._sources, strict=True)
+        ]
+        columns = iter(arrays)
+        whole = [
+            pa.nulls(batch.num_rows, field.type) if field.name == DAMAGE else next(columns)
+            for field in self._schema
+        ]
+        yield pa.RecordBatch.from_arrays(whole, schema=self._schema)
+
+    def _fields(self) -> list[Any]:
+        return [field for field in self._schema if field.name != DAMAGE]
+
+    def damage(self, damage: Damage) -> Any:
+        """Return the row that tells of damage."""
+        columns = [
+            pa.array([str(damage.error)]) if field.name == DAMAGE else pa.nulls(1, field.type)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _moments(ms: Any) -> Any:
+    """Return times in ms as timestamps; one that no timestamp can be is null."""
+    can_be = pc.and_(pc.greater_equal(ms, _MOMENT_MIN_MS), pc.less_equal(ms, _MOMENT_MAX_MS))
+    sound = pc.if_else(can_be, ms, pa.scalar(None, pa.int64()))
+    return sound.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+
+
+# -- planning --------------------------------------------------------------------------------------
+def _plan_messages(request: Request, wanted: Wanted) -> list[list[Any]]:
+    stretches = planned_log(request) if request.ranges is None else [
+        stretch_from(document) for document in request.ranges
+    ]  # fmt: skip
+    timely = may_hold_any(stretches, wanted.bound(request.table.time))
+    chosen = [
+        stretch
+        for stretch in stretches
+        if stretch.part.file in timely
+        and wanted.overlaps("physical_offset", stretch.part.begin, stretch.part.end - 1)
+    ]
+    return _by_size(chosen, request)
+
+
+def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
+    """Return ranges in lots, small neighbours together, as many as keep all workers busy."""
+    total = sum(stretch.part.end - stretch.part.begin for stretch in stretches)
+    enough = min(PIECE_SIZE_MIN, total // (PARTITIONS_PER_WORKER * request.workers))
+    if request.piece_size:
+        enough = min(enough, request.piece_size)
+    lots: list[list[Any]] = []
+    room = 0
+    for stretch in stretches:
+        if room <= 0:
+            lots.append([])
+            room = enough
+        lots[-1].append(stretch)
+        room -= stretch.part.end - stretch.part.begin
+    return lots
+
+
+def planned_log(request: Request, mapper: Any = map_here) -> list[Stretch]:
+    """Return the ranges of a store's log, cut for as many tasks as run at once.
+
+    Errors   NotAStore, WrongFileSize, StoreGap
+    """
+    files = find_log_files(request.store)
+    end = files[-1].end if files else 0
+    upto = min(end, request.wanted.bound("physical_offset")[1] + 1)
+    workers, piece_size = request.workers, request.piece_size
+    return survey(plan_ranges(files, upto, mapper, workers=workers, piece_size=piece_size))
+
+
+def _plan_units(request: Request, wanted: Wanted) -> list[list[Any]]:
+    files = [
+        file
+        for file in find_queue_files(request.store)
+        if wanted.has_topic(file.topic)
+        and wanted.overlaps("queue_id", file.queue_id, file.queue_id)
+        and wanted.overlaps("queue_offset", *file.queue_offsets)
+    ]
+    return _shared(files, request.workers)
+
+
+def _plan_entries(request: Request, wanted: Wanted) -> list[list[Any]]:
+    return _shared(find_index_files(request.store), request.workers)
+
+
+def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
+    """Return tasks in a few lots, neighbours together."""
+    count = min(len(tasks), PARTITIONS_PER_WORKER * workers)
+    borders = [len(tasks) * number // count for number in range(count + 1)] if count else [0]
+    return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
+
+
+PLANNERS: Final[Mapping[str, Callable[[Request, Wanted], list[list[Any]]]]] = {
+    MESSAGES: _plan_messages,
+    UNITS: _plan_units,
+    INDEX: _plan_entries,
+}
+"""What gives the tasks of a table, by partition."""
+
+
+# -- reading ---------------------------------------------------------------------------------------
+def _messages(
+    stretch: Stretch, request: Request, wanted: Wanted, names: Sequence[str]
+) -> Iterator[Any]:
+    columns, queues = columns_of(names), QueueTable()
+    for found in walk(stretch, check_crc=request.check_crc):
         if isinstance(found, Damage):
             yield found
             continue
-        numbers = queues.number(found.buffer, found.heads)
-        rows = record_batches(found.buffer, found.heads, numbers, queues, columns, schema=schema)
-        yield from (batch for _, batch in rows)
+        heads = found.heads
+        kept = wanted.rows(request.table.numbers, heads.__getattribute__)
+        if kept is not None:
+            heads = heads.take(kept)
+        numbers = queues.number(found.buffer, heads)
+        if wanted.topics is not None and len(heads):
+            is_wanted = np.array([wanted.has_topic(topic) for topic, _ in queues.keys])[numbers]
+            heads, numbers = heads.take(is_wanted), numbers[is_wanted]
+        if len(heads):
+            rows = record_batches(found.buffer, heads, numbers, queues, columns)
+            yield from (batch for _, batch in rows)
 
 
-def _units(task: Any, options: Mapping[str, str], schema: Any) -> Iterator[Any]:
-    return unit_batches(QueueFile(**task), schema)
+def _units(file: QueueFile, request: Request, wanted: Wanted, names: Any) -> Iterator[Any]:
+    return unit_batches(file, request.table.schema)
 
 
-def _entries(task: Any, options: Mapping[str, str], schema: Any) -> Iterator[Any]:
-    return entry_batches(task, IndexGeometry(*json.loads(options["geometry"])), schema)
+def _entries(path: str, request: Request, wanted: Wanted, names: Any) -> Iterator[Any]:
+    return entry_batches(path, request.geometry, request.table.schema, skipped=lambda header: not (
+        wanted.overlaps("physical_offset", header.begin_physical_offset, header.end_physical_offset)
+    ))  # fmt: skip
 
 
-READERS: Final[Mapping[str, Callable[[Any, Mapping[str, str], Any], Iterator[Any]]]] = {
+READERS: Final[Mapping[str, Callable[[Any, Request, Wanted, Sequence[str]], Iterator[Any]]]] = {
     MESSAGES: _messages,
     UNITS: _units,
-    ENTRIES: _entries,
+    INDEX: _entries,
 }
 """What yields the record batches of a task, and damage."""
 
@@ -132,9 +280,3 @@ def stretch_from(document: dict[str, Any]) -> Stretch:
     part = document["part"]
     span = Range(LogFile(**part["file"]), part["begin"], part["end"])
     return Stretch(span, document["last_time_ms"], document["is_followed"])
-
-
-def _damage_row(damage: Damage, schema: Any) -> Any:
-    columns = [pa.nulls(1, field.type) for field in schema]
-    columns[-1] = pa.array([str(damage.error)])
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -82,6 +82,13 @@ class IndexGeometry(NamedTuple):
         return self.entries_position + ENTRY_SIZE * self.entry_count_max
 
 
+ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
+"""RocketMQ's default: files of 420 MB."""
+OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
+"""What our stores have unless told otherwise."""
+WELL_KNOWN: Final = (ROCKETMQ_GEOMETRY, OWN_GEOMETRY)
+
+
 class IndexHeaderValues(NamedTuple):
     """The six fields of a header."""
 

@@ -19,6 +19,7 @@ from broker.format.index_layout import (
     HEADER,
     HEADER_SIZE,
     SLOT_SIZE,
+    WELL_KNOWN,
     IndexGeometry,
     IndexHeaderValues,
 )
@@ -26,10 +27,6 @@ from broker.format.names import is_index_file_name
 from broker.log.index_file import KEY_NAMES
 from broker.model.errors import UnknownGeometry
 
-ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
-"""RocketMQ's default: files of 420 MB."""
-OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
-"""What our stores have unless told otherwise."""
 _LENGTH_MIN: Final = IndexGeometry(1, 1).file_size
 
 
@@ -41,7 +38,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
     Cost     a look at lengths; one pass over a file of no well-known length
     """
     lengths = _lengths(disk, directory)
-    for geometry in (stated, ROCKETMQ_GEOMETRY, OWN_GEOMETRY):
+    for geometry in (stated, *WELL_KNOWN):
         if geometry.file_size in lengths.values():
             return geometry
     for path, length in lengths.items():

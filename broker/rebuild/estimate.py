@@ -10,7 +10,7 @@ from broker.format.columns.records import ENTRY_TYPE, decode
 from broker.format.consume_unit import UNIT_SIZE
 from broker.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from broker.rebuild.index_builder import entries_per_file
-from broker.rebuild.index_pieces import PIECES_MAX
+from broker.rebuild.index_pieces import pieces_of
 from broker.rebuild.log_files import KnownShape
 from broker.rebuild.parallel import Job
 from broker.rebuild.plan import Range
@@ -89,8 +89,7 @@ def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
 def estimate_job(job: Job, ranges: Sequence[Range]) -> Estimate:
     """Return the same for a job, with what its workers spool and the slot tables of pieces."""
     found, geometry = estimate(ranges, job.settings), job.settings.geometry
-    pieces = 1
-    if found.index_files < 2 * job.workers:
-        pieces = min(entries_per_file(geometry) // job.piece_entries, PIECES_MAX)
+    full = min(entries_per_file(geometry), found.entries)
+    pieces = pieces_of(full, found.entries, job.workers, job.piece_entries) if full else 1
     tables = found.index_files * max(pieces - 1, 0) * SLOT_SIZE * geometry.slot_count
     return replace(found, scratch_bytes=ENTRY_TYPE.itemsize * found.entries + tables)

@@ -30,7 +30,7 @@ from broker.rebuild.index_builder import (
     FileStart,
     entries_per_file,
     overlay,
-    slot_table_of,
+    put_numbers,
 )
 from broker.rebuild.log_files import KnownShape
 from broker.rebuild.plan import Mapper
@@ -38,7 +38,8 @@ from broker.rebuild.staging import Staging
 
 PIECES_MAX: Final = 8
 """Pieces of one file: every piece reads the tables of all before it."""
-
+PIECES_PER_WORKER: Final = 2
+"""How many pieces of the whole index each worker gets at least, where they are large enough."""
 
 ROWS_AT_ONCE: Final = 400_000
 """Rows read at once: 8 MB."""
@@ -132,22 +133,33 @@ def plan_pieces(
 ) -> list[Piece]:
     """Return all pieces of all files, in order."""
     zone, full = zone_from_name(settings.time_zone), entries_per_file(settings.geometry)
-    file_count = ceil(spools.count / full)
     pieces: list[Piece] = []
     name, ended_ms = "", 0
     for begin in range(0, spools.count, full):
         end = min(begin + full, spools.count)
         place, time_ms = spools.row(begin)
         name = next_index_file_name(time_ms, zone, name)
-        wanted = 1 if file_count >= 2 * workers else (end - begin) // piece_entries
+        wanted = pieces_of(end - begin, spools.count, workers, piece_entries)
         start = FileStart(
             staging.out / INDEX_DIRECTORY / name, settings.geometry, ended_ms, time_ms, place
         )
         segments = spools.segments(begin, end)
         whole = Piece(str(staging.out), start, 0, True, begin, segments, [])
-        pieces += _cut(whole, spools, end, min(max(wanted, 1), PIECES_MAX))
+        pieces += _cut(whole, spools, end, wanted)
         ended_ms = spools.row(end - 1)[1]
     return pieces
+
+
+def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
+    """Return into how many pieces a file is cut, out of its own entries and those of all files.
+
+    One worker alone gains nothing by pieces. Else they are as large as keeps all workers busy: each
+    but the last costs a slot table written, and read by all pieces behind it.
+    """
+    if workers == 1:
+        return 1
+    size = max(ceil(entries / (PIECES_PER_WORKER * workers)), piece_entries)
+    return min(max(round(file_entries / size), 1), PIECES_MAX)
 
 
 def _cut(whole: Piece, spools: Spools, end: int, count: int) -> list[Piece]:
@@ -193,7 +205,7 @@ def write_table(piece: Piece) -> str:
     table = np.zeros(piece.start.geometry.slot_count, dtype=np.int32)
     number = piece.start.number
     for rows in read_segments(piece.segments):
-        table = overlay(table, slot_table_of(rows["hash"], len(table), number))
+        put_numbers(table, rows["hash"], number)
         number += len(rows)
     path = Staging(Path(piece.out)).table(piece.name, piece.order)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +221,7 @@ def build_piece(piece: Piece) -> str:
     staging = Staging(Path(piece.out))
     slots = np.zeros(piece.start.geometry.slot_count, dtype=np.int32)
     for path in piece.earlier:
-        slots = overlay(slots, np.load(path))
+        overlay(slots, np.load(path))
     builder = FileBuilder(replace(piece.start, slots=slots))
     try:
         for rows in read_segments(piece.segments):

@@ -1,5 +1,6 @@
 """`manifest.json`: every file a rebuild made, with what proves it and where it comes from."""
 
+import errno
 import hashlib
 import os
 from bisect import bisect_left
@@ -16,12 +17,85 @@ from broker.rebuild.sequential import Rebuilt
 from broker.rebuild.staging import MANIFEST_FILE, Staging
 
 _PIECE: Final = 4 * 1024 * 1024
+_BLOCK: Final = 64 * 1024
+_ZEROS: Final = bytes(_PIECE)
+
+
+class ContentDigest:
+    """sha256 of bytes without the zeros that they end in, and their number, zeros included.
+
+    Views are mostly zeros: a file of a queue has its full length from its first unit on.
+    """
+
+    __slots__ = ("_digest", "_zero_count", "size")
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._zero_count = 0
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        for begin in range(0, len(piece), _BLOCK):
+            block = piece[begin : begin + _BLOCK]
+            if block == _ZEROS[: len(block)]:
+                self.add_zeros(len(block))
+                continue
+            self._flush()
+            told = block.rstrip(b"\0")
+            self._digest.update(told)
+            self._zero_count = len(block) - len(told)
+            self.size += len(block)
+
+    def add_zeros(self, count: int) -> None:
+        """Take so many zeros."""
+        self._zero_count += count
+        self.size += count
+
+    def _flush(self) -> None:
+        assert self._zero_count <= self.size
+        while self._zero_count:
+            count = min(self._zero_count, len(_ZEROS))
+            self._digest.update(_ZEROS[:count])
+            self._zero_count -= count
+
+    def hexdigest(self) -> str:
+        """Return the digest of what was taken so far."""
+        return self._digest.hexdigest()
+
+
+def digest_of(descriptor: int) -> ContentDigest:
+    """Return the digest of an open file; its holes are not read.
+
+    Cost     about 1 ms a MiB that is there
+    """
+    digest, size = ContentDigest(), os.fstat(descriptor).st_size
+    while digest.size < size:
+        begin = _data_from(descriptor, digest.size, size)
+        digest.add_zeros(begin - digest.size)
+        end = os.lseek(descriptor, begin, os.SEEK_HOLE) if begin < size else size
+        while digest.size < end:
+            piece = os.pread(descriptor, min(_PIECE, end - digest.size), digest.size)
+            if not piece:
+                return digest  # It was cut meanwhile.
+            digest.add(piece)
+    return digest
+
+
+def _data_from(descriptor: int, position: int, size: int) -> int:
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return size
 
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """One file: its path below the directory, length, sha256 and the records it is about.
+    """One file: its path below the directory, length, digest and the records it is about.
 
+    sha256   of its bytes without the zeros that it ends in
     source   physical offsets [first record, last record], empty when it tells of none
     """
 
@@ -56,15 +130,13 @@ def _files_below(out: Path, *names: str) -> Iterator[str]:
 def mark_file(task: tuple[str, str]) -> FileMark:
     """Make a file durable and return its mark.
 
-    Cost     about 1 ms a MiB
+    Cost     about 1 ms a MiB that is there
     """
     out, path = task
-    digest = hashlib.sha256()
     with (Path(out) / path).open("rb") as file:
         os.fsync(file.fileno())
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-        size = file.tell()
+        digest = digest_of(file.fileno())
+        size = digest.size
         is_index = path.startswith(INDEX_DIRECTORY)
         source = _index_source(file.fileno()) if is_index else _unit_source(file.fileno(), size)
     return FileMark(path, size, digest.hexdigest(), source)

@@ -7,6 +7,7 @@ where that is: bodies may hold what looks like records.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -14,8 +15,11 @@ import numpy as np
 from broker.rebuild.log_files import LogFile
 from broker.walk.reader import LogReader
 
-FILES_PER_WORKER: Final = 4
-"""With fewer files than this for each worker, files are cut."""
+PIECES_PER_WORKER: Final = 4
+"""How many pieces each worker gets where files are cut."""
+IDLE_MAX: Final = 1 / 3
+"""Files are cut where, whole, they would take so much longer for the workers that wait for the
+last of them: to find where to cut is a pass over the log of its own."""
 PIECE_SIZE_MIN: Final = 64 * 1024 * 1024
 
 Task = TypeVar("Task")
@@ -64,12 +68,13 @@ def plan_ranges(
 ) -> list[Range]:
     """Return the ranges of the log below `upto`, in order.
 
-    piece_size   cut files at about this many bytes; 0: only where there are few files
+    piece_size   cut files at about this many bytes; 0: only where whole ones leave workers idle
     """
     whole = whole_files(files, upto)
-    if not piece_size and len(whole) < FILES_PER_WORKER * workers:
+    rounds = ceil(len(whole) / workers)
+    if not piece_size and rounds * workers > (1 + IDLE_MAX) * len(whole):
         total = sum(part.file.size for part in whole)
-        piece_size = max(total // (FILES_PER_WORKER * workers), PIECE_SIZE_MIN)
+        piece_size = max(total // (PIECES_PER_WORKER * workers), PIECE_SIZE_MIN)
     if not piece_size or all(part.file.size <= piece_size for part in whole):
         return whole
     ranges = []

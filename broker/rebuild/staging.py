@@ -29,7 +29,7 @@ from broker.walk.reader import Stop
 WORK_DIRECTORY: Final = "rebuild"
 PLAN_FILE: Final = "plan.json"
 MANIFEST_FILE: Final = "manifest.json"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 Runs = list[tuple[str, int, int, int, bool]]

@@ -1,4 +1,4 @@
-"""What is asked of Spark when a store is read: which source, which partitions."""
+"""What is asked of Spark when a store is read: which table, which options, which ranges."""
 
 import json
 from pathlib import Path
@@ -8,82 +8,93 @@ from typing import Any
 import pytest
 
 from broker.backfill import readers
-from broker.backfill.readers import read_consume_queue, read_index, read_messages
+from broker.backfill.readers import (
+    PUSHDOWN,
+    read_consume_queue,
+    read_index,
+    read_messages,
+    register,
+)
+from broker.backfill.source import StoreSource
 from broker.format.index_layout import IndexGeometry
-from broker.model.errors import StoreGap
+from broker.model.errors import NotAStore, StoreGap
 from broker.rebuild.plan import map_here
 from tests.backfill.jobs import small_log
-from tests.golden_stores import GoldenStores
 
-Asked = tuple[str, dict[str, Any]]
-SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+
+class Session:
+    """A session that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.sources: list[type] = []
+        self.asked: list[dict[str, str]] = []
+        self.sparkContext = SimpleNamespace(defaultParallelism=2)
+        self.conf = SimpleNamespace(set=self.settings.__setitem__)
+        self.dataSource = SimpleNamespace(register=self.sources.append)
+        self.read = SimpleNamespace(format=lambda name: SimpleNamespace(options=self._options))
+
+    def _options(self, **options: str) -> Any:
+        return SimpleNamespace(load=lambda: self.asked.append(options))
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
-    """What would be loaded: (source, options)."""
-    found: list[Asked] = []
-
-    def load(session: Any, kind: str, options: dict[str, str]) -> None:
-        plain = {name: json.loads(text) for name, text in options.items() if name != "on_damage"}
-        found.append((kind, plain | {"on_damage": options["on_damage"]}))
-
-    monkeypatch.setattr(readers, "_load", load)
+def session(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(readers, "spark_mapper", lambda session: map_here)
-    return found
+    monkeypatch.setattr(readers, "equip", lambda session: None)
+    return Session()
 
 
-def test_the_log_is_read_range_by_range(asked: list[Asked], tmp_path: Path) -> None:
+def test_a_session_is_told_of_the_source_and_hands_filters_on(session: Any) -> None:
+    register(session)
+    assert session.sources == [StoreSource]
+    assert session.settings == {PUSHDOWN: "true"}
+
+
+def test_the_log_is_read_range_by_range(session: Any, tmp_path: Path) -> None:
     log = small_log(tmp_path)
-    read_messages(SESSION, tmp_path, columns=["topic"], piece_size=300, check_crc=True)
-    (source, options), = asked  # fmt: skip
-    assert source == "messages"
-    spans = [(p["part"]["begin"], p["part"]["end"]) for (p,) in options["partitions"]]
+    read_messages(session, tmp_path, columns=["topic", "tag"], piece_size=300, check_crc=True)
+    (options,) = session.asked
+    spans = [(p["part"]["begin"], p["part"]["end"]) for p in json.loads(options.pop("ranges"))]
     assert len(spans) > len(log.files)
     assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]
-    assert (options["columns"], options["check_crc"]) == (["topic"], True)
-    assert options["on_damage"] == "fail"
+    assert options == {
+        "path": str(tmp_path), "table": "messages", "columns": "topic,tag", "piece_size": "300",
+        "check_crc": "true", "on_damage": "fail", "workers": "2",
+    }  # fmt: skip
 
 
-def test_no_more_than_asked_for_is_read(asked: list[Asked], tmp_path: Path) -> None:
+def test_no_more_than_asked_for_is_read(session: Any, tmp_path: Path) -> None:
     log = small_log(tmp_path)
-    read_messages(SESSION, tmp_path, upto=log.places[3])
-    (lot,) = asked[0][1]["partitions"]
-    assert lot[0]["part"]["end"] == log.places[3]
-    read_messages(SESSION, tmp_path / "nothing")
-    assert asked[1][1]["partitions"] == []
+    read_messages(session, str(tmp_path), upto=log.places[3])
+    (part,) = json.loads(session.asked[0]["ranges"])
+    assert part["part"]["end"] == log.places[3]
 
 
-def test_queues_are_read_in_a_few_lots(asked: list[Asked], golden: GoldenStores) -> None:
-    store = golden.store("basic")
-    read_consume_queue(SESSION, store)
-    read_consume_queue(SESSION, store, topic="orders")
-    read_consume_queue(SESSION, store, topic="orders", queue_id=1)
-    every, topic, queue = ([f for lot in o["partitions"] for f in lot] for _, o in asked)
-    assert len(asked[0][1]["partitions"]) == 8
-    assert len(every) == len([p for p in (store / "consumequeue").rglob("*") if p.is_file()])
-    assert {(file["topic"], file["queue_id"]) for file in queue} == {("orders", 1)}
-    assert queue == [file for file in topic if file["queue_id"] == 1]
+def test_views_are_read_by_options(session: Any, tmp_path: Path) -> None:
+    small_log(tmp_path)
+    read_consume_queue(session, str(tmp_path), topic="orders", queue_id=1)
+    read_index(session, tmp_path, IndexGeometry(500, 2000), on_damage="skip")
+    read_index(session, tmp_path)
+    common = {"path": str(tmp_path), "workers": "2", "on_damage": "fail"}
+    units, sized, plain = session.asked
+    assert units == common | {"table": "units", "topic": "orders", "queue_id": "1"}
+    assert plain == common | {"table": "index"}
+    sizes = {"maxHashSlotNum": "500", "maxIndexNum": "2000", "on_damage": "skip"}
+    assert sized == common | {"table": "index"} | sizes
 
 
-def test_the_index_is_read_file_by_file(asked: list[Asked], golden: GoldenStores) -> None:
-    store = golden.store("v533")
-    read_index(SESSION, store, IndexGeometry(500, 2000), on_damage="skip")
-    (source, options), = asked  # fmt: skip
-    assert source == "entries"
-    assert [Path(path).name for lot in options["partitions"] for path in lot] == sorted(
-        path.name for path in (store / "index").iterdir()
-    )
-    assert (options["geometry"], options["on_damage"]) == ([500, 2000], "skip")
-
-
-def test_wrong_use_is_told_at_once(asked: list[Asked], tmp_path: Path) -> None:
+def test_wrong_use_is_told_at_once(session: Any, tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing", str(tmp_path)):
+        for read in (read_messages, read_consume_queue, read_index):
+            with pytest.raises(NotAStore, match="is not a store"):
+                read(session, path)
     log = small_log(tmp_path)
     with pytest.raises(ValueError, match="no column 'bodi'"):
-        read_messages(SESSION, tmp_path, columns=["bodi"])
+        read_messages(session, tmp_path, columns=["bodi"])
     with pytest.raises(ValueError, match="not one of fail, skip"):
-        read_messages(SESSION, tmp_path, on_damage="ignore")
+        read_messages(session, tmp_path, on_damage="ignore")
     Path(log.found()[1].path).unlink()
     with pytest.raises(StoreGap):
-        read_messages(SESSION, tmp_path)
-    assert asked == []
+        read_messages(session, tmp_path)
+    assert session.asked == []

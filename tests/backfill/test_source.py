@@ -1,71 +1,155 @@
-"""Data sources as Spark uses them: schema, partitions, rows; all but Spark itself."""
+"""Data sources as Spark uses them: schema, filters, partitions, rows; all but Spark itself."""
 
-import json
-from dataclasses import asdict
+import pickle
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from broker.backfill.log_walk import survey
-from broker.backfill.source import (
-    ENTRIES,
-    FAIL,
-    MESSAGES,
-    SKIP,
-    UNITS,
-    StoreSource,
-    spark_schema,
-    stretch_from,
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    Not,
+    StringStartsWith,
 )
-from broker.model.errors import Corruption
-from broker.rebuild.plan import Range
+from pyspark.sql.types import StructType
+
+from broker.backfill.arrow_views import find_index_files, find_queue_files
+from broker.backfill.source import StoreReader, StoreSource
+from broker.model.errors import Corruption, NotAStore, StoreGap
+from broker.rebuild.log_files import CLOCK_STEP_MS
 from tests.backfill.jobs import FILE_SIZE, small_log
-from tests.fakes.log_bytes import LogBytes
+from tests.fakes.log_bytes import TIME_MS, LogBytes
+from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.golden_stores import GoldenStores
 
 
-def rows_of(source: Any) -> list[dict[str, Any]]:
+def rows_of(store: Path, *filters: Filter, **options: str) -> list[dict[str, Any]]:
+    """What Spark would get, the reader sent to a worker in between."""
+    source = StoreSource({"path": str(store), **options})
     reader = source.reader(source.schema())
-    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert list(reader.pushFilters(list(filters))) == list(filters)
+    parts = reader.partitions()
+    sent = pickle.loads(pickle.dumps((reader, parts)))
+    batches = [batch for part in sent[1] for batch in sent[0].read(part)]
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def messages(log: LogBytes, on_damage: str) -> StoreSource:
-    stretches = survey([Range(file, file.base, file.end) for file in log.found()])
-    return StoreSource(
-        {
-            "kind": MESSAGES,
-            "partitions": json.dumps([[asdict(stretch)] for stretch in stretches]),
-            "columns": json.dumps(["physical_offset"]),
-            "check_crc": "true",
-            "on_damage": on_damage,
-        }
-    )
+def places_of(store: Path, *filters: Filter, **options: str) -> list[int]:
+    rows = rows_of(store, *filters, columns="physical_offset", **options)
+    return [row["physical_offset"] for row in rows]
 
 
-def test_schemas_are_stated() -> None:
-    assert spark_schema(MESSAGES, ["topic", "queue_id", "keys"]).simpleString() == (
-        "struct<topic:string,queue_id:int,keys:array<string>>"
+def schema_of(**options: str) -> str:
+    return StoreSource(options).schema().simpleString()
+
+
+def hourly(store: Path) -> LogBytes:
+    """Three records a file, three hours a file, of two topics and three queues."""
+    log = LogBytes(store, 1024)
+    for number in range(24):
+        hour = number // 3 * 3
+        log.add(
+            f"T{number % 2}", number % 3, queue_offset=number,
+            time_ms=TIME_MS + hour * CLOCK_STEP_MS + number,
+        )  # fmt: skip
+        if number % 3 == 2:
+            log.roll()
+    return log.close()
+
+
+def test_schemas_are_stated(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    path = str(log.store)
+    assert schema_of(path=path, columns="topic, queue_id,keys,deliver_at") == (
+        "struct<topic:string,queue_id:int,keys:array<string>,deliver_at:timestamp>"
     )
-    assert spark_schema(UNITS).simpleString() == (
+    assert schema_of(path=path, TABLE="units") == (
         "struct<topic:string,queue_id:int,queue_offset:bigint,physical_offset:bigint,size:int,"
         "tags_code:bigint>"
     )
-    assert spark_schema(ENTRIES, on_damage=SKIP).simpleString() == (
+    assert schema_of(path=path, table="index", on_damage="skip") == (
         "struct<file:string,number:int,slot:int,key_hash:int,physical_offset:bigint,"
-        "store_time_ms:bigint,previous:int,damage:string>"
+        "store_time_ms:bigint,previous:int,store_time:timestamp,damage:string>"
     )
-    assert spark_schema(MESSAGES).names[:4] == [
-        "topic",
-        "queue_id",
-        "queue_offset",
-        "physical_offset",
-    ]
+    whole = StoreSource({"path": path}).schema()
+    assert whole.names[:4] == ["topic", "queue_id", "queue_offset", "physical_offset"]
+    assert whole.names[-3:] == ["born_timestamp", "store_timestamp", "deliver_at"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"tabel": "units"}, "no option 'tabel'; there are path, table"),
+        ({"table": "queues"}, "table is 'queues', not one of messages, units, index"),
+        ({"columns": "bodi"}, "messages have no column 'bodi'"),
+        ({"on_damage": "ignore"}, "not one of fail, skip"),
+        ({"queue_id": "one"}, "queue_id is 'one', which is no whole number"),
+        ({"since": "yesterday"}, "since is no time"),
+        ({"until": "2026-11-21T02:30:00"}, "has no zone"),
+        ({"table": "units", "since": "1"}, "units cannot be chosen by since"),
+        ({"table": "index", "topic": "T"}, "index cannot be chosen by topic"),
+        ({"maxIndexNum": "4"}, "both or not at all"),
+        ({"path": ""}, "no store is named"),
+    ],
+)
+def test_wrong_options_are_told(tmp_path: Path, options: dict[str, str], told: str) -> None:
+    store = small_log(tmp_path).store
+    with pytest.raises(ValueError, match=told):
+        StoreSource({"path": str(store)} | options).schema()
+
+
+def test_what_is_no_store_is_told(tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "none", "no such directory"), (tmp_path, "it has no commitlog/")):
+        with pytest.raises(NotAStore, match=why):
+            StoreSource({"path": str(path)}).schema()
+    with pytest.raises(NotAStore, match="it has no index/ and no commitlog/"):
+        StoreSource({"path": str(tmp_path), "table": "index"}).schema()
+    small_log(tmp_path)
+    assert rows_of(tmp_path, table="units") == rows_of(tmp_path, table="index") == []
+    Path(tmp_path / "commitlog" / f"{FILE_SIZE:020}").unlink()
+    with pytest.raises(StoreGap):
+        rows_of(tmp_path)
 
 
 def test_messages_come_range_by_range(tmp_path: Path) -> None:
     log = small_log(tmp_path)
-    assert [row["physical_offset"] for row in rows_of(messages(log, FAIL))] == log.places
+    assert places_of(tmp_path) == log.places
+    assert places_of(tmp_path, workers="1", piece_size="300") == log.places
+    source = StoreSource({"path": str(tmp_path), "piece_size": "300"})
+    assert len(source.reader(source.schema()).partitions()) > len(log.files)
+
+
+def test_columns_are_those_of_the_schema_that_spark_gives(tmp_path: Path) -> None:
+    log = small_log(tmp_path, 3)
+    source = StoreSource({"path": str(tmp_path), "on_damage": "skip"})
+    schema = StructType().add("store_timestamp", "timestamp").add("topic", "string")
+    reader = source.reader(schema.add("damage", "string"))
+    batch: Any
+    (batch,) = (batch for part in reader.partitions() for batch in reader.read(part))
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=TIME_MS)
+    assert batch.to_pylist() == [
+        {"store_timestamp": moment, "topic": "T", "damage": None} for _ in log.places
+    ]
+    for name, kind in (("topik", "string"), ("topic", "integer")):
+        with pytest.raises(ValueError, match=f"no column {name} {kind[:3]}"):
+            source.reader(StructType().add(name, kind))
+
+
+def test_a_time_that_no_timestamp_can_be_is_null(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path)
+    times = [TIME_MS, 1 << 62, -(1 << 62), 253_402_300_799_999, 253_402_300_800_000]
+    for time_ms in times:
+        log.add(time_ms=time_ms)
+    log.close()
+    rows = rows_of(tmp_path, columns="store_timestamp_ms,store_timestamp")
+    assert [row["store_timestamp_ms"] for row in rows] == times
+    assert [row["store_timestamp"] is None for row in rows] == [False, True, True, False, True]
 
 
 def test_damage_is_an_error_or_a_row(tmp_path: Path) -> None:
@@ -76,8 +160,8 @@ def test_damage_is_an_error_or_a_row(tmp_path: Path) -> None:
     content[place - FILE_SIZE + 89] ^= 1
     path.write_bytes(content)
     with pytest.raises(Corruption, match="the CRC of its body is wrong"):
-        rows_of(messages(log, FAIL))
-    rows = rows_of(messages(log, SKIP))
+        rows_of(tmp_path, check_crc="true")
+    rows = rows_of(tmp_path, check_crc="true", on_damage="skip", columns="physical_offset")
     assert [row["physical_offset"] for row in rows if row["damage"] is None] == [
         other for other in log.places if other != place
     ]
@@ -86,13 +170,96 @@ def test_damage_is_an_error_or_a_row(tmp_path: Path) -> None:
     assert f"physical offset {place}" in told["damage"]
 
 
-@pytest.mark.parametrize("kind", [UNITS, ENTRIES])
-def test_views_may_be_empty(kind: str) -> None:
-    options = {"kind": kind, "partitions": "[]", "on_damage": FAIL, "geometry": "[3, 4]"}
-    assert rows_of(StoreSource(options)) == []
+def moment(hours: int) -> datetime:
+    return datetime.fromtimestamp(TIME_MS / 1000, UTC) + timedelta(hours=hours)
 
 
-def test_a_stretch_survives_being_taken_apart(tmp_path: Path) -> None:
+HOURS_9_TO_11 = [9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("filters", "options", "numbers"),
+    [
+        ([EqualTo(("topic",), "T1")], {}, range(1, 24, 2)),
+        ([In(("topic",), ("T1", "X")), EqualTo(("queue_id",), 2)], {}, range(5, 24, 6)),
+        ([], {"topic": "T1,X", "queue_id": "2"}, range(5, 24, 6)),
+        ([EqualTo(("topic",), "T1")], {"topic": "T0"}, []),
+        ([GreaterThan(("queue_offset",), 4), LessThan(("queue_offset",), 8)], {}, range(4, 9)),
+        ([In(("queue_offset",), (4, 7))], {}, range(4, 8)),
+        ([GreaterThanOrEqual(("store_timestamp",), moment(9)),
+          LessThan(("store_timestamp",), moment(12))], {}, HOURS_9_TO_11),
+        ([EqualTo(("store_timestamp_ms",), TIME_MS + 9 * CLOCK_STEP_MS + 10)], {}, [10]),
+        ([], {"since": moment(9).isoformat(), "until": str(TIME_MS + 12 * CLOCK_STEP_MS)},
+         HOURS_9_TO_11),
+        ([Not(EqualTo(("topic",), "T1")), IsNotNull(("topic",)), EqualTo(("tag",), "x"),
+          StringStartsWith(("topic",), "x"), EqualTo(("queue_id", "x"), 1)], {}, range(24)),
+        ([EqualTo(("queue_id",), True), EqualTo(("queue_id",), 1.5)], {}, range(24)),
+        ([EqualTo(("store_timestamp",), datetime(2026, 1, 1))], {}, range(24)),  # noqa: DTZ001
+    ],
+)  # fmt: skip
+def test_filters_and_options_leave_rows_out(
+    tmp_path: Path, filters: list[Filter], options: dict[str, str], numbers: Any
+) -> None:
+    """A filter may leave too much, which Spark takes away, and never takes too much."""
+    log = hourly(tmp_path)
+    assert places_of(tmp_path, *filters, **options) == [log.places[n] for n in numbers]
+
+
+def test_files_of_other_places_and_times_are_not_read(tmp_path: Path) -> None:
+    log = hourly(tmp_path)
+    for file in log.found()[:3] + log.found()[5:8]:
+        content = bytearray(Path(file.path).read_bytes())
+        content[91:95] = b"????"  # The first body's, so that the file begins with no sound record.
+        content[150:160] = bytes(10)
+        Path(file.path).write_bytes(content)
+    begin, end = log.places[9], log.places[12]
+    bounds = [GreaterThanOrEqual(("physical_offset",), begin), LessThan(("physical_offset",), end)]
+    assert places_of(tmp_path, *bounds)[:3] == log.places[9:12]
+    assert places_of(tmp_path, begin=str(begin), upto=str(end)) == log.places[9:12]
+    with pytest.raises(Corruption):
+        places_of(tmp_path, begin=str(begin))
+
+
+def test_units_are_chosen_by_topic_queue_and_offset(golden: GoldenStores) -> None:
+    store = golden.store("basic")
+    every = rows_of(store, table="units")
+    assert len({(row["topic"], row["queue_id"]) for row in every}) > 3
+    wanted = [row for row in every if (row["topic"], row["queue_id"]) == ("orders", 1)]
+    assert wanted
+    assert rows_of(store, table="units", topic="orders", queue_id="1") == wanted
+    filters = [EqualTo(("topic",), "orders"), EqualTo(("queue_id",), 1)]
+    assert rows_of(store, *filters, table="units") == wanted
+    late = [row for row in wanted if row["queue_offset"] >= 3]
+    assert rows_of(store, *filters, GreaterThanOrEqual(("queue_offset",), 3), table="units") == late
+    upto = wanted[-1]["physical_offset"]
+    assert rows_of(store, *filters, table="units", upto=str(upto)) == wanted[:-1]
+    source = StoreSource({"path": str(store), "table": "units", "workers": "2"})
+    parts = source.reader(source.schema()).partitions()
+    assert len(parts) == 8
+    assert [file for part in parts for file in part.value] == find_queue_files(store)
+
+
+def test_entries_are_chosen_by_place_and_time(golden: GoldenStores) -> None:
+    store = golden.store("v533")
+    slots, entries = golden_tool_sizes(golden, "v533").geometry
+    options = {"table": "index", "maxHashSlotNum": str(slots), "maxIndexNum": str(entries)}
+    every = rows_of(store, **options)
+    assert {row["file"] for row in every} == {Path(path).name for path in find_index_files(store)}
+    for row in every:
+        assert row["store_time"] == datetime.fromtimestamp(row["store_time_ms"] / 1000, UTC)
+    place, time_ms = every[-1]["physical_offset"], every[len(every) // 2]["store_time_ms"]
+    later = [row for row in every if row["store_time_ms"] >= time_ms]
+    assert rows_of(store, **options, since=str(time_ms)) == later
+    last = [row for row in every if row["physical_offset"] == place]
+    assert rows_of(store, EqualTo(("physical_offset",), place), **options) == last
+    with pytest.raises(Corruption, match="set maxHashSlotNum and maxIndexNum"):
+        rows_of(store, table="index")
+
+
+def test_a_reader_that_is_asked_for_no_column_counts_rows(tmp_path: Path) -> None:
     log = small_log(tmp_path)
-    for stretch in survey([Range(file, file.base, file.end) for file in log.found()]):
-        assert stretch_from(json.loads(json.dumps(asdict(stretch)))) == stretch
+    reader = StoreSource({"path": str(tmp_path)}).reader(StructType())
+    assert isinstance(reader, StoreReader)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert len(batches) > 1
+    assert log.places

@@ -13,12 +13,12 @@ from broker.format.index_layout import (
     ENTRY_SIZE,
     HEADER,
     HEADER_SIZE,
+    OWN_GEOMETRY,
+    ROCKETMQ_GEOMETRY,
     SLOT_SIZE,
     IndexGeometry,
 )
 from broker.log.index_geometry import (
-    OWN_GEOMETRY,
-    ROCKETMQ_GEOMETRY,
     complete_geometry,
     find_geometry,
 )

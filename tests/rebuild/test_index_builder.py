@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from broker.rebuild.index_builder import (
     IndexBuilder,
     entries_per_file,
     overlay,
-    slot_table_of,
+    put_numbers,
 )
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import TIME_MS
@@ -62,12 +63,18 @@ def test_files_names_and_headers(tmp_path: Path, count: int, step: int, zone: st
     assert len(builder.names) == -(-count // entries_per_file(GEOMETRY))
 
 
+def slot_table(hashes: Any, slot_count: int, number: int) -> Any:
+    table = np.zeros(slot_count, dtype=np.int32)
+    put_numbers(table, hashes, number)
+    return table
+
+
 @pytest.mark.parametrize("border", [1, 4, 10])
 def test_a_file_in_two_pieces(tmp_path: Path, border: int) -> None:
     rows = rows_of(11)
     (wanted,) = plain(tmp_path / "b", rows).values()
     first = (int(rows["time_ms"][0]), int(rows["physical_offset"][0]))
-    table = slot_table_of(rows["hash"][:border], GEOMETRY.slot_count, 1)
+    table = slot_table(rows["hash"][:border], GEOMETRY.slot_count, 1)
     later = FileBuilder(
         FileStart(tmp_path / "f", GEOMETRY, 0, *first, number=1 + border, slots=table)
     )
@@ -144,10 +151,8 @@ def test_a_state_taken_anywhere_goes_on(tmp_path: Path, cut: int) -> None:
 
 def test_tables_of_pieces_are_the_table_of_all() -> None:
     hashes = rows_of(500)["hash"]
-    whole = slot_table_of(hashes, 37, 1)
+    whole = slot_table(hashes, 37, 1)
     for border in (0, 1, 250, 499, 500):
-        pieces = (
-            slot_table_of(hashes[:border], 37, 1),
-            slot_table_of(hashes[border:], 37, 1 + border),
-        )
-        assert overlay(*pieces).tolist() == whole.tolist()
+        table = slot_table(hashes[:border], 37, 1)
+        overlay(table, slot_table(hashes[border:], 37, 1 + border))
+        assert table.tolist() == whole.tolist()

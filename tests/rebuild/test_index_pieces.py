@@ -12,6 +12,7 @@ from broker.rebuild.index_pieces import (
     Spools,
     build_index,
     build_piece,
+    pieces_of,
     plan_pieces,
     read_segments,
     write_table,
@@ -87,6 +88,16 @@ def test_borders(tmp_path: Path) -> None:
         (9, 1, False), (12, 4, False), (15, 7, True), (18, 1, True),
     ]  # fmt: skip
     assert [len(piece.earlier) for piece in pieces] == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_a_file_is_cut_into_no_more_pieces_than_keep_workers_busy() -> None:
+    million = 1_000_000
+    assert pieces_of(3 * million, 3 * million, 1, 400_000) == 1
+    assert pieces_of(3 * million, 3 * million, 2, 400_000) == 4
+    assert [pieces_of(n * million, 30 * million, 2, 400_000) for n in (20, 10)] == [3, 1]
+    assert pieces_of(20 * million, 400 * million, 4, 400_000) == 1
+    assert pieces_of(20 * million, 20 * million, 40, 400_000) == 8
+    assert pieces_of(100_000, 100_000, 8, 400_000) == 1
 
 
 def test_finished_files_stay_and_others_go(tmp_path: Path) -> None:

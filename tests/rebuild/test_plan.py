@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.model.errors import NotAStore, StoreGap, WrongFileSize
+from broker.rebuild import plan
 from broker.rebuild.log_files import find_log_files, records_end
 from broker.rebuild.plan import Range, cut_points, map_here, plan_ranges
 from tests.fakes.log_bytes import EVERYTHING, LogBytes, golden_files
@@ -25,6 +26,24 @@ def test_many_files_are_ranges_as_they_are(tmp_path: Path) -> None:
         (file.base, file.end) for file in log.found()
     ]
     assert ranges[1].name == f"{4096:020d}"
+
+
+@pytest.mark.parametrize(
+    ("workers", "count", "is_cut"),
+    [(1, 1, False), (2, 1, True), (2, 2, False), (2, 3, False), (4, 5, True), (4, 6, False)],
+)
+def test_files_are_cut_where_workers_would_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, count: int, is_cut: bool
+) -> None:
+    """To find where to cut is a pass over the log: it must be worth it."""
+    monkeypatch.setattr(plan, "PIECE_SIZE_MIN", 1)
+    log = LogBytes(tmp_path / "s", 512)
+    for number in range(30):
+        log.add(queue_offset=number)
+    files = log.close().found()[:count]
+    assert len(files) == count
+    ranges = plan_ranges(files, EVERYTHING, map_here, workers=workers)
+    assert (len(ranges) > count) == is_cut
 
 
 @pytest.mark.parametrize("piece_size", [1, 100, 700, 4095])

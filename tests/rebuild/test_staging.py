@@ -12,7 +12,7 @@ from broker.model.finding import ScanEnd
 from broker.rebuild import resume as module
 from broker.rebuild.index_builder import IndexBuilder
 from broker.rebuild.log_files import KnownShape
-from broker.rebuild.manifest import mark_file, view_files, write_manifest
+from broker.rebuild.manifest import digest_of, mark_file, view_files, write_manifest
 from broker.rebuild.plan import Range, map_here
 from broker.rebuild.range_pass import RangeResult
 from broker.rebuild.resume import Resume
@@ -100,7 +100,8 @@ def test_files_and_their_sources(tmp_path: Path) -> None:
     assert [mark["path"] for mark in manifest["files"]] == view_files(out)
     for mark in manifest["files"]:
         content = (out / mark["path"]).read_bytes()
-        assert (mark["size"], mark["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+        digest = hashlib.sha256(content.rstrip(b"\0")).hexdigest()
+        assert (mark["size"], mark["sha256"]) == (len(content), digest)
     sources = [mark["source"] for mark in manifest["files"]]
     assert sources[:3] == [
         [log.places[0], log.places[6]], [log.places[7], log.places[16]],
@@ -170,3 +171,32 @@ def test_seldom_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     log = log_of(tmp_path)
     saved(log, tmp_path)
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [],
+        [(0, b"a")],
+        [(70_000, b"a\0\0b"), (9_000_000, b"c"), (9_100_000, b"")],
+        [(5 << 20, b"")],
+        [(0, b"x" * 200_000 + bytes(100_000)), (1 << 20, b"")],
+    ],
+)
+def test_the_digest_of_a_file_is_that_of_its_bytes_without_the_last_zeros(
+    tmp_path: Path, parts: list[tuple[int, bytes]], is_sparse: bool
+) -> None:
+    path = tmp_path / "file"
+    with path.open("w+b") as file:
+        for position, content in parts:
+            file.truncate(position + len(content))
+            file.seek(position)
+            file.write(content)
+    content = path.read_bytes()
+    if not is_sparse:
+        path.write_bytes(content)
+    with path.open("rb") as file:
+        digest = digest_of(file.fileno())
+    assert digest.size == len(content)
+    assert digest.hexdigest() == hashlib.sha256(content.rstrip(b"\0")).hexdigest()

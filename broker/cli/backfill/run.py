@@ -17,6 +17,7 @@ from broker.cli.options import examples, form_option
 from broker.cli.output import Document, Output, amount, talk
 
 if TYPE_CHECKING:
+    from broker.backfill.advice import Times
     from broker.backfill.job import Outlook
 
 HOLES_TOLD: Final = 20
@@ -33,19 +34,36 @@ HOLES_TOLD: Final = 20
 def plan(out: Output, options: BuildOptions) -> None:
     """Show what `backfill run` would do: ranges of the log, disk needed, what is there already.
 
-    Nothing is written and Spark is not started. Numbers of records are estimates from samples.
+    Nothing is written and Spark is not started. Numbers of records are estimates from samples. What
+    comes last is which is quicker: `store rebuild`, or a run with so many workers (--partitions).
     """
+    from broker.backfill.advice import expected_times
     from broker.backfill.job import outlook
     from broker.rebuild.plan import map_here
 
-    job = open_job(options, options.partitions or os.cpu_count() or 1)
-    found = outlook(job, map_here)
-    document = _summary if out.form == "table" else _outlook_document
-    out.show(document(options, found))
+    workers = options.partitions or os.cpu_count() or 1
+    found = outlook(open_job(options, workers), map_here)
+    needed = found.needed
+    tasks = len(found.ranges) - len(found.reused)
+    times = expected_times(needed.records, needed.entries, tasks=tasks, workers=workers)
+    if out.form == "table":
+        spent = (
+            f"about {times.rebuild_seconds} s by store rebuild, {times.spark_seconds} s by Spark "
+            f"with {workers} workers"
+        )
+        out.show({**_summary(options, found), "time": spent, "quicker": _quicker(options, times)})
+    else:
+        out.show(_outlook_document(options, found, times))
     _say_what_follows(found)
 
 
-def _outlook_document(options: BuildOptions, found: "Outlook") -> Document:
+def _quicker(options: BuildOptions, times: "Times") -> str:
+    """Return the command that builds the views sooner."""
+    command = "backfill run" if times.is_spark_quicker else "store rebuild"
+    return f"pocketmq {command} {options.directory} --out {options.target}"
+
+
+def _outlook_document(options: BuildOptions, found: "Outlook", times: "Times") -> Document:
     needed, reused = found.needed, {part.begin for part in found.reused}
     return {
         "store": str(options.directory),
@@ -73,6 +91,9 @@ def _outlook_document(options: BuildOptions, found: "Outlook") -> Document:
         "scratch_bytes": needed.scratch_bytes,
         "needed_bytes": needed.total_bytes,
         "free_bytes": found.free_bytes,
+        "rebuild_seconds": times.rebuild_seconds,
+        "spark_seconds": times.spark_seconds,
+        "quicker": _quicker(options, times),
     }
 
 

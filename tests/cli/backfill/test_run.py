@@ -43,6 +43,7 @@ def test_a_plan_tells_what_a_run_finds(
     assert before.code == 0
     document = before.document
     assert len(document["ranges"]) == 20
+    assert 0 <= document["rebuild_seconds"] < document["spark_seconds"]
     assert document["log_bytes"] == document["upto"] == sum(r["bytes"] for r in document["ranges"])
     assert 0 < document["needed_bytes"] < document["free_bytes"]
     assert not (tmp_path / "out").exists()
@@ -63,6 +64,8 @@ def test_a_plan_for_people_is_short(golden: GoldenStores, tmp_path: Path) -> Non
     lines = dict(line.split(maxsplit=1) for line in done.out.splitlines())
     assert lines["ranges"].startswith("38, ")
     assert "are free" in lines["disk"]
+    assert "s by store rebuild" in lines["time"]
+    assert lines["quicker"] == f"pocketmq store rebuild {store} --out {out}"
 
 
 def test_damage_ends_a_run_unless_it_is_accepted(

@@ -7,8 +7,7 @@ import pytest
 
 from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
-from broker.format.index_layout import STYLE_5_3, STYLE_5_5
-from broker.log.index_geometry import OWN_GEOMETRY
+from broker.format.index_layout import OWN_GEOMETRY, STYLE_5_3, STYLE_5_5
 from broker.log.store_directory import ManifestFile, StoreManifest
 from broker.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
 from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
