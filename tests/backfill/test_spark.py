@@ -4,17 +4,19 @@ Worker processes that die, drivers that die, damage: the views are the same byte
 there is an error that says why.
 """
 
+import os
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException, PythonException
 
 from broker.backfill.analytics import (
     committed_offsets,
@@ -25,7 +27,7 @@ from broker.backfill.analytics import (
 )
 from broker.backfill.job import run
 from broker.backfill.progress import Phase, ProgressReader
-from broker.backfill.readers import read_consume_queue, read_index, read_messages
+from broker.backfill.readers import read_consume_queue, read_index, read_messages, register
 from broker.backfill.session import check_java, open_session, spark_mapper, worker_count
 from broker.files.disk import Disk
 from broker.format.record import decode_record
@@ -34,7 +36,7 @@ from broker.model.errors import Corruption, SparkMissing, ViewFailed
 from broker.model.message import StoredMessage
 from broker.rebuild.sequential import rebuild
 from broker.tools.dump import index_rows, queue_units
-from tests.backfill import driver_to_kill, faults
+from tests.backfill import driver_to_kill, faults, own_session
 from tests.backfill.faults import faulty
 from tests.backfill.jobs import golden_job
 from tests.cli.command_line import run as run_command
@@ -172,6 +174,14 @@ def rows_of(frame: "DataFrame", *order: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [row[name] for name in order])
 
 
+MOMENTS = ("born_timestamp", "store_timestamp", "deliver_at")
+
+
+def local_time(ms: int | None) -> datetime | None:
+    """A time as Spark collects it."""
+    return None if ms is None else datetime.fromtimestamp(ms / 1000)  # noqa: DTZ006
+
+
 @pytest.mark.parametrize("name", ["basic", "semantics"])
 def test_messages_are_what_decoding_each_record_gives(
     spark: "SparkSession", golden: GoldenStores, name: str
@@ -179,6 +189,8 @@ def test_messages_are_what_decoding_each_record_gives(
     found = rows_of(read_messages(spark, golden.store(name)), "physical_offset")
     for row in found:
         row["body"] = bytes(row["body"])
+        moments = {name: row.pop(name) for name in MOMENTS}
+        assert moments == {name: local_time(row[f"{name}_ms"]) for name in MOMENTS}
     for row, message in zip(found, plain(golden, name), strict=True):
         assert row == values_of(message) | {"properties": message.properties}
 
@@ -192,7 +204,48 @@ def test_units_and_entries_are_those_of_a_dump(spark: "SparkSession", golden: Go
         for unit in queue_units(Disk(), store, sizes, topic=topic, queue_id=queue_id)
     ]
     entries = rows_of(read_index(spark, store, sizes.geometry), "file", "number")
+    for row in entries:
+        assert row.pop("store_time") == local_time(row["store_time_ms"])
     assert entries == [row._asdict() for row in index_rows(Disk(), store, sizes)]
+
+
+def test_a_store_is_a_source_whose_filters_spark_hands_on(
+    spark: "SparkSession", golden: GoldenStores
+) -> None:
+    register(spark)
+    store, messages = str(golden.store("basic")), plain(golden, "basic")
+    time_ms = sorted(message.store_timestamp_ms for message in messages)[len(messages) // 2]
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    schema = "topic string, store_timestamp timestamp, physical_offset long"
+    frame = spark.read.schema(schema).format("pocketmq").load(store)
+    narrow = frame.filter(f"topic = 'orders' and store_timestamp >= '{moment}'")
+    assert sorted(row.physical_offset for row in narrow.collect()) == [
+        message.physical_offset
+        for message in messages
+        if message.topic == "orders" and message.store_timestamp_ms >= time_ms
+    ]
+    assert frame.count() == len(messages)
+    units = spark.read.format("pocketmq").options(table="units", topic="orders", queue_id=1)
+    assert units.load(store).filter("queue_offset > 2").count() == sum(
+        (m.topic, m.queue_id) == ("orders", 1) and m.queue_offset > 2 for m in messages
+    )
+    with pytest.raises(AnalysisException, match="NotAStore: /nowhere is not a store"):
+        spark.read.format("pocketmq").load("/nowhere")
+    with pytest.raises(AnalysisException, match="there is no option 'colums'"):
+        spark.read.format("pocketmq").option("colums", "topic").load(store)
+
+
+def test_a_session_of_ones_own_needs_no_environment(golden: GoldenStores) -> None:
+    """Neither PATH nor PYSPARK_PYTHON lead to this Python, nor PYTHONPATH to this package."""
+    store = golden.store("basic")
+    environment = {name: os.environ[name] for name in ("HOME", "JAVA_HOME") if name in os.environ}
+    environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
+    done = subprocess.run(
+        [sys.executable, own_session.__file__, str(store)], capture_output=True, text=True,
+        env=environment, cwd="/", check=False,
+    )  # fmt: skip
+    count = len(plain(golden, "basic"))
+    assert done.stdout.splitlines() == [f"{count} messages {sys.executable}"], done.stderr
 
 
 def test_reading_ends_at_damage_or_tells_it_as_a_row(
