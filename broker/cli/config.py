@@ -68,7 +68,8 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
     if file.exists() and not yes:
         raise Failure(f"{file} exists; nothing was written", Exit.REFUSED, "replace it with --yes")
     _replace_file(file, text)
-    talk(f"{file} is written; it sets {f'preset {preset}' if preset else 'nothing'} as it is")
+    set_now = f"preset {preset} and nothing else" if preset else "nothing yet"
+    talk(f"{file} is written; it sets {set_now}: every setting stands in it, commented out")
 
 
 def _replace_file(path: Path, text: str) -> None:
@@ -110,7 +111,8 @@ def check(file: Path, out: Output, *, force: bool) -> None:
         "problems": problems,
         "warnings": [*loaded.config.warnings],
     }
-    talk_notes(loaded.config.warnings)
+    if not out.is_table:  # a table shows them
+        talk_notes(loaded.config.warnings)
     out.show(document)
     if problems:
         raise Failure("\n       ".join(problems), Exit.FAILED, f"mend {file}, then check it again")

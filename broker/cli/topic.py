@@ -7,7 +7,7 @@ import click
 from broker.cli.connection import Connection, Group
 from broker.cli.documents import counts_document, topic_document
 from broker.cli.options import PAIR, examples, watch_option, yes_option
-from broker.cli.output import Output, at, columns, only_planned, talk
+from broker.cli.output import Column, Output, at, columns, only_planned, talk
 from broker.cli.watching import repeat
 from broker.client import TopicState
 from broker.model.administration import TopicChange
@@ -19,7 +19,7 @@ PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
 
 COLUMNS: Final = columns(
     "name", "type", "read_queue_count", "write_queue_count",
-    "permission",
+    Column("permission", lambda row: permission_text(row["permission"])),
 )  # fmt: skip
 MORE_COLUMNS: Final = columns("system", "order", "attributes")
 QUEUE_COLUMNS: Final = columns(
@@ -32,6 +32,12 @@ COUNT_COLUMNS: Final = columns(
 )  # fmt: skip
 
 TYPE: Final = click.Choice(TYPES, case_sensitive=False)
+
+
+def permission_text(permission: int) -> str:
+    """Return what clients may do as `edit` takes it; a sum of other bits as the number."""
+    names = {number: name for name, number in PERMISSIONS.items()}
+    return names.get(permission, str(permission))
 
 
 @click.group(
@@ -69,6 +75,8 @@ def info(broker: Connection, out: Output, name: str) -> None:
     described = broker.ask(broker.admin.describe_topic(name))
     document = topic_document(described)
     queues = document.pop("queues", []) if out.is_table else []
+    if out.is_table:
+        document["permission"] = permission_text(described.permission)
     out.show(document)
     if out.is_table:
         out.table(queues, QUEUE_COLUMNS)

@@ -26,13 +26,20 @@ def endpoint_from_text(text: str) -> str:
     return f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
 
 
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _parts(text: str) -> tuple[str, str]:
     """Return host and port; "" for what cannot be either."""
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed is not None or text.count(":") > 1:
         host, port = (bracketed[1], bracketed[2]) if bracketed is not None else (text, None)
-        IPv6Address(host)  # AddressValueError is a ValueError
-        return host, str(DEFAULT_PORT) if port is None else port
+        return (host, str(DEFAULT_PORT) if port is None else port) if _is_ipv6(host) else ("", "")
     host, separator, port = text.partition(":")
     if not separator and host.isdecimal():
         return DEFAULT_HOST, host

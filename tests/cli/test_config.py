@@ -92,6 +92,8 @@ def test_a_check_notes_what_is_doubted(tmp_path: Path) -> None:
     assert done.code == 0
     assert done.err.startswith("Note: store.commit_interval_ms counts only with")
     assert len(done.document["warnings"]) == 1
+    done = run("check", str(doubtful), "-o", "table")
+    assert (done.out + done.err).count("counts only with") == 1
 
 
 def test_a_check_reads_the_parts_beside_the_file(file: Path) -> None:

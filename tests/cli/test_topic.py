@@ -123,6 +123,7 @@ def test_a_topic_is_described_with_its_queues(broker: LocalBroker) -> None:
     assert [queue["max_offset"] for queue in document["queues"]] == [3, 0]
     lines = run("topic", "info", "orders", "-o", "table").out.splitlines()
     assert lines[0].split() == ["name", "orders"]
+    assert "permission         rw" in lines
     below = [line.split()[:3] for line in lines[-3:]]
     assert below == [["QUEUE_ID", "MIN_OFFSET", "MAX_OFFSET"], ["0", "0", "3"], ["1", "0", "0"]]
 
@@ -130,7 +131,7 @@ def test_a_topic_is_described_with_its_queues(broker: LocalBroker) -> None:
 def test_a_wide_list_and_csv_have_more_columns(broker: LocalBroker) -> None:
     assert run("topic", "ls", "-o", "table").out.splitlines() == [
         "NAME    TYPE    READ_QUEUE_COUNT  WRITE_QUEUE_COUNT  PERMISSION",
-        "orders  NORMAL  2                 2                  6",
+        "orders  NORMAL  2                 2                  rw",
     ]
     titles = run("topic", "ls", "-o", "wide").out.splitlines()[0].split()
     assert titles[-3:] == ["SYSTEM", "ORDER", "ATTRIBUTES"]

@@ -33,7 +33,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
     return StoreStatus(
         state=store.state,
         state_since_ms=store.state_since_ms,
-        directory=str(settings.directory),
+        directory=str(settings.directory.absolute()),
         min_offset=store.min_offset,
         appended_offset=store.appended,
         flushed_offset=store.flushed,
