@@ -25,6 +25,7 @@ RUN python3 scripts/core_lock.py hatchling > build.lock \
     && /opt/tools/bin/pip install -q --no-compile --require-hashes -r build.lock
 COPY LICENSE README.md ./
 COPY broker broker
+COPY proto proto
 RUN /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \
     && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --no-deps dist/*.whl
 

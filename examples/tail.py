@@ -1,0 +1,18 @@
+"""Prints messages of a topic as they come: python examples/tail.py TOPIC [HOST:PORT] [COUNT]."""
+
+import sys
+from itertools import islice
+
+from broker.client import Client, TailQuery
+
+
+def main(topic: str, endpoint: str = "127.0.0.1:8081", count: str = "") -> None:
+    """Follow all queues of a topic, over restarts of the broker too; Ctrl-C ends it."""
+    with Client(endpoint) as client:
+        messages = client.tail(TailQuery(topic, last_count=10))
+        for message in islice(messages, int(count) if count else None):
+            print(message.queue_id, message.queue_offset, message.tag, message.body.decode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
