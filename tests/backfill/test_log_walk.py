@@ -85,6 +85,18 @@ def test_records_older_than_what_came_before_are_left_behind(tmp_path: Path) -> 
     assert places == [place for place in log.places if place < begin]
 
 
+def test_a_flipped_time_at_the_begin_of_a_file_hides_nothing(tmp_path: Path) -> None:
+    """No CRC covers a store time; what follows is judged by the lesser of two."""
+    log = log_of(tmp_path)
+    first = next(place for place in log.places if place >= FILE_SIZE)
+    log.damage(first + 56, (1 << 60).to_bytes(8))
+    later = [place for place in log.places if place >= 2 * FILE_SIZE]
+    log.damage(later[0] + 4, bytes(2))
+    places, damage = walked(log.close().found())
+    assert places == [place for place in log.places if place != later[0]]
+    assert [found.physical_offset for found in damage] == [later[0]]
+
+
 def test_golden_logs_are_read_as_rocketmq_reads_them(golden: GoldenStores) -> None:
     for name in ("basic", "crash-torn.before", "clean-torn.after", "cqext"):
         records = golden.manifest(name)["records"]

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from broker import backfill
 from broker.backfill.session import (
     LOG_SETTINGS,
     SMALL_TASKS_PER_WORKER,
     check_java,
+    equip,
     is_submitted,
     open_session,
     package_archive,
@@ -73,13 +75,63 @@ def test_workers_get_this_package_and_need_no_other_of_ours(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     archive = package_archive()
     with zipfile.ZipFile(archive) as opened:
-        assert "broker/rebuild/parallel.py" in opened.namelist()
+        names = opened.namelist()
+    assert {"broker/rebuild/parallel.py", "broker/rebuild/parallel.pyc"} <= {*names}
     code = "import broker.rebuild.parallel as p; print(p.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"PYTHONPATH": str(archive)}, cwd=archive.parent,
     )  # fmt: skip
     assert done.stdout.startswith(str(archive))
+
+
+class Fitted:
+    """A Spark context that notes what it is told for its workers."""
+
+    def __init__(self, name: str, master: str, settings: tuple[str, ...] = ()) -> None:
+        self.applicationId = name
+        self.master = master
+        self.pythonExec = "python3"
+        self.sent: list[str] = []
+        self._settings = settings
+
+    def getConf(self) -> Any:
+        return SimpleNamespace(contains=lambda name: name in self._settings)
+
+    def addPyFile(self, path: str) -> None:
+        self.sent.append(Path(path).name)
+
+
+def test_workers_of_any_session_run_this_python_and_get_this_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    root = str(Path(backfill.__file__).parents[2])
+
+    def fitted(name: str, master: str, *settings: str, path: str = root) -> Fitted:
+        monkeypatch.setenv("PYTHONPATH", path)
+        context = Fitted(name, master, settings)
+        for _ in range(2):  # It is done once.
+            equip(SimpleNamespace(sparkContext=context))  # type: ignore[arg-type]
+        return context
+
+    own = fitted("a", "local[2]")
+    assert (own.pythonExec, own.sent) == (sys.executable, [])
+    settled = fitted("b", "local", "spark.pyspark.python")
+    assert settled.pythonExec == "python3"
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "__init__.py").touch()
+    hidden = fitted("c", "local[*]", path=str(tmp_path))
+    assert (hidden.pythonExec, hidden.sent) == (sys.executable, ["pocketmq.zip"])
+    far = fitted("d", "spark://host:7077")
+    assert (far.pythonExec, far.sent) == ("python3", ["pocketmq.zip"])
+    monkeypatch.setenv("PYSPARK_PYTHON", "/not/there/python3")
+    assert fitted("e", "local[1]").pythonExec == "python3"
+    lost = Fitted("f", "local[1]")
+    lost.pythonExec = "/not/there/python3"
+    equip(SimpleNamespace(sparkContext=lost))  # type: ignore[arg-type]
+    assert lost.sent == ["pocketmq.zip"]
 
 
 class Context:
