@@ -23,8 +23,10 @@ index file starts from the slot tables of the pieces before it, laid on each oth
     session.py          Spark, and its map over tasks         rebuild/parallel.py runs on it
     job.py              what a run would do, and the run      reuse.py · progress.py
     checks.py           are files what they were, or what others have; may they go into the store
+    advice.py           whether Spark is worth starting
     readers.py          messages, units and entries as DataFrames
-                        source.py · log_walk.py · arrow_views.py
+                        source.py: Spark's side · request.py: options · wanted.py: filters
+                        log_walk.py · arrow_views.py
     analytics.py        questions that stores are asked
 
 docs/spark.md shows all of it at work, on one machine and on a cluster.
