@@ -15,7 +15,7 @@ two whose entries are sound, and has none itself, tells the style as well.
 Source: IndexService.buildIndex.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.files.mapped_file import MappedFile
 from broker.format.index_entries import ENTRY_TYPE, index_entries
 from broker.format.index_layout import (
     ENTRY,
@@ -44,12 +43,9 @@ from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     INDEX_DIRECTORY,
     is_index_file_name,
-    offset_from_file_name,
 )
-from broker.format.record import SIZE_AND_MAGIC, BadRecord, check_record
-from broker.format.record_scan import RecordScan, written_at
+from broker.log.placed_records import PlacedRecords
 from broker.model.batch import Written
-from broker.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 
 FILES_MAX: Final = 8
 """Index files that are looked into; where these show no tag, hardly any record has one."""
@@ -61,8 +57,6 @@ SAMPLE_ENTRIES: Final = 256
 """Behind the first entries, so many places of a file are looked at, and so much at each."""
 BETWEEN_MAX: Final = 64
 """Records without entries that are looked at between two that have some."""
-_LEVELS: Final = DelayLevels(DEFAULT_DELAY_LEVELS)
-"""Any would do: what follows from them is not looked at."""
 
 
 def written_styles(
@@ -76,7 +70,7 @@ def written_styles(
     directory = store / INDEX_DIRECTORY
     names = [name for name in disk.names(directory) if is_index_file_name(name)]
     paths = [path for path in map(directory.joinpath, names) if not disk.is_directory(path)]
-    log = _Log(disk, store / COMMIT_LOG_DIRECTORY, log_file_bytes)
+    log = PlacedRecords(disk, store / COMMIT_LOG_DIRECTORY, log_file_bytes)
     try:
         files = [path for path in paths if disk.file_size(path) == geometry.file_size]
         return _styles_of([_File(disk, path, geometry, log) for path in files])
@@ -109,7 +103,7 @@ class _File:
 
     __slots__ = ("_disk", "_geometry", "_log", "_path")
 
-    def __init__(self, disk: Disk, path: Path, geometry: IndexGeometry, log: "_Log") -> None:
+    def __init__(self, disk: Disk, path: Path, geometry: IndexGeometry, log: PlacedRecords) -> None:
         self._disk = disk
         self._path = path
         self._geometry = geometry
@@ -168,7 +162,7 @@ class _File:
             yield _Entries(self._disk, descriptor, self._geometry)
 
 
-def _told(log: "_Log", entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
+def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
     """Yield each record's place and the style that its entries show."""
     for place, hashes in _groups(entries):
         record = log.record_at(place)
@@ -249,7 +243,7 @@ def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
         begin = end
 
 
-def _style_shown(log: "_Log", entries: NDArray[Any], is_cut: bool) -> str:
+def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
     """Return the style that the first telling record shows, "" when none tells."""
     groups = list(_groups(entries))
     sound_end, likely = -1, ""
@@ -289,66 +283,3 @@ def _is_tag_left_out(records: Iterator[Written]) -> bool:
     if any(_key_hashes(record, STYLE_5_3) for record in keyless):
         return False
     return any(_key_hashes(record, STYLE_5_5) for record in keyless)
-
-
-class _Log:
-    """Records of a log by their places; files that are missing or cut short hold none.
-
-    One file at a time is mapped, so that a log of any size can be read here and there.
-    """
-
-    __slots__ = ("_bases", "_file", "_files", "min_offset")
-
-    def __init__(self, disk: Disk, directory: Path, file_bytes: int) -> None:
-        found = []
-        for name in disk.names(directory):
-            base = offset_from_file_name(name)
-            if base is not None and disk.file_size(directory / name) == file_bytes:
-                found.append(MappedFile(disk, directory / name, base, file_bytes))
-        self._files = sorted(found, key=lambda file: file.base)
-        self._bases = [file.base for file in self._files]
-        self._file: MappedFile | None = None
-        self.min_offset = self._bases[0] if self._bases else 0
-
-    def record_at(self, physical_offset: int) -> Written | None:
-        """Return what stands at an offset, None unless a sound record starts there."""
-        file = self._file_at(physical_offset)
-        if file is None or physical_offset + SIZE_AND_MAGIC.size > file.base + file.size:
-            return None
-        position = physical_offset - file.base
-        try:
-            is_record = check_record(file.view, position, physical_offset, crc=False)
-            return written_at(file.view, position, _LEVELS) if is_record else None
-        except BadRecord:
-            return None
-
-    def records_between(self, begin: int, end: int) -> Iterator[Written]:
-        """Yield the records from one's start up to an offset, or up to the first damage."""
-        while begin < end:
-            file = self._file_at(begin)
-            if file is None:
-                return
-            scan = RecordScan(file.view, file.base, begin - file.base)
-            for position, _ in scan:
-                if file.base + position >= end:
-                    return
-                yield written_at(file.view, position, _LEVELS)
-            if not scan.blank and scan.position + SIZE_AND_MAGIC.size <= file.size:
-                return
-            begin = file.base + file.size
-
-    def close(self) -> None:
-        """Unmap what is mapped."""
-        if self._file is not None:
-            self._file.close()
-
-    def _file_at(self, physical_offset: int) -> MappedFile | None:
-        number = bisect_right(self._bases, physical_offset) - 1
-        file = self._files[number] if number >= 0 else None
-        if file is None or physical_offset >= file.base + file.size:
-            return None
-        if file is not self._file:
-            self.close()
-            self._file = file.open(read_only=True)
-        assert file.base <= physical_offset
-        return file

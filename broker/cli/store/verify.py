@@ -17,6 +17,9 @@ COLUMNS: Final = columns(
     "repairable",
 )  # fmt: skip
 
+LIVE_TRIES: Final = 3
+"""How often a store in use is looked at while something is found."""
+
 
 @click.command(
     epilog=examples(
@@ -58,16 +61,24 @@ def verify(
     """Check every record, unit, index entry and table of a store; changes nothing.
 
     Records are checked against themselves and their CRCs, queues and index against the log in both
-    directions. The exit code is 10 when something was found. A store in use is checked, with
-    --read-only, up to what is known to be flushed.
+    directions. The exit code is 10 when something was found; what a sound broker leaves is a note.
+    A store in use is checked, with --read-only, up to what is known to be flushed; what is found is
+    looked at again, as queues and index follow a moment later.
     """
     from broker.model.message import OFFSET_MAX
+    from broker.rebuild.log_files import find_log_files, records_end
+    from broker.tools.store_access import is_live
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
     store = given.opened(with_index=True)
+    live = is_live(store.directory)
     if upto is None:
-        upto = known_end(store.disk, store.directory, "looked at", unknown="its end may look torn")
+        log_file_bytes = store.sizes.commit_log_file_size_bytes
+        upto = known_end(
+            store.disk, store.directory, "looked at",
+            otherwise=lambda: records_end(find_log_files(store.directory, log_file_bytes)),
+        )  # fmt: skip
     options = VerifyOptions(
         check_crc=not no_crc,
         crc_share=sample / 100,
@@ -75,11 +86,15 @@ def verify(
         log_only=log_only,
         views=views,
         upto=OFFSET_MAX if upto is None else upto,
+        is_live=live,
         findings_max=max_findings,
         now_ms=wall_ms(),
     )
-    with progress("Verifying", log_bytes(store.directory)) as advance:
-        found = verify_store(*store, options, advance)
+    for _ in range(LIVE_TRIES if live else 1):
+        with progress("Verifying", log_bytes(store.directory)) as advance:
+            found = verify_store(*store, options, advance)
+        if not found.counts:
+            break
     _print(found, out)
     if found.counts:
         amounts = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.counts.items()))

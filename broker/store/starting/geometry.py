@@ -19,9 +19,10 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     offset_from_file_name,
 )
+from broker.log.delay_levels import written_levels
 from broker.log.index_geometry import complete_geometry, find_geometry
 from broker.log.store_directory import StoreManifest
-from broker.model.store_shape import RECORDED
+from broker.model.store_shape import DEFAULT_DELAY_LEVELS, RECORDED
 from broker.store.settings import StoreSettings
 
 _SLOTS: Final = "index_slot_count"
@@ -41,8 +42,18 @@ def fit_to_disk(
         known = {name: getattr(manifest, name) for name in RECORDED}
     else:
         known = _found_sizes(settings, disk)
+    if manifest is None or not manifest.made_here:
+        known["delay_levels"] = _shown_levels(settings, known, disk)
     chosen = {name: value for name, value in known.items() if name not in settings.explicit}
     return replace(settings, **chosen)
+
+
+def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) -> str:
+    """Return the delay levels that the schedule topic's units show, else those of the settings."""
+    log_file_bytes = known.get("commit_log_file_size_bytes", settings.commit_log_file_size_bytes)
+    stated = settings.delay_levels or DEFAULT_DELAY_LEVELS
+    levels = written_levels(disk, settings.directory, stated, log_file_bytes=log_file_bytes)
+    return levels or settings.delay_levels
 
 
 def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:

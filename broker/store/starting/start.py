@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from broker.format.checkpoint_layout import encode_checkpoint
-from broker.format.index_layout import StyleSpans
-from broker.log.index_style import written_styles
 from broker.model.errors import Corruption
 from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
@@ -122,17 +120,8 @@ class Start:
     def _find_style(self) -> None:
         """Go on in the style the index was written in last."""
         parts = self._parts
-        parts.index.style = self._written_styles()[1] or parts.index.style
+        parts.index.style = parts.written_styles()[1] or parts.index.style
         parts.settings = replace(parts.settings, index_style=parts.index.style)
-
-    def _written_styles(self) -> tuple[StyleSpans, str | None]:
-        parts = self._parts
-        return written_styles(
-            parts.disk,
-            parts.settings.directory,
-            log_file_bytes=parts.log.file_size_bytes,
-            geometry=parts.index.geometry,
-        )
 
     def _drop_incomplete(self, plan: ViewPlan) -> bool:
         """Remove views that lack something; returns whether queues are built from the log's min."""
@@ -146,7 +135,7 @@ class Start:
             lacking, index_lacks = missing_from_list(parts.manifest.closed, queues, index)
         elif plan.compared is Compared.LOG:
             lacking, index_lacks = missing_from_log(
-                log, queues, index, parts.levels, self._written_styles()[0]
+                log, queues, index, parts.levels, parts.written_styles()[0]
             )
             lacking = {key for key in lacking if key[0] not in parts.batch_topics}
         lacking = lacking | queues.damaged

@@ -13,7 +13,7 @@ from broker.files.disk import Disk
 from broker.files.disk_errors import close_all
 from broker.files.memory import TransientPool
 from broker.files.open_files import OpenFiles
-from broker.format.index_layout import IndexGeometry
+from broker.format.index_layout import IndexGeometry, StyleSpans
 from broker.format.names import (
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
@@ -27,6 +27,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
 from broker.log.foreign import batch_topics, check_understood
 from broker.log.hash_index import HashIndex
+from broker.log.index_style import written_styles
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey
@@ -154,6 +155,15 @@ class Structures:
                 view.load(read_only=True)
         finally:
             close_all(view.close for view in views)
+
+    def written_styles(self) -> tuple[StyleSpans, str | None]:
+        """Return the styles that the index there is shows (log/index_style.py)."""
+        return written_styles(
+            self.disk,
+            self.settings.directory,
+            log_file_bytes=self.log.file_size_bytes,
+            geometry=self.index.geometry,
+        )
 
     def write_manifest(self, closed: ClosedState | None) -> None:
         """Replace the manifest; blocks."""

@@ -14,12 +14,13 @@ FINDINGS_MAX: Final = 1_000
 class Collector:
     """Findings and notes of one check."""
 
-    __slots__ = ("_kept_max", "_log_file_bytes", "_root", "counts", "findings", "notes")
+    __slots__ = ("_kept_max", "_log_file_bytes", "_root", "_told", "counts", "findings", "notes")
 
     def __init__(self, root: Path, log_file_bytes: int, kept_max: int = FINDINGS_MAX) -> None:
         self._root = root
         self._log_file_bytes = log_file_bytes
         self._kept_max = kept_max
+        self._told = 0
         self.findings: list[Finding] = []
         self.counts: Counter[str] = Counter()
         self.notes: list[str] = []
@@ -27,7 +28,7 @@ class Collector:
     @property
     def is_cut(self) -> bool:
         """Whether more was found than is kept."""
-        return sum(self.counts.values()) > len(self.findings)
+        return self._told > len(self.findings)
 
     def add(
         self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
@@ -35,6 +36,7 @@ class Collector:
     ) -> None:  # fmt: skip
         """Take a finding; `count` > 1 when it stands for several places in a row."""
         self.counts[kind] += count
+        self._told += 1
         if len(self.findings) < self._kept_max:
             self.findings.append(
                 Finding(kind, self.shown(path), position, expected, found, repairable)

@@ -25,6 +25,7 @@ from broker.format.index_layout import (
     IndexHeaderValues,
 )
 from broker.format.names import is_index_file_name
+from broker.model.message import OFFSET_MAX
 from broker.tools.verify.collector import Collector
 
 BLOCK: Final = 500_000
@@ -41,6 +42,8 @@ class OpenIndexFile:
     """One mapped file; `count` entries from number 1 on.
 
     inherited_ms   the end of the file before it
+    is_growing     a broker may be writing: entries are as they must be up to `count`, slots and
+                   header may tell of later ones, and bytes behind the last entry of some
     """
 
     path: Path
@@ -52,6 +55,7 @@ class OpenIndexFile:
     octets: NDArray[np.uint8]
     inherited_ms: int
     count: int
+    is_growing: bool = False
 
     def tell(self, kind: str, position: int, expected: str, found: str) -> None:
         """Tell what is wrong at a byte of the file."""
@@ -74,6 +78,8 @@ class OpenIndexFile:
         if not is_newest and count != full:
             self.tell("index_count", 36, f"{full}, as another file follows", str(count))
         self._check_chains()
+        if self.is_growing:
+            return
         self._check_zeros()
         if self.count:
             first, last = (int(self.entries["physical"][n]) for n in (1, self.count))
@@ -97,7 +103,7 @@ class OpenIndexFile:
                     "index_chain", number + at, f"previous {int(previous[at])}",
                     f"hash {int(hashes[at])}, previous {int(found[at])}",
                 )  # fmt: skip
-        for slot in np.flatnonzero(table != self.slots).tolist():
+        for slot in () if self.is_growing else np.flatnonzero(table != self.slots).tolist():
             position = HEADER_SIZE + SLOT_SIZE * slot
             self.tell("index_slot", position, str(int(table[slot])), str(int(self.slots[slot])))
 
@@ -161,19 +167,24 @@ def _open(
 class IndexCheck:
     """Takes the entries the log asks for, in log order, and finds each in the files.
 
-    log_end     entries of records at or behind it do not count when `is_growing`
+    may_end     records behind the newest entry may have none: another broker's setting
     """
 
     __slots__ = (
-        "_block", "_collector", "_dangling", "_files", "_late", "_log_begin", "_main", "entries",
+        "_block", "_collector", "_dangling", "_files", "_late", "_log_begin", "_main",
+        "_repeated_count", "_unindexed_count", "_unindexed_from", "entries",
     )  # fmt: skip
 
     def __init__(
-        self, files: Sequence[OpenIndexFile], collector: Collector, *, log_begin: int, log_end: int
-    ) -> None:
+        self, files: Sequence[OpenIndexFile], collector: Collector, *, log_begin: int, log_end: int,
+        may_end: bool = False,
+    ) -> None:  # fmt: skip
         self._files = files
         self._collector = collector
         self._log_begin = log_begin
+        self._unindexed_from = _open_end(files) if may_end else OFFSET_MAX
+        self._unindexed_count = 0
+        self._repeated_count = 0
         self.entries = 0
         self._dangling: list[Any] = []
         self._late = self._out_of_order(log_end)
@@ -269,7 +280,7 @@ class IndexCheck:
             (1, 0, header.begin_timestamp),
             (file.count, 8, header.end_timestamp),
         ):
-            for at in np.flatnonzero(rows["number"] == number).tolist():
+            for at in () if file.is_growing else np.flatnonzero(rows["number"] == number).tolist():
                 file.check_header(position, "time", found, int(times_ms[at]))
 
     def _compare(self, wanted: NDArray[Any], there: NDArray[Any]) -> None:
@@ -290,12 +301,14 @@ class IndexCheck:
         asked = {(place, key_hash) for key_hash, place, _ in wanted.tolist()}
         for key, rows in left.items():
             if key in asked:
-                for row in rows:
-                    self._report_surplus("duplicate_key", row)
+                self._repeated_count += len(rows)
             else:
                 self._dangling += rows
 
     def _missing(self, place: int, key_hash: int) -> None:
+        if place > self._unindexed_from:
+            self._unindexed_count += 1
+            return
         path = self._files[-1].path.parent if self._files else "index"
         for file in self._files:
             if file.header.begin_physical_offset <= place <= file.header.end_physical_offset:
@@ -321,3 +334,37 @@ class IndexCheck:
             is_old = 0 <= place < self._log_begin  # Its record went with the log's head.
             if not in_hole and not is_old and place < upto:
                 self._report_surplus("dangling_entry", row)
+        self._tell_unindexed(has_holes=bool(holes))
+        if self._repeated_count:
+            self._collector.remark(
+                f"{self._repeated_count} index entries stand there twice: a start after a crash "
+                "dispatched their records again; a search shows each message once"
+            )
+
+    def _tell_unindexed(self, *, has_holes: bool) -> None:
+        """Tell of records behind the newest entry; behind damage a start has passed them over."""
+        count, place = self._unindexed_count, self._unindexed_from
+        if count and has_holes:
+            path = self._files[-1].path if self._files else "index"
+            expected = f"entries of records behind {place}"
+            self._collector.add(
+                "missing_key", path, 0, expected=expected, found="nothing", count=count
+            )
+        elif count and not self._files:
+            self._collector.remark(
+                "there is no index: nothing is found by key (messageIndexEnable=false?)"
+            )
+        elif count:
+            self._collector.remark(
+                f"records behind {place} have no index entries ({count}): nothing finds them by "
+                "key (messageIndexEnable=false?)"
+            )
+
+
+def _open_end(files: Sequence[OpenIndexFile]) -> int:
+    """Return the last record that the newest file tells of, OFFSET_MAX where it is full."""
+    if not files:
+        return -1
+    newest = files[-1]
+    is_full = newest.header.index_count >= newest.geometry.entry_count_max
+    return OFFSET_MAX if is_full or not newest.count else newest.header.end_physical_offset

@@ -21,6 +21,7 @@ from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
 from broker.log.store_directory import MANIFEST_FILE, ManifestFile
 from broker.model.errors import StoreTooNew
+from broker.model.message import OFFSET_MAX
 from broker.tools.verify.collector import Collector
 
 TABLE_SUFFIX: Final = ".json"
@@ -38,10 +39,17 @@ class TableCheck:
         self._directory = directory
         self._collector = collector
 
-    def look(self, *, log_end: int, last_time_ms: int) -> None:
-        """Look at all; the log's sound records end at `log_end` with this store time."""
-        self._checkpoint(log_end, last_time_ms)
-        self._mark(log_end)
+    def look(
+        self, *, log_end: int, last_time_ms: int, flushed: int | None, is_part: bool = False
+    ) -> None:
+        """Look at all; the log's sound records end at `log_end` with this store time.
+
+        flushed   up to where the log was durable before it was read, None where nothing told
+        is_part   only a part of the log was read: small files may tell of more
+        """
+        limits = (OFFSET_MAX, OFFSET_MAX) if is_part else (log_end, last_time_ms)
+        self._checkpoint(*limits)
+        self._mark(log_end, flushed)
         self._manifest()
         for path in sorted((self._directory / CONFIG_DIRECTORY).glob(f"*{TABLE_SUFFIX}")):
             self._table(path)
@@ -64,11 +72,10 @@ class TableCheck:
         if content[8 * len(values) :].strip(b"\0"):
             self._report(path, 8 * len(values), "zeros", "other bytes")
 
-    def _mark(self, log_end: int) -> None:
+    def _mark(self, log_end: int, upto: int | None) -> None:
         own, path = self._directory / OWN_DIRECTORY, self._directory / OWN_DIRECTORY / MARK_FILE
         if not self._disk.exists(path):
             return
-        upto = flushed_upto(self._disk, self._directory)
         if upto is None:
             self._collector.remark(
                 f"{own.name}/{MARK_FILE} says nothing: another broker wrote since"
@@ -105,6 +112,13 @@ def parses(disk: Disk, path: Path) -> bool:
     except (OSError, ValueError, json.JSONDecodeError):
         return False
     return True
+
+
+def index_time_ms(disk: Disk, directory: Path) -> int:
+    """Return the store time up to which full index files are durable, 0 where none ever was."""
+    path = directory / CHECKPOINT_FILE
+    content = disk.read_file(path) if disk.exists(path) else b""
+    return decode_checkpoint(content).index_msg_timestamp
 
 
 def flushed_upto(disk: Disk, directory: Path) -> int | None:

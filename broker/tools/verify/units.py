@@ -31,6 +31,7 @@ from broker.model.message import QueueKey
 from broker.rebuild.unit_files import QueueFiles
 from broker.tools.verify.collector import Collector
 from broker.tools.verify.extension import Extension
+from broker.tools.verify.unjudged import Unjudged
 from broker.walk.log_walk import Hole
 
 PIECE: Final = 1024 * 1024
@@ -45,17 +46,19 @@ class ComparedFiles(QueueFiles):
     """
 
     __slots__ = (
-        "_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "_upto", "units",
+        "_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "_unjudged", "_upto",
+        "units",
     )  # fmt: skip
 
     def __init__(
         self, directory: Path, file_size_bytes: int, collector: Collector, extension: Extension,
-        *, log_begin: int, upto: int,
+        unjudged: Unjudged, *, log_begin: int, upto: int,
     ) -> None:  # fmt: skip
         super().__init__(directory, file_size_bytes)
         self._size = file_size_bytes
         self._collector = collector
         self._extension = extension
+        self._unjudged = unjudged
         self._log_begin = log_begin
         self._upto = upto
         self._held: dict[QueueKey, list[tuple[Path, int, bytes, bytes]]] = {}
@@ -105,7 +108,11 @@ class ComparedFiles(QueueFiles):
     def judge(self, holes: Sequence[Hole]) -> None:
         """Turn differences into findings, now that the log's holes are known."""
         self._holes = holes
-        for differences in self._held.values():
+        for (topic, _), differences in self._held.items():
+            if self._unjudged.has(topic):
+                units = sum(len(expected) // UNIT_SIZE for _, _, expected, _ in differences)
+                self._unjudged.leave(topic, units)
+                continue
             for path, position, expected, found in differences:
                 self._compare(path, position, expected, found)
 

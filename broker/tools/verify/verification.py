@@ -31,8 +31,9 @@ from broker.tools.verify.index_files import (
     open_index_files,
 )
 from broker.tools.verify.records import RecordCheck
-from broker.tools.verify.tables import TableCheck
+from broker.tools.verify.tables import TableCheck, flushed_upto, index_time_ms
 from broker.tools.verify.units import ComparedFiles
+from broker.tools.verify.unjudged import Unjudged
 from broker.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
 
 TAIL_PIECE: Final = 16 * 1024 * 1024
@@ -46,6 +47,7 @@ class VerifyOptions:
     deep       unfold compressed bodies too
     views      directory with consumequeue/ and index/ to be checked; the store's own by default
     upto       records that start at or behind this physical offset are not looked at
+    is_live    a broker is writing to the store
     """
 
     check_crc: bool = True
@@ -54,6 +56,7 @@ class VerifyOptions:
     log_only: bool = False
     views: Path | None = None
     upto: int = OFFSET_MAX
+    is_live: bool = False
     findings_max: int = FINDINGS_MAX
     now_ms: int = OFFSET_MAX // 2
 
@@ -109,6 +112,8 @@ class _Walk:
         self._collector = Collector(
             directory, sizes.commit_log_file_size_bytes, options.findings_max
         )
+        self._unjudged = Unjudged(disk, directory)
+        self._flushed = flushed_upto(disk, directory)
         self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
 
     def run(self, advance: Callable[[int], None]) -> Verification:
@@ -126,11 +131,15 @@ class _Walk:
             sizes.consume_queue_file_size_bytes,
             collector,
             extension,
+            self._unjudged,
             log_begin=log_begin,
             upto=self._options.upto,
         )
         index_files = [] if self._options.log_only else self._index_files()
-        index = IndexCheck(index_files, collector, log_begin=log_begin, log_end=log_end)
+        index = IndexCheck(
+            index_files, collector, log_begin=log_begin, log_end=log_end,
+            may_end=self._may_lack_entries(index_files),
+        )  # fmt: skip
         units = UnitWriter(compared, sizes.removed)
         records = RecordCheck(
             collector, units.queues, marked_from=sizes.property_crc_from,
@@ -150,15 +159,32 @@ class _Walk:
             compared.look_beyond(rebuilt.queues, rebuilt.holes)
             holes = [(hole.begin, hole.end) for hole in rebuilt.holes]
             index.finish(holes, self._options.upto)
-            TableCheck(self._disk, self._directory, collector).look(
-                log_end=self._behind_blank(files, rebuilt.end),
-                last_time_ms=max((max(result.last_times) for result in results), default=0),
-            )
+            self._unjudged.tell(collector)
+            self._look_at_tables(self._behind_blank(files, rebuilt.end), results)
         return Verification(
             collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
             records.count, compared.units, index.entries,
             log_begin, rebuilt.end if results else log_begin, rebuilt.holes, rebuilt.tail, files,
         )  # fmt: skip
+
+    def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
+        """Return whether another broker wrote here last, which may have been told not to index.
+
+        Its checkpoint says when index files were full, if there were any.
+        """
+        if self._flushed is not None:
+            return False
+        return bool(index_files) or not index_time_ms(self._disk, self._directory)
+
+    def _look_at_tables(self, log_end: int, results: Sequence[RangeResult]) -> None:
+        """Look at the small files, which may say more than a log that is read in part."""
+        last_time_ms = max((max(result.last_times) for result in results), default=0)
+        flushed, is_part = self._flushed, self._options.upto < OFFSET_MAX
+        if flushed is not None:
+            flushed = min(flushed, self._options.upto)
+        TableCheck(self._disk, self._directory, self._collector).look(
+            log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
+        )
 
     def _log_files(self) -> list[LogFile]:
         """Return the files of the log that can be walked; what is wrong with others is told."""
@@ -196,6 +222,7 @@ class _Walk:
             self._views / INDEX_DIRECTORY, self._sizes.geometry, self._collector
         )
         for number, file in enumerate(files, 1):
+            file.is_growing = self._options.is_live and number == len(files)
             file.check(is_newest=number == len(files))
         return files
 
@@ -243,7 +270,7 @@ class _Walk:
             files, self._settings, compared, units.queue_runs(), results, rebuilt
         )
         for (topic, queue_id), queue in redone.items():
-            if queue.odd_count:
+            if queue.odd_count and not self._unjudged.has(topic):
                 self._collector.add_record(
                     "queue_offset", queue.odd_place, repairable=False, count=queue.odd_count,
                     expected=f"the next offset of {topic}:{queue_id}", found="a gap or a repeat",
