@@ -25,7 +25,7 @@ index file starts from the slot tables of the pieces before it, laid on each oth
     checks.py           are files what they were, or what others have; may they go into the store
     advice.py           whether Spark is worth starting
     readers.py          messages, units and entries as DataFrames
-                        source.py: Spark's side · request.py: options · wanted.py: filters
+                        source.py: Spark's side · request.py: options · wanted.py: which rows
                         log_walk.py · arrow_views.py
     analytics.py        questions that stores are asked
 

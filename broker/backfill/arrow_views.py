@@ -74,11 +74,6 @@ class QueueFile:
     size: int
     is_followed: bool
 
-    @property
-    def queue_offsets(self) -> tuple[int, int]:
-        """The first and the last queue offset it may hold."""
-        return self.base // UNIT_SIZE, (self.base + self.size) // UNIT_SIZE
-
 
 def find_queue_files(store: Path) -> list[QueueFile]:
     """Return the files of all queues of a store, by topic, queue and position.

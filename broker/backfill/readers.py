@@ -7,7 +7,7 @@
 
 Partitions are ranges of the log, files of queues, index files. Rows are made by column in the
 workers and go to Spark as Arrow batches; name the columns that are wanted, as Spark does not tell.
-Filters on topic, queue, offsets and store time are handed on by Spark and leave files and rows out.
+Options for topic, queue, offsets and store time leave files and rows out.
 Damage ends the reading with the error `store verify` tells, or, with on_damage="skip", is a row of
 its own whose column `damage` tells it and whose other columns are null.
 """
@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.backfill.request import INDEX, MESSAGES, UNITS, request_from
 from broker.backfill.session import equip, spark_mapper, worker_count
@@ -28,18 +28,14 @@ if TYPE_CHECKING:
 
     from broker.rebuild.plan import Mapper
 
-PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-"""Without this setting Spark keeps its filters to itself, and refuses sources that take them."""
-
 
 def register(session: "SparkSession") -> None:
     """Let a session read stores: `session.read.format("pocketmq").load(path)`.
 
     Also one that was not made by `open_session`: its workers are told this Python and get this
-    package, and Spark's setting PUSHDOWN is turned on.
+    package.
     """
     equip(session)
-    session.conf.set(PUSHDOWN, "true")
     session.dataSource.register(StoreSource)
 
 

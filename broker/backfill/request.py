@@ -75,12 +75,12 @@ _MESSAGE_SCHEMA: Final = schema_of(MESSAGE_COLUMNS)
 TABLES: Final[Mapping[str, Table]] = {
     MESSAGES: Table(
         (COMMIT_LOG_DIRECTORY,), _MESSAGE_SCHEMA, _moments(_MESSAGE_SCHEMA),
-        ("queue_id", "queue_offset", "physical_offset", "born_timestamp_ms", "store_timestamp_ms"),
+        ("queue_id", "physical_offset", "store_timestamp_ms"),
         "store_timestamp_ms", True,
     ),
     UNITS: Table(
         (CONSUME_QUEUE_DIRECTORY, COMMIT_LOG_DIRECTORY), UNIT_SCHEMA, {},
-        ("queue_id", "queue_offset", "physical_offset"), "", True,
+        ("queue_id", "physical_offset"), "", True,
     ),
     INDEX: Table(
         (INDEX_DIRECTORY, COMMIT_LOG_DIRECTORY), ENTRY_SCHEMA, _moments(ENTRY_SCHEMA),

@@ -6,14 +6,14 @@ A partition is a list of tasks. Planning them runs in a Python process of Spark'
 machine, reading them in its workers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -26,7 +26,7 @@ from broker.backfill.arrow_views import (
 )
 from broker.backfill.log_walk import Damage, Stretch, may_hold_any, survey, walk
 from broker.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
-from broker.backfill.wanted import TOPIC, Wanted, narrowed
+from broker.backfill.wanted import Wanted
 from broker.format.arrow_messages import record_batches
 from broker.format.columns.queues import QueueTable
 from broker.format.message_columns import columns_of
@@ -64,7 +64,11 @@ class StoreSource(DataSource):
 
 
 class StoreReader(DataSourceReader):
-    """Plans partitions and reads them."""
+    """Plans partitions and reads them.
+
+    What is wanted comes from options alone. Spark 4.3 keeps the plan made with the filters of one
+    query for the next one on the same DataFrame, which then lacks rows: `pushFilters` is left out.
+    """
 
     def __init__(self, request: Request, schema: StructType) -> None:
         there = from_arrow_schema(pa.schema([*request.table.full_schema, (DAMAGE, pa.string())]))
@@ -75,22 +79,14 @@ class StoreReader(DataSourceReader):
                     f"there are {there.simpleString()}"
                 )
         self._request = request
-        self._wanted = request.wanted
         self._schema = schema
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Leave out what filters do not want; Spark applies all of them again."""
-        table = self._request.table
-        names = (*table.numbers, TOPIC) if table.has_queues else table.numbers
-        self._wanted = narrowed(self._wanted, filters, names, table.moments)
-        return filters
 
     def partitions(self) -> list[InputPartition]:
         """Return the partitions of what is wanted.
 
         Errors   WrongFileSize, StoreGap
         """
-        lots = PLANNERS[self._request.kind](self._request, self._wanted)
+        lots = PLANNERS[self._request.kind](self._request, self._request.wanted)
         return [InputPartition(tasks) for tasks in lots]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -102,9 +98,9 @@ class StoreReader(DataSourceReader):
         shaped = _Shape(self._request, schema)
         read = READERS[self._request.kind]
         for task in partition.value or ():
-            for found in read(task, self._request, self._wanted, shaped.stored):
+            for found in read(task, self._request, self._request.wanted, shaped.stored):
                 if not isinstance(found, Damage):
-                    yield from shaped.rows(found, self._wanted)
+                    yield from shaped.rows(found, self._request.wanted)
                 elif self._request.on_damage == FAIL:
                     raise found.error
                 else:
@@ -211,7 +207,6 @@ def _plan_units(request: Request, wanted: Wanted) -> list[list[Any]]:
         for file in find_queue_files(request.store)
         if wanted.has_topic(file.topic)
         and wanted.overlaps("queue_id", file.queue_id, file.queue_id)
-        and wanted.overlaps("queue_offset", *file.queue_offsets)
     ]
     return _shared(files, request.workers)
 

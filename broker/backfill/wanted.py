@@ -1,7 +1,6 @@
-"""Which rows of a table are wanted, from options and from filters that Spark hands on.
+"""Which rows of a table are wanted.
 
-Whole files are left out by it, and rows before they are made. Filters are taken a little too wide
-rather than too narrow: Spark applies each of them again.
+Whole files are left out by it, and rows before they are made.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,14 +11,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-TOPIC: Final = "topic"
 NUMBER_MIN: Final = -(2**63)
 NUMBER_MAX: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_AT_LEAST: Final = ("EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual", "In")
-_AT_MOST: Final = ("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "In")
-_ONE_OF: Final = ("EqualTo", "EqualNullSafe", "In")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +62,6 @@ class Wanted:
                 found = (values >= low) & (values <= high)
                 kept = found if kept is None else kept & found
         return None if kept is None or kept.all() else kept
-
-
-def narrowed(
-    wanted: Wanted, filters: Iterable[Any], names: Collection[str], moments: Mapping[str, str]
-) -> Wanted:
-    """Return what is wanted where all of some filters hold, too (`pyspark.sql.datasource.Filter`).
-
-    names     columns that rows are chosen by: `topic` and numbers; others do not count
-    moments   columns of timestamps, and which of the numbers each is in milliseconds
-    """
-    for one in filters:
-        attribute: tuple[str, ...] = getattr(one, "attribute", ())
-        value = getattr(one, "value", None)
-        if len(attribute) != 1 or value is None:
-            continue
-        name, kind = moments.get(attribute[0], attribute[0]), type(one).__name__
-        values = value if kind == "In" else (value,)
-        if name not in names or not values:
-            continue
-        if name == TOPIC:
-            wanted = wanted.of_topics(values) if kind in _ONE_OF else wanted
-            continue
-        ranges = [pair for pair in map(_range_of, values) if pair is not None]
-        if len(ranges) == len(values):
-            low = min(least for least, _ in ranges) if kind in _AT_LEAST else NUMBER_MIN
-            high = max(largest for _, largest in ranges) if kind in _AT_MOST else NUMBER_MAX
-            wanted = wanted.within(name, low, high)
-    return wanted
-
-
-def _range_of(value: Any) -> tuple[int, int] | None:
-    """Return the whole numbers around a value, those of a time in ms; None of what is neither."""
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        since = value - _EPOCH
-        return since // _MILLISECOND, -(-since // _MILLISECOND)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value, value
-    return None
 
 
 def time_from_text(text: str) -> int:

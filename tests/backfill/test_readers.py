@@ -9,7 +9,6 @@ import pytest
 
 from broker.backfill import readers
 from broker.backfill.readers import (
-    PUSHDOWN,
     read_consume_queue,
     read_index,
     read_messages,
@@ -26,11 +25,9 @@ class Session:
     """A session that notes what is asked of it."""
 
     def __init__(self) -> None:
-        self.settings: dict[str, str] = {}
         self.sources: list[type] = []
         self.asked: list[dict[str, str]] = []
         self.sparkContext = SimpleNamespace(defaultParallelism=2)
-        self.conf = SimpleNamespace(set=self.settings.__setitem__)
         self.dataSource = SimpleNamespace(register=self.sources.append)
         self.read = SimpleNamespace(format=lambda name: SimpleNamespace(options=self._options))
 
@@ -45,10 +42,9 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Any:
     return Session()
 
 
-def test_a_session_is_told_of_the_source_and_hands_filters_on(session: Any) -> None:
+def test_a_session_is_told_of_the_source(session: Any) -> None:
     register(session)
     assert session.sources == [StoreSource]
-    assert session.settings == {PUSHDOWN: "true"}
 
 
 def test_the_log_is_read_range_by_range(session: Any, tmp_path: Path) -> None:

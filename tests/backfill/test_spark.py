@@ -209,7 +209,7 @@ def test_units_and_entries_are_those_of_a_dump(spark: "SparkSession", golden: Go
     assert entries == [row._asdict() for row in index_rows(Disk(), store, sizes)]
 
 
-def test_a_store_is_a_source_whose_filters_spark_hands_on(
+def test_a_store_is_a_source_and_a_frame_answers_every_query(
     spark: "SparkSession", golden: GoldenStores
 ) -> None:
     register(spark)
