@@ -192,3 +192,17 @@ def test_where_the_system_cannot_tell_what_is_in_memory_bytes_are_read(
     with refusing("preadv", errno.EAGAIN):
         assert disk.read_resident(descriptor, 3, 4) is None
     disk.close(descriptor)
+
+
+def test_bytes_of_which_half_is_in_memory_are_not_there(disk: Disk, tmp_path: Path) -> None:
+    """The kernel gives what it has up to the first page that it lacks."""
+    (tmp_path / "f").write_bytes(b"content")
+    descriptor = disk.open(tmp_path / "f", read_only=True)
+
+    def half(descriptor: int, buffers: list[bytearray], position: int, flags: int) -> int:
+        buffers[0][:2] = b"te"
+        return 2
+
+    with patch("os.preadv", half):
+        assert disk.read_resident(descriptor, 3, 4) is None
+    disk.close(descriptor)

@@ -175,6 +175,20 @@ def test_what_lies_behind(
     assert is_clean_behind(QuickDisk(), file) is is_clean
 
 
+@pytest.mark.parametrize("place", [READ_SIZE, READ_SIZE + 3 * UNIT_SIZE, 5 * READ_SIZE])
+def test_what_lies_far_behind_is_seen_too(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "00000000000000000000"
+    path.touch()
+    os.truncate(path, 8 * READ_SIZE)
+    file = MappedFile(QuickDisk(), path, 0, 8 * READ_SIZE, is_mapped=False).open()
+    file.write(0, b"".join(units_of(3)))
+    file.wrote = 3 * UNIT_SIZE
+    assert is_clean_behind(QuickDisk(), file)
+    file.write(place, b"x")
+    assert not is_clean_behind(QuickDisk(), file)
+    file.close()
+
+
 def test_it_goes_while_it_is_looked_at(file: MappedFile) -> None:
     class Late(QuickDisk):
         def open(self, path: Path, *, read_only: bool = False) -> int:

@@ -254,3 +254,21 @@ async def test_what_store_json_lists_of_views_is_taken_back(tmp_path: Path) -> N
     backed_up(tmp_path / "s", tmp_path / "c")
     own = restored(tmp_path / "c", tmp_path / "third") / "pocketmq/store.json"
     assert own.read_text() == "?"
+
+
+class Renaming(QuickDisk):
+    """A disk that remembers what was durable when a directory got its name."""
+
+    durable: frozenset[Path] = frozenset()
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.durable = frozenset(self.synced)
+        super().rename(source, target)
+
+
+async def test_all_of_it_is_durable_before_it_has_its_name(tmp_path: Path) -> None:
+    backed_up(await stocked(tmp_path / "s", 0, 40), tmp_path / "b", with_views=True)
+    disk = Renaming()
+    found = restore(disk, tmp_path / "b", tmp_path / "again")
+    draft = tmp_path / "again.restoring"
+    assert {draft / file.path for file in found.files} <= disk.durable

@@ -155,3 +155,13 @@ def test_a_record_behind_the_mark_that_lacks_its_last_pages_ends_the_log(
     assert found.reason == "zeros in its topic or properties"
     behind_the_first = survey(log, Known(log.places[7]), chunk_size=chunk_size)
     assert (behind_the_first.end, behind_the_first.last_time) == (log.places[14], 1_013)
+
+
+def test_a_page_lost_in_the_middle_of_properties_ends_the_log_too(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", file_size=FILE_SIZE)
+    for number in range(3):
+        log.add(body=b"sound", block=b"name\x01" + b"v" * 200 + b"\x02", time_ms=1_000 + number)
+    log.damage(log.places[2] - 150, bytes(50))
+    found = survey(log, Known(0))
+    assert (found.end, found.scan_end) == (log.places[1], ScanEnd.TORN)
+    assert found.reason == "zeros in its topic or properties"

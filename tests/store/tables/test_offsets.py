@@ -298,3 +298,9 @@ async def test_nobody_stands_behind_a_queues_end(offsets: Offsets) -> None:
     assert offsets.table.all_of("g") == {"T": {0: 5, 1: 5, 2: 3}}
     assert await offsets.table.clamp(lambda topic, queue_id: 5) == 0
     assert offsets.reopened().find("g", "T", 1) == 5
+
+
+async def test_one_beyond_a_queues_end_is_beyond_it(offsets: Offsets) -> None:
+    await offsets.table.set_many("g", "T", {0: 5, 1: 6})
+    assert await offsets.table.clamp(lambda topic, queue_id: 5) == 1
+    assert offsets.table.all_of("g") == {"T": {0: 5, 1: 5}}

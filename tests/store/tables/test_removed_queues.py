@@ -129,3 +129,15 @@ async def test_a_topic_made_again_while_it_leaves_waits_and_loses_nothing(
     await store.settled()
     assert store.store.reading.queue_range("orders", 0) == (4, 5)
     assert await store.pulled("orders") == ["f"]
+
+
+async def test_removed_once_more_it_goes_on_behind_both(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await two_kept_one_removed(store)
+        await store.send("orders", "e", "f")
+        await store.settled()
+        await store.store.remove_topic("orders")
+        await store.send("others", "y")
+    async with store_at(tmp_path / "s") as store:
+        assert (await store.send("orders", "g")).queue_offset == 5
+        assert (await store.send("orders", "h", queue_id=1)).queue_offset == 1

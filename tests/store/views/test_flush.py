@@ -192,6 +192,17 @@ async def test_the_checkpoint_never_goes_back(views: Views) -> None:
     assert views.checkpoint == before
 
 
+async def test_the_checkpoint_tells_no_time_of_records_that_are_not_flushed(views: Views) -> None:
+    views.dispatch(5)
+    flushed_ms = views.marks.flushed.time_ms
+    end = views.marks.appended.value + 100
+    views.marks.append(end, flushed_ms + 5_000)
+    views.marks.commit(end, flushed_ms + 5_000)
+    await views.thorough()
+    assert views.checkpoint.logics_physical_offset == 400
+    assert views.checkpoint.physic_msg_timestamp == flushed_ms
+
+
 async def test_after_a_power_cut_the_mark_fits_the_checkpoint(views: Views, tmp_path: Path) -> None:
     # A mark that fits no checkpoint is void, and damage could not be told from a torn tail.
     for passes in (1, 2, 3):
