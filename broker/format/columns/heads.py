@@ -32,6 +32,9 @@ FRONT: Final = 64
 BEHIND: Final = 64 * 1024
 """Bytes of room a buffer has behind its last record: the longest property block and some."""
 
+ROWS_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Bytes of rows looked at in one go."""
+
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
@@ -111,6 +114,24 @@ def rows_at(buffer: bytearray, positions: Numbers, width: int) -> NDArray[Any]:
     """Return `width` bytes from each position, as one void element each; a copy."""
     every = np.ndarray(len(buffer) - width + 1, dtype=f"V{width}", buffer=buffer, strides=(1,))
     return every[positions]
+
+
+def first_with_zeros(buffer: bytearray, begins: Numbers, sizes: Numbers) -> int:
+    """Return which of some stretches is the first that holds a zero byte, their count when none.
+
+    Cost     about 0.05 µs a stretch of 100 bytes
+    """
+    width = int(sizes.max()) if len(sizes) else 0
+    if width * len(sizes) > ROWS_SIZE_MAX:
+        parts = zip(begins.tolist(), (begins + sizes).tolist(), strict=True)
+        found = (number for number, part in enumerate(parts) if buffer.find(0, *part) >= 0)
+        return next(found, len(sizes))
+    if not width:
+        return len(sizes)
+    zeros = np.flatnonzero(rows_at(buffer, begins, width).view(np.uint8) == 0)
+    row = zeros // width
+    inside = row[zeros - row * width < sizes[row]]
+    return int(inside[0]) if len(inside) else len(sizes)
 
 
 def words_of(buffer: bytearray) -> Words:

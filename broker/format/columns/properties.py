@@ -12,11 +12,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.format.columns.heads import Heads, Numbers, Words, rows_at
+from broker.format.columns.heads import ROWS_SIZE_MAX, Heads, Numbers, Words, rows_at
 from broker.model.message import DELAY, KEYS, TAGS, UNIQUE_KEY
 
-ROWS_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Bytes of rows looked at in one go."""
 _NAME_SEPARATOR: Final = 1
 _PAIR_SEPARATOR: Final = 2
 _NAMES: Final = (UNIQUE_KEY, KEYS, TAGS, DELAY)

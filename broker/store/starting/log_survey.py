@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
+from broker.format.columns.heads import first_with_zeros
 from broker.log.commit_log import CommitLog
 from broker.model.finding import ScanEnd
 from broker.model.message import OFFSET_MAX
@@ -107,22 +108,17 @@ def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
     No such record is known to be durable. Its CRC is that of its body; a page lost behind it leaves
     zeros in topic or properties, where this broker writes none.
     Returns  whether there is none
-    Cost     about 0.3 µs a record behind the mark
+    Cost     about 0.1 µs a record behind the mark
     """
-    heads, find = chunk.heads, chunk.buffer.find
+    heads, buffer = chunk.heads, chunk.buffer
     count = len(heads)
     first = count if mark is None else int(heads.physical_offset.searchsorted(mark))
-    spans = zip(
-        heads.topic_begin[first:].tolist(),
-        (heads.topic_begin + heads.topic_size)[first:].tolist(),
-        heads.block_begin[first:].tolist(),
-        (heads.begin + heads.size)[first:].tolist(),
-        strict=True,
-    )
-    for number, (topic, topic_end, block, end) in enumerate(spans, first):
-        if find(0, topic, topic_end) >= 0 or find(0, block, end) >= 0:
-            count = number
-            break
+    if first < count:
+        tail = heads.take(slice(first, count))
+        block_size = tail.begin + tail.size - tail.block_begin
+        lost_topic = first_with_zeros(buffer, tail.topic_begin, tail.topic_size)
+        lost_block = first_with_zeros(buffer, tail.block_begin, block_size)
+        count = first + min(lost_topic, lost_block)
     if count:
         found.last_record = int(heads.physical_offset[count - 1])
         found.last_time = int(heads.store_timestamp_ms[count - 1])

@@ -1,16 +1,19 @@
 """Heads and checks by column: the chain, the fields, which records are sound by their CRC."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.format.columns import heads as column_heads
 from broker.format.columns.heads import (
     BEHIND,
     FRONT,
     Heads,
+    first_with_zeros,
     is_marked,
     read_heads,
     rows_at,
@@ -293,3 +296,14 @@ def test_a_crc_of_an_empty_body_is_not_looked_at(tmp_path: Path) -> None:
     log.damage(8, b"\1\2\3\4")
     assert unsound_by_crc(*heads_of(log), property_crc=False) == 1
     assert check_record(log.files[0], 0, 0) == len(log.files[0])
+
+
+@pytest.mark.parametrize("rows_size_max", [0, 1 << 20])
+@given(texts=st.lists(st.binary(max_size=6).map(lambda text: text.replace(b"\1", b"\0"))))
+def test_the_first_stretch_with_a_zero_is_found(rows_size_max: int, texts: list[bytes]) -> None:
+    buffer = buffer_of(b"\0".join(texts))
+    sizes = np.array([len(text) for text in texts], dtype=np.int64)
+    begins = FRONT + np.cumsum(sizes + 1) - sizes - 1
+    expected = next((n for n, text in enumerate(texts) if b"\0" in text), len(texts))
+    with patch.object(column_heads, "ROWS_SIZE_MAX", rows_size_max):
+        assert first_with_zeros(buffer, begins, sizes) == expected
