@@ -34,7 +34,7 @@ from broker.format.names import (
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
 from broker.log.foreign import check_understood
-from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory
+from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import KnownShape, LogFile, find_log_files, records_end
@@ -99,7 +99,7 @@ def backup(
         was_marked = not was_aborted and disk.exists(directory / ABORT_FILE)
         if not running and (is_live(directory) or was_marked):
             raise StoreLocked(path=str(directory))
-        copying.finish()
+        copying.finish(sizes)
     return made
 
 
@@ -227,11 +227,11 @@ class _Copying:
         self._made.bytes_copied += upto
         return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 
-    def finish(self) -> None:
+    def finish(self, sizes: KnownShape) -> None:
         """Make a store of the copy, take away what is no part of it, and say so durably."""
         made, copy = self._made, self._copy
         if not made.is_whole:
-            _make_as_after_crash(self._disk, copy, made)
+            _make_as_after_crash(self._disk, copy, made, sizes)
             made.files = [file for file in made.files if file.path not in _MADE]
             made.files += [_recorded(copy, name) for name in _MADE if (copy / name).exists()]
         names = {file.path for file in made.files}
@@ -260,22 +260,17 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
     return CopiedFile(relative, stat.st_size, sha256(content).hexdigest(), stat.st_mtime_ns)
 
 
-def _make_as_after_crash(disk: Disk, copy: Path, made: Backup) -> None:
+def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape) -> None:
     """Let a copy open as a store that was killed: it finds its end and builds its views.
 
-    What was flushed is written down anew, so that a loss below it would be noticed.
+    What was flushed is written down anew, so that a loss below it would be noticed; and the sizes
+    of a store that does not state them, as the files that show them are not in the copy.
     """
     store = StoreDirectory(disk, copy)
     store.mark_running(disk.own_process_id())
     own = store.own_directory
     disk.make_directory(own)
-    try:
-        manifest = ManifestFile(disk, own).read()
-    except (ValueError, StoreTooNew):
-        manifest = None  # As it was in the store.
-    if manifest is not None and manifest.closed is not None:  # Its views are not in the copy.
-        content = json.dumps(asdict(replace(manifest, closed=None)), indent=2)
-        disk.write_file(own / MANIFEST_FILE, content.encode())
+    _state_sizes(disk, own, sizes)
     if any(file.path == f"{OWN_DIRECTORY}/{MARK_FILE}" for file in made.files):
         return
     disk.unlink(own / MARK_FILE)
@@ -288,6 +283,20 @@ def _make_as_after_crash(disk: Disk, copy: Path, made: Backup) -> None:
         mark.sync()
     finally:
         mark.close()
+
+
+def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
+    """Let the manifest of a copy state sizes, and list no views."""
+    try:
+        manifest = ManifestFile(disk, own).read()
+    except (ValueError, StoreTooNew):
+        return  # As it was in the store.
+    if manifest is None:
+        manifest = StoreManifest.with_shape(sizes, cluster="", broker="", made_here=False)
+    elif manifest.closed is None:
+        return
+    content = json.dumps(asdict(replace(manifest, closed=None)), indent=2)
+    disk.write_file(own / MANIFEST_FILE, content.encode())
 
 
 def first_damage(file: LogFile, upto: int) -> str:

@@ -15,6 +15,7 @@ from broker.model.errors import Corruption, NotAStore, StoreLocked
 from broker.tools.copies import read_backup
 from broker.tools.restore import restore
 from tests.fakes.backed_up import backed_up, restored, stocked
+from tests.fakes.log_bytes import views
 from tests.fakes.quick_disk import PowerCut, QuickDisk
 from tests.fakes.store_golden import READ_WHOLE, golden_sizes
 from tests.fakes.store_language import store_at
@@ -44,6 +45,18 @@ def test_a_real_brokers_store_comes_back_byte_for_byte(
             assert (again / relative).read_bytes() == path.read_bytes(), relative
             assert (again / relative).stat().st_mtime_ns == path.stat().st_mtime_ns
     assert (again / "abort").exists() == (base / "abort").exists() == (not found.is_whole)
+
+
+async def test_a_real_brokers_sizes_come_back_with_its_log(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    sizes = golden_tool_sizes(golden, "rebuild-base")
+    backed_up(golden.store("rebuild-base"), tmp_path / "b", sizes=sizes)
+    again = restored(tmp_path / "b", tmp_path / "again")
+    async with store_at(again) as store:
+        await store.settled()
+        assert not store.store.made_here
+    assert views(again) == views(golden.store("rebuild-base"))
 
 
 async def test_a_real_brokers_log_is_enough(golden: GoldenStores, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def sizes_of(
     from broker.config.load import load
     from broker.model.store_shape import StoreShape
     from broker.rebuild.log_files import KnownShape
-    from broker.store.starting.geometry import fit_to_disk
+    from broker.store.starting.geometry import fit_to_disk, unshown
 
     config = load(assignments=assignments)
     talk_notes(config.warnings)
@@ -93,6 +93,8 @@ def sizes_of(
     if not with_index and manifest is None:
         settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
     settled = fit_to_disk(settings, manifest, disk)
+    for name, value in unshown(settings, manifest, disk) if with_index else ():
+        talk(f"Note: no file shows {name}: {value} is taken; another one: --set {name}=NUMBER")
     shape = {field.name: getattr(settled, field.name) for field in fields(StoreShape)}
     found = KnownShape(
         **shape,

@@ -11,9 +11,11 @@ import click
 from broker.cli.options import PATH, directory_argument, form_option, set_option, wall_ms
 from broker.cli.output import Exit, Failure, Output, amount, progress, talk
 from broker.cli.store.access import accessible, log_bytes, sizes_of
-from broker.model.errors import Corruption
+from broker.model.errors import Corruption, UnknownGeometry
 
 if TYPE_CHECKING:
+    from broker.files.disk import Disk
+    from broker.rebuild.log_files import KnownShape
     from broker.tools.copies import Backup
 
 
@@ -42,7 +44,7 @@ def backup(
     from broker.tools.backup import backup as backup_store
 
     disk = accessible(directory, read_only=True)
-    sizes = sizes_of(disk, directory, assignments, with_index=False)
+    sizes = _sizes(disk, directory, assignments)
     with _shown_errors(), progress("Copying", log_bytes(directory)) as advance:
         made = backup_store(
             disk, directory, copy, sizes, now_ms=wall_ms(), with_views=with_views, advance=advance
@@ -90,6 +92,15 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
     if found.left_out:
         talk(f"Note: not part of the copy: {', '.join(found.left_out)}")
     _refuse_damage(found, "restored as it was")
+
+
+def _sizes(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":
+    """Return the sizes a copy is to state; without those of an index that no file tells."""
+    try:
+        return sizes_of(disk, directory, assignments, with_index=True)
+    except UnknownGeometry as error:
+        talk(f"Note: {error}; the copy states the default")
+        return sizes_of(disk, directory, assignments, with_index=False)
 
 
 def _refuse_damage(found: "Backup", what: str) -> None:

@@ -27,6 +27,12 @@ from broker.store.settings import StoreSettings
 
 _SLOTS: Final = "index_slot_count"
 _ENTRIES: Final = "index_entry_count_max"
+_NAMES: Final = (
+    ("consume_queue_file_size_bytes", "mappedFileSizeConsumeQueue"),
+    (_SLOTS, "maxHashSlotNum"),
+    (_ENTRIES, "maxIndexNum"),
+)
+"""Sizes that are shown by views alone."""
 
 
 def fit_to_disk(
@@ -46,6 +52,19 @@ def fit_to_disk(
         known["delay_levels"] = _shown_levels(settings, known, disk)
     chosen = {name: value for name, value in known.items() if name not in settings.explicit}
     return replace(settings, **chosen)
+
+
+def unshown(
+    settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
+) -> list[tuple[str, int]]:
+    """Return (RocketMQ's name, value) of sizes of another broker's store that are only assumed.
+
+    Neither an operator nor a file of the store tells them.
+    """
+    if manifest is not None or not disk.names(settings.directory / COMMIT_LOG_DIRECTORY):
+        return []
+    known = settings.explicit | _found_sizes(settings, disk).keys()
+    return [(name, getattr(settings, field)) for field, name in _NAMES if field not in known]
 
 
 def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) -> str:

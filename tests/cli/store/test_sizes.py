@@ -138,3 +138,16 @@ def test_a_setting_without_a_meaning_is_noted(
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IllegalConfig):
         sizes_of(Disk(), tmp_path, ["nonsense=1"], with_index=False)
+
+
+def test_sizes_that_no_file_shows_are_told(
+    golden: GoldenStores, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes_of(Disk(), golden.store("noindex"), ["maxIndexNum=500"], with_index=True)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == (
+        "Note: no file shows maxHashSlotNum: 200000 is taken; another one: "
+        "--set maxHashSlotNum=NUMBER"
+    )
+    sizes_of(Disk(), golden.store("lmq"), [], with_index=True)
+    assert capsys.readouterr().err == ""
