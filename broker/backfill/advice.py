@@ -1,7 +1,7 @@
 """Which way of building views is the quicker one: one process, or Spark's workers.
 
 Both do the same work for each record and entry. Spark shares it out among its workers, does a
-fifth more, and takes its time to start; so a log has to be large before it pays, how large depends
+third more, and takes its time to start; so a log has to be large before it pays, how large depends
 on the workers. Seconds are those of a machine as in docs/figures.md with the log in memory.
 """
 
@@ -11,7 +11,7 @@ RECORD_SECONDS: Final = 1.6e-6
 ENTRY_SECONDS: Final = 0.3e-6
 SPARK_START_SECONDS: Final = 10.0
 """A Java process, a session, workers with this package loaded."""
-SPARK_SHARE: Final = 1.2
+SPARK_SHARE: Final = 1.3
 """Work of a run by Spark to that of one process: spooled entries, slot tables, digests."""
 TASK_SECONDS: Final = 0.05
 
