@@ -37,7 +37,7 @@ MORE_MOVED_COLUMNS: Final = columns("group")
     cls=Group,
     epilog=examples(
         "pocketmq group ls",
-        "pocketmq group lag billing --watch 2",
+        "pocketmq group lag billing --watch 2s",
         "pocketmq group reset billing --topic orders --to -1h --yes",
     ),
 )
@@ -93,7 +93,7 @@ def info(broker: Connection, out: Output, name: str) -> None:
 @group.asks(
     "Tell how far groups are behind.",
     "pocketmq group lag",
-    "pocketmq group lag billing --topic orders --watch 2",
+    "pocketmq group lag billing --topic orders --watch 2s",
 )
 @click.argument("name", required=False)
 @click.option("--topic", default="", help="Only this topic.")
@@ -111,7 +111,10 @@ def lag(
         if name is None:
             lags, shown, more = all_lags(broker, topic), SUM_COLUMNS, MORE_SUM_COLUMNS
         else:
-            lags = iter(broker.ask(broker.admin.group_lag(name, topic)))
+            found = broker.ask(broker.admin.group_lag(name, topic))
+            if not found:
+                talk(f"{name} has no offset{f' in {topic}' if topic else ''} yet")
+            lags = iter(found)
             shown, more = LAG_COLUMNS, MORE_LAG_COLUMNS
         out.table((row for lag in lags for row in lag_documents(lag)), shown, more)
 

@@ -108,11 +108,16 @@ def get(
 
 def _at(broker: Connection, place: tuple[str, int, int]) -> StoredMessage:
     topic, queue_id, queue_offset = place
+    text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
+    missing = Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
+    queues = broker.ask(broker.admin.describe_topic(topic)).queues
+    ends = {queue.queue_id: queue.max_offset for queue in queues}
+    if queue_offset >= ends.get(queue_id, 0):
+        raise missing
     for page in QueueReader(PullQuery(topic, queue_id, queue_offset)).pages(broker, 1):
         if page.messages[0].queue_offset == queue_offset:
             return page.messages[0]
-    text = f"queue {queue_id} of topic {topic!r} holds no message at offset {queue_offset}"
-    raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {topic}")
+    raise missing
 
 
 def _in_topic(broker: Connection, topic: str, message_id: str) -> StoredMessage:

@@ -102,6 +102,13 @@ def _moment(text: str) -> int:
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
+def _pause(text: str) -> float:
+    pause_ms = duration_from_text(text)
+    if pause_ms < PAUSE_MIN_MS:
+        raise ValueError(f"{text!r} is less than {PAUSE_MIN_MS}ms")
+    return pause_ms / 1000
+
+
 def _size(text: str) -> int:
     size = size_from_text(text)
     if size <= 0:
@@ -127,13 +134,15 @@ MOMENT: Final = ReadBy("TIME", _moment)
 DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
 """Bytes, as 67108864 or 64MiB."""
+PAUSE: Final = ReadBy("DURATION", _pause)
+"""Seconds between two looks, as 500ms or 2s."""
 PAIR: Final = ReadBy("NAME=VALUE", _pair)
 QUEUE: Final = ReadBy("TOPIC:QUEUE", _queue)
 """(topic, queue id)."""
 
 ENDPOINT: Final = ReadBy("HOST:PORT", endpoint_from_text)
 DEFAULT_ENDPOINT: Final = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
-WATCH_MIN_S: Final = 0.1
+PAUSE_MIN_MS: Final = 100
 EPOCH_MIN_MS: Final = 100_000_000_000
 """A smaller number is no time in ms: it lacks a unit, or counts seconds."""
 
@@ -152,8 +161,7 @@ endpoint_option: Final = click.option(
     show_envvar=True, type=ENDPOINT, help="The broker to ask; without PORT at 8081.",
 )  # fmt: skip
 watch_option: Final = click.option(
-    "--watch", "watch_s", type=click.FloatRange(WATCH_MIN_S), metavar="SECONDS",
-    help="Show it again every so many seconds, until Ctrl-C.",
+    "--watch", "watch_s", type=PAUSE, help="Show it again every so long, as 2s, until Ctrl-C.",
 )  # fmt: skip
 yes_option: Final = click.option(
     "--yes", is_flag=True, help="Do it; without this only the plan is shown."

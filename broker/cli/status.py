@@ -13,7 +13,7 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.group import all_lags
-from broker.cli.options import watch_option
+from broker.cli.options import PAUSE, watch_option
 from broker.cli.output import Document, Output, amount, columns, moment, talk
 from broker.cli.watching import repeat
 from broker.client import ClientError
@@ -31,7 +31,7 @@ LINES_KEPT: Final = 8
 """Lines of a terminal that are not for topics."""
 
 
-@asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2")
+@asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2s")
 @click.option("--settings", is_flag=True, help="The settings it runs with, and where they stood.")
 @watch_option
 def status(broker: Connection, out: Output, settings: bool, watch_s: float | None) -> None:
@@ -99,10 +99,10 @@ class Snapshot(NamedTuple):
     topics: dict[str, TopicMoment]
 
 
-@asks_broker("pocketmq top", "pocketmq top --interval 5 -o json")
+@asks_broker("pocketmq top", "pocketmq top --interval 5s -o json")
 @click.option(
-    "--interval", "interval_s", type=click.FloatRange(0.1), default=1.0, show_default=True,
-    metavar="SECONDS", help="Rates are those of so many seconds.",
+    "--interval", "interval_s", type=PAUSE, default="1s", show_default=True,
+    help="Rates are those of so long a time.",
 )  # fmt: skip
 @click.option(
     "--count", "count_max", type=click.IntRange(1),

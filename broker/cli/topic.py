@@ -84,7 +84,9 @@ def info(broker: Connection, out: Output, name: str) -> None:
 
 
 @topic.asks(
-    "Count the messages of topics.", "pocketmq topic stats", "pocketmq topic stats orders --watch 2"
+    "Count the messages of topics.",
+    "pocketmq topic stats",
+    "pocketmq topic stats orders --watch 2s",
 )
 @click.argument("name", required=False)
 @click.option("--system", is_flag=True, help="Without NAME: the broker's own topics too.")

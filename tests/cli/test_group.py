@@ -99,6 +99,12 @@ def test_lag_of_a_group_by_queue(behind: LocalBroker) -> None:
     ]
 
 
+def test_a_group_that_stands_nowhere_is_told(broker: LocalBroker) -> None:
+    run("group", "create", "new")
+    done = run("group", "lag", "new", "-o", "table")
+    assert (done.code, done.out, done.err) == (0, "", "new has no offset yet\n")
+
+
 def test_lag_of_one_topic(behind: LocalBroker) -> None:
     behind.store.tables.topics.adopt("audit", 1)
     behind.stand("billing", "audit", q0=0)

@@ -23,6 +23,8 @@ def test_a_message_is_got_by_its_place(broker: LocalBroker) -> None:
     broker.fill(3)
     assert run("msg", "get", "--offset", "orders:0:1").document["message_id"] == "ID1"
     assert run("msg", "get", "--offset", "orders:1:0").code == 3
+    done = run("msg", "get", "--offset", "orders:0:99")
+    assert (done.code, "holds no message at offset 99" in done.err) == (3, True)
 
 
 def test_a_place_before_the_queue_is_not_the_next_one(broker: LocalBroker) -> None:

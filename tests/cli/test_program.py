@@ -88,6 +88,8 @@ def test_every_command_says_in_the_list_what_it_says_itself() -> None:
         "group edit billing --max-attempts 0",
         "group edit billing --fifo perhaps",
         "group lag --watch 0",
+        "group lag --watch 2",
+        "top --interval 5",
     ],
 )
 def test_wrong_use_is_exit_2_without_asking(broker: LocalBroker, line: str) -> None:

@@ -173,7 +173,7 @@ def test_counts_are_watched_until_ctrl_c(
             raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", pause)
-    done = run("topic", "stats", "orders", "--watch", "2", "-o", "jsonl")
+    done = run("topic", "stats", "orders", "--watch", "2s", "-o", "jsonl")
     assert done.code == 0
     assert [row["message_count"] for row in done.rows] == [0, 1]
     assert pauses == [2.0, 2.0]

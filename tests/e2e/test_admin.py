@@ -62,7 +62,7 @@ def test_a_topic_lives(broker: Daemon) -> None:
     assert refused.code == 4
     document(broker, "topic", "edit", "life", "--permission", "rw")
     send(broker, "life", "c", queue_id=3)
-    fewer = broker.ask("topic", "edit", "life", "--read-queues", "2")
+    fewer = broker.ask("topic", "edit", "life", "--read-queues", "2", "--yes")
     assert "1 messages lie in queues from 2 on" in fewer.err
     document(broker, "topic", "edit", "life", "--read-queues", "4")
 
@@ -186,7 +186,7 @@ def test_settings_are_told(broker: Daemon) -> None:
 def test_a_moment_of_top(broker: Daemon) -> None:
     document(broker, "topic", "create", "busy", "--queues", "1")
     send(broker, "busy", "a")
-    moment = document(broker, "top", "--interval", "0.1")
+    moment = document(broker, "top", "--interval", "100ms")
     topics = moment["topics"]
     assert isinstance(topics, list)
     assert "busy" in {row["name"] for row in topics}
