@@ -139,6 +139,7 @@ class Following:
             is_gone = patience is not None and patience.is_gone
             wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
             query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)
+            asked_ms = monotonic() * 1000
             try:
                 page = await self._pull(query)
             except ClientError as error:
@@ -153,6 +154,8 @@ class Following:
                 break
             watch.query = replace(query, queue_offset=page.next_begin_offset)
             if not page.messages and page.next_begin_offset == query.queue_offset:
+                if patience is None and monotonic() * 1000 - asked_ms < wait_ms / 2:
+                    break  # answered before its time: the broker stops, and nobody waits for it
                 watch.left_ms -= wait_ms
                 await self._wire.sleep(GATHER_S)  # a broker that stops answers at once
             watch.left_ms = min(watch.left_ms, self._deadline_ms - monotonic() * 1000)

@@ -85,6 +85,14 @@ def test_all_queues_wait_together_and_what_comes_first_is_printed_first(
     assert waiting == [0, 1, 1]
 
 
+def test_a_poll_answered_before_its_time_is_the_last(broker: LocalBroker) -> None:
+    """A broker that stops answers parked polls at once."""
+    broker.fill(1)
+    assert offsets(consume("--queue", "0", "--wait", "25s")) == [0]
+    assert [query.wait_ms for query in broker.requests("PullMessage")][-1] == 15_000
+    assert len([query for query in broker.requests("PullMessage") if query.wait_ms]) == 1
+
+
 def test_damage_is_passed_over_while_waiting(broker: LocalBroker) -> None:
     broker.fill(1)
 
