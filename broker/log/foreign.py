@@ -45,14 +45,16 @@ _ROCKSDB_FILE: Final = "CURRENT"
 _ALONE: Final = "commitlog/ and config/*.json alone to a new directory: queues are built there anew"
 
 
-def check_understood(disk: Disk, store: Path) -> None:
+def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> None:
     """Raise unless this broker may write to a store.
 
+    may_lack_log   leave it to the caller what views without a log are
     Errors   UnsupportedStore, LogMissing
     Cost     a look at some ten names; where there is no log, at those of the queues
     """
     for error in refusals(disk, store):
-        raise error
+        if not (may_lack_log and isinstance(error, LogMissing)):
+            raise error
 
 
 def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
@@ -108,7 +110,12 @@ def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _log_files(disk: Disk, directory: Path) -> list[str]:
-    return [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
+    """Return the names of files that were begun: a last one without bytes never was."""
+    return [
+        name
+        for name in disk.names(directory)
+        if offset_from_file_name(name) is not None and disk.file_size(directory / name)
+    ]
 
 
 def _views_with_files(disk: Disk, store: Path) -> list[str]:

@@ -8,6 +8,7 @@ label          damage found                          mark    log                
 @ahead         none                                  <= end  keep                   cut to the end
 @torn_tail     at the end, nothing sound behind      <= end  cut, zero the rest     cut to the end
 @foreign_hole  with sound records behind             none    quarantine             built behind it
+@foreign_lost_tail  none: the log ends too early     none    DAMAGED, or keep
 @hole          with sound records behind, or torn    > it    DAMAGED, or quarantine
 @lost_tail     none: the log ends too early          > end   DAMAGED, or keep
 
@@ -17,7 +18,9 @@ what is lost: holes are quarantined, and the store goes on.
 
 Damage at or behind the mark was never acknowledged as durable; what lies behind it there is cut,
 for a record that parses is a record. Without a valid mark (another broker wrote here) nothing tells
-torn from damaged but what lies behind: RocketMQ cuts there, and loses what follows.
+torn from damaged but what lies behind: RocketMQ cuts there, and loses what follows. Such a log ends
+too early where queues lead behind its end after an orderly stop, or its checkpoint tells of a
+younger durable record.
 
 The views
 label          last life                 believed                          compared with
@@ -54,7 +57,8 @@ class Observation:
     """What the walk over the log and the loading of the views showed.
 
     mark is the flushed offset, None without a valid one; view_offsets are the views' marks;
-    has_holes: sound records lie behind damage.
+    has_holes: sound records lie behind damage; is_short: without a mark, queues lead to records
+    behind the end that were durable.
     """
 
     has_log: bool
@@ -63,6 +67,7 @@ class Observation:
     mark: int | None
     view_offsets: tuple[int, ...]
     has_holes: bool = False
+    is_short: bool = False
     accept_damage: bool = False
 
 
@@ -79,15 +84,18 @@ def decide(seen: Observation) -> Plan:
     if not seen.has_log and not seen.mark:
         return Plan("@no_log", LogDecision.KEEP)
     is_bad = seen.scan_end is not ScanEnd.END_OF_DATA
-    is_short = seen.mark is not None and seen.end < seen.mark
+    is_below_mark = seen.mark is not None and seen.end < seen.mark
     if seen.has_holes and seen.mark is None:
         return Plan("@foreign_hole", LogDecision.QUARANTINE)
-    if seen.has_holes or is_short:
+    if seen.has_holes or is_below_mark:
         label = "@hole" if seen.has_holes or is_bad else "@lost_tail"
         accepted = LogDecision.QUARANTINE if label == "@hole" else LogDecision.KEEP
         return Plan(label, accepted if seen.accept_damage else LogDecision.DAMAGED)
     if is_bad:
         return Plan("@torn_tail", LogDecision.CUT)
+    if seen.is_short:
+        decision = LogDecision.KEEP if seen.accept_damage else LogDecision.DAMAGED
+        return Plan("@foreign_lost_tail", decision)
     if any(view > seen.end for view in seen.view_offsets):
         return Plan("@ahead", LogDecision.KEEP)
     if any(view < seen.end for view in seen.view_offsets):

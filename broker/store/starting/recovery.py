@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from broker.format.names import offset_file_name
 from broker.model.errors import StoreDamaged
 from broker.store.starting.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
@@ -98,17 +99,20 @@ class Recovery:
             mark=beliefs.mark,
             view_offsets=tuple(self._complete(mark, survey.end) for mark in marks),
             has_holes=bool(survey.holes),
+            is_short=beliefs.mark is None and self._is_short(survey, beliefs),
             accept_damage=beliefs.accept_damage,
         )
         self.plan = decide(seen)
+        # Without a mark the views are all there is of what the log lost.
+        is_rebuilt = beliefs.is_aborted and beliefs.mark is not None
         if self.plan.log is LogDecision.DAMAGED:
             self._refuse(survey, beliefs.mark)
-            if beliefs.is_aborted:
+            if is_rebuilt:
                 self._cut_views(below)
         else:
             self._end_log(survey, beliefs, below)
         self._progress.enter("dispatch")
-        if self.damage is None or beliefs.is_aborted:
+        if self.damage is None or is_rebuilt:
             yield from self._dispatch(survey.end, from_min=beliefs.from_min)
         yield 1.0
 
@@ -125,6 +129,17 @@ class Recovery:
         """Return the log's end for a view that has the last record: its mark may lie inside it."""
         return end if self.last_record < mark <= end else mark
 
+    def _is_short(self, survey: Survey, beliefs: Beliefs) -> bool:
+        """Return whether another broker's log lacks records at its end that were durable.
+
+        After a crash its checkpoint tells the store time of the last one that was, and queues that
+        lead behind the end may as well lead to what was never flushed.
+        """
+        if self._parts.queues.durable_offset <= survey.end:
+            return False
+        durable_ms = self._parts.checkpoint.values.physic_msg_timestamp
+        return not beliefs.is_aborted or self._time_before(survey.end) < durable_ms
+
     def _begin_of_walk(self, physical_offset: int) -> int:
         """Return where to begin so that a record is known to start there."""
         position = physical_offset % self._parts.log.file_size_bytes
@@ -137,14 +152,18 @@ class Recovery:
         """Serve what is sound, and say why nothing is taken."""
         self._parts.log.serve_upto(survey.end)
         first = survey.holes[0] if survey.holes else None
+        durable = self._parts.queues.durable_offset if mark is None else mark
         begin = first.begin if first is not None else survey.end
-        end = first.end if first is not None else max(mark or 0, survey.end)
+        end = first.end if first is not None else max(durable, survey.end)
         why = first.reason if first is not None else survey.reason or "the log ends here"
         if mark is not None:
             why += f", but bytes up to {mark} were durable"
+        else:
+            count = self._count_behind(survey.end)
+            why += f", but queues lead to {count} messages behind it, up to {durable}"
         path = first.path if first is not None else survey.path
         self.damage = StoreDamaged(
-            path=path or str(self._parts.log.files.directory),
+            path=path or self._path_behind(begin, end),
             file_position=begin % self._parts.log.file_size_bytes,
             begin=begin,
             end=end,
@@ -152,12 +171,30 @@ class Recovery:
         )
         for hole in survey.holes:
             _report_damage(hole.path, hole.begin, hole.end, hole.reason)
-        if first is None or (mark is not None and survey.end < mark):
-            _report_damage(self.damage.path, survey.end, max(mark or 0, survey.end), why)
+        if first is None or survey.end < durable:
+            _report_damage(self.damage.path, survey.end, max(durable, survey.end), why)
+
+    def _path_behind(self, begin: int, end: int) -> str:
+        """Return which file of the log lacks something of [begin, end): the first that is gone."""
+        files = self._parts.log.files
+        last = files.files[-1] if files.files else None
+        if last is not None and end > last.base + last.size:
+            return str(files.directory / offset_file_name(last.base + last.size))
+        return self._parts.log.place_of(begin)[0]
+
+    def _count_behind(self, physical_offset: int) -> int:
+        """Return how many units lead to records at or behind an offset."""
+        return sum(
+            queue.max_offset - queue.units.first_at_or_behind(physical_offset)
+            for queue in self._parts.queues.queues.values()
+            if queue.max_physical_offset > physical_offset
+        )
 
     def _end_log(self, survey: Survey, beliefs: Beliefs, below: int) -> None:
         """Make the log end with its last sound record, and the views not reach beyond it."""
         log, end = self._parts.log, survey.end
+        if self.plan.label == "@ahead" and (count := self._count_behind(end)):
+            logger.warning("views.ahead", extra={"physical_offset": end, "messages": count})
         self._parts.index.drop_doubtful(self._parts.log.store_time_at, beliefs.views.sealed_time)
         upto = min(below, end, survey.holes[0].begin if survey.holes else end)
         if beliefs.is_aborted and upto < below:
@@ -166,7 +203,7 @@ class Recovery:
         if survey.holes:  # Views first: none may lead to what is no message any more.
             fill_holes(
                 log, self._parts.disk, self._parts.settings.directory, survey.holes,
-                time_ms=self._time_before(survey), now_ms=beliefs.now_ms,
+                time_ms=self._time_before(survey.holes[0].begin), now_ms=beliefs.now_ms,
             )  # fmt: skip
             self.holes = []
         if survey.is_torn:
@@ -179,14 +216,14 @@ class Recovery:
         assert log.appended == end
         self._cut_views(end)
 
-    def _time_before(self, survey: Survey) -> int:
-        """Return the store time of a record before the first hole, 0 without one."""
-        file = self._parts.log.files.file_at(survey.holes[0].begin)
-        assert file is not None
+    def _time_before(self, place: int) -> int:
+        """Return the store time of the last record before a place, in its file; 0 without one."""
+        log = self._parts.log
+        file = log.files.file_at(place - 1)
         last = None
-        for physical_offset, _, _, _ in self._parts.log.scan(file.base, survey.holes[0].begin):
+        for physical_offset, _, _, _ in log.scan(file.base, place) if file is not None else ():
             last = physical_offset
-        return 0 if last is None else self._parts.log.store_time_at(last)
+        return 0 if last is None else log.store_time_at(last)
 
     # -- the views -----------------------------------------------------------------------------
     def _cut_views(self, physical_offset: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker.format.checkpoint_layout import encode_checkpoint
+from broker.log.foreign import check_understood
 from broker.model.errors import Corruption
 from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
@@ -42,7 +43,7 @@ class Start:
         self._parts = parts
         self._progress = progress
         self._has_looked = False
-        self.recovery = Recovery(parts, progress, self._disbelieve)
+        self.recovery = Recovery(parts, progress, parts.disbelieve)
         self.views: ViewPlan | None = None
         """The row of the table of views that applied."""
 
@@ -56,6 +57,8 @@ class Start:
         parts.log.load()
         parts.checkpoint.load()
         parts.mark.open()
+        if not parts.log.files.files and parts.mark.valid_upto(parts.checkpoint.content) is None:
+            check_understood(parts.disk, parts.settings.directory)
         if parts.manifest is None:
             parts.check_views()
         self._has_looked = True
@@ -142,23 +145,13 @@ class Start:
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
         if lacking and parts.was_aborted:
-            self._disbelieve(0)
+            parts.disbelieve(0)
         queues.remove(lacking)
         if index_lacks or index.is_damaged:
             logger.warning("index.incomplete", extra={"files": len(index.files)})
             index.remove_all()
         queues.finish_removals()
         return bool(lacking)
-
-    def _disbelieve(self, physical_offset: int) -> None:
-        """Let a crash believe no unit from an offset on: they go, and are not built again yet."""
-        parts = self._parts
-        before = parts.checkpoint.values
-        values = before._replace(logics_physical_offset=physical_offset)
-        if parts.mark.valid_upto(encode_checkpoint(before)) is not None:
-            parts.mark.write(parts.mark.flushed_upto, encode_checkpoint(values))
-            parts.mark.sync()
-        parts.checkpoint.save(values)
 
     # -- what was found, for the next crash ----------------------------------------------------
     def _write_down(self, *, may_wait: bool) -> None:

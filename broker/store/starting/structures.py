@@ -13,6 +13,7 @@ from broker.files.disk import Disk
 from broker.files.disk_errors import close_all
 from broker.files.memory import TransientPool
 from broker.files.open_files import OpenFiles
+from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import IndexGeometry, StyleSpans
 from broker.format.names import (
     CHECKPOINT_FILE,
@@ -22,7 +23,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     zone_from_name,
 )
-from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
+from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
 from broker.log.foreign import batch_topics, check_understood
@@ -105,7 +106,9 @@ class Structures:
     ) -> None:
         self.disk = disk
         self.directory = StoreDirectory(disk, settings.directory)
-        check_understood(disk, settings.directory)
+        # A log that our own mark misses is damaged; where that is void a start asks once more.
+        is_marked = disk.exists(self.directory.own_directory / MARK_FILE)
+        check_understood(disk, settings.directory, may_lack_log=is_marked)
         self.directory.acquire()
         try:
             self._build(settings, disk, removed)
@@ -164,6 +167,15 @@ class Structures:
             log_file_bytes=self.log.file_size_bytes,
             geometry=self.index.geometry,
         )
+
+    def disbelieve(self, physical_offset: int) -> None:
+        """Let a crash believe no unit from an offset on: they go, and are not built again yet."""
+        before = self.checkpoint.values
+        values = before._replace(logics_physical_offset=physical_offset)
+        if self.mark.valid_upto(encode_checkpoint(before)) is not None:
+            self.mark.write(self.mark.flushed_upto, encode_checkpoint(values))
+            self.mark.sync()
+        self.checkpoint.save(values)
 
     def write_manifest(self, closed: ClosedState | None) -> None:
         """Replace the manifest; blocks."""

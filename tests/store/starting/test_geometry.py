@@ -189,8 +189,10 @@ async def test_an_own_store_is_read_without_its_manifest(tmp_path: Path) -> None
 @pytest.mark.parametrize("size", [0, 4, 41, 43])
 async def test_a_stub_of_an_index_file_is_told_of(tmp_path: Path, size: int) -> None:
     path = tmp_path / "s" / "index" / "20261121003515660"
-    path.parent.mkdir(parents=True)
+    for directory in (path.parent, tmp_path / "s" / "commitlog"):
+        directory.mkdir(parents=True)
     path.write_bytes(bytes(size))
+    (tmp_path / "s" / "commitlog" / f"{0:020d}").write_bytes(bytes(4096))
     with pytest.raises(UnknownGeometry) as caught:
         async with store_at(tmp_path / "s"):
             pass

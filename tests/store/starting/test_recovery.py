@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
-from broker.format.consume_unit import PRE_BLANK_SIZE
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from broker.format.index_layout import ENTRY_SIZE, IndexGeometry
 from broker.format.record import SIZE_AND_MAGIC, decode_record
 from broker.log.checkpoint import Checkpoint, FlushedMark
@@ -16,8 +16,7 @@ from broker.model.errors import LogMissing, StoreDamaged
 from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
-from broker.store.starting.progress import Starting
-from broker.store.starting.start import Start, start_at_once
+from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
 from tests.fakes.golden_log import files_below, index_contents
@@ -286,6 +285,87 @@ async def test_views_of_a_log_that_is_elsewhere_stay_and_the_store_is_refused(
     assert await label_of(tmp_path / "s") == ("@no_log", "")
 
 
+def without_last_file(store: Path, how: str) -> Path:
+    """Take the newest file of a log that holds records, or its bytes; returns its path."""
+    last = max(path for path in (store / "commitlog").iterdir() if any(path.read_bytes()))
+    for path in (store / "commitlog").iterdir():
+        if path > last:
+            path.unlink()
+    if how == "gone":
+        last.unlink()
+    elif how == "empty":
+        last.write_bytes(b"")
+    else:
+        last.write_bytes(bytes(last.stat().st_size))
+    return last
+
+
+def units_behind(store: Path, physical_offset: int) -> int:
+    """Units of all queues that lead to an offset or behind it."""
+    units = [
+        row
+        for path in sorted((store / "consumequeue").glob("*/*/*"))
+        for row in UNIT.iter_unpack(path.read_bytes())
+    ]
+    return sum(place >= physical_offset and size > 0 for place, size, _ in units)
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "zeros"])
+@pytest.mark.parametrize("name", ["basic", "semantics", "v533", "crash-kill.after"])
+async def test_a_found_log_without_its_last_file_is_damaged_and_its_queues_stay(
+    how: str, name: str, golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = golden.copy(name, tmp_path / "s")
+    last = without_last_file(store, how)
+    was = files_below(store)
+    lost = units_behind(store, int(last.name))
+    assert lost > 10
+    sizes = golden_sizes(golden, name)
+    for _ in range(2):
+        async with store_at(store, **sizes) as opened:
+            assert opened.store._start.recovery.plan.label == "@foreign_lost_tail"
+            damage = opened.store.damage
+            assert damage is not None
+            assert str(lost) in damage.why
+            assert damage.begin <= int(last.name) < damage.end
+            if how == "gone":
+                assert damage.path == str(last)
+            with pytest.raises(StoreDamaged):
+                await opened.send("New", "x")
+        now = files_below(store)
+        assert {name: now.get(name) for name in was if name != "lock"} == {
+            name: content for name, content in was.items() if name != "lock"
+        }
+    async with store_at(store, accept_damage=True, **sizes) as opened:
+        assert opened.store.damage is None
+        await opened.send("New", "x")
+        assert units_behind(store, int(last.name)) <= 1
+    async with store_at(store, **sizes) as opened:
+        assert await opened.pulled("New") == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("was_durable", "label"), [(True, "@foreign_lost_tail"), (False, "@ahead")]
+)
+async def test_after_a_crash_the_checkpoint_tells_whether_what_is_gone_was_durable(
+    was_durable: bool, label: str, golden: GoldenStores, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    store = golden.copy("crash-kill.after", tmp_path / "s")
+    (store / "abort").touch()
+    last = without_last_file(store, "gone")
+    lost = units_behind(store, int(last.name))
+    checkpoint = bytearray((store / "checkpoint").read_bytes())
+    # Its first number is the time of what was flushed; its second one that of the last dispatch.
+    checkpoint[:8] = checkpoint[8:16] if was_durable else bytes(8)
+    (store / "checkpoint").write_bytes(checkpoint)
+    async with store_at(store, **golden_sizes(golden, "crash-kill.after")) as opened:
+        assert opened.store._start.recovery.plan.label == label
+    told = [vars(r)["messages"] for r in caplog.records if r.message == "views.ahead"]
+    assert told == ([] if was_durable else [lost])
+    assert units_behind(store, int(last.name)) == (lost if was_durable else 0)
+
+
 async def test_views_ahead_of_the_log_are_cut(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s", flush="async") as store:
         places = []
@@ -369,7 +449,7 @@ async def test_the_mark_for_a_lowered_checkpoint_is_durable_before_it(tmp_path: 
         parts.log.load()
         parts.checkpoint.load()
         parts.mark.open()
-        Start(parts, Starting(FakeClock()))._disbelieve(100)
+        parts.disbelieve(100)
         assert [path.name for path in disk.synced] == ["watermark", "checkpoint"]
         left = disk.power_cut(image, tmp_path / "left")
     mark, checkpoint = FlushedMark(disk, left / "pocketmq"), Checkpoint(disk, left / "checkpoint")

@@ -117,6 +117,8 @@ async def test_a_mark_is_void_when_another_broker_wrote_since(tmp_path: Path) ->
     log = tmp_path / "s/commitlog" / f"{0:020d}"
     log.write_bytes(log.read_bytes()[:second].ljust(4096, b"\0"))
     async with store_at(tmp_path / "s") as store:
+        assert store.store._start.recovery.plan.label == "@foreign_lost_tail"
+    async with store_at(tmp_path / "s", accept_damage=True) as store:
         assert await store.pulled("T") == ["a" * 300]
 
 
