@@ -216,3 +216,14 @@ def test_loading_the_group_loads_no_broker() -> None:
     assert "broker.cli.config" in loaded
     ours = {name for name in loaded if name.startswith(("broker.config", "broker.store"))}
     assert ours == {"broker.config", "broker.config.units"}
+
+
+def test_what_is_below_a_floor_needs_force(tmp_path: Path) -> None:
+    low = tmp_path / "broker.toml"
+    low.write_text('[retention]\nage_ms = "5m"\n')
+    for words in (("check", str(low)), ("show", "-c", str(low))):
+        done = run(*words)
+        assert done.code in (1, 2)
+        assert f"retention.age_ms = 5m ({low}:2) is below the floor of 1h" in done.err
+        assert "--force" in done.err
+        assert run(*words, "--force").code == 0
