@@ -70,3 +70,18 @@ def test_a_file_of_the_middle_that_is_gone(store: CheckedStore) -> None:
 def test_a_file_of_another_length(store: CheckedStore) -> None:
     index_file(store).write_bytes(b"short")
     assert "file_size" in store.kinds()
+
+
+def test_a_newest_file_that_is_being_written_may_tell_of_more(store: CheckedStore) -> None:
+    path = index_file(store, -1)
+    count, place = struct.unpack(">i", path.read_bytes()[36:40])[0], 0
+    while True:  # The header as it stood before the newest record came.
+        count -= 1
+        number = entry_position(store, count)
+        (before,) = struct.unpack(">q", path.read_bytes()[number + 4 : number + 12])
+        if place and before != place:
+            break
+        place = before
+    with store.changed(path, 36, struct.pack(">i", count + 1)):
+        assert store.kinds(upto=place, is_live=True) == set()
+        assert {"index_slot", "index_unused"} <= store.kinds(upto=place)
