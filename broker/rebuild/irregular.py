@@ -11,6 +11,7 @@ Source: ConsumeQueue.putMessagePositionInfo.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from broker.format.record import RECORD_SIZE_MIN
 from broker.model.message import QueueKey
 from broker.rebuild.unit_files import QueueFiles
 
+DRIFT_MAX: Final = 65_536
+"""Refused sends in a row: more are damage."""
 Gaps = Sequence[tuple[int, int]]
 """Where records are gone from the log, as [begin, end), rising."""
 
@@ -29,7 +32,8 @@ class IrregularQueue:
     """One queue, given its units in log order."""
 
     __slots__ = (
-        "_end", "_files", "_gaps", "_key", "_last_place", "first", "odd_count", "odd_place",
+        "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "first", "is_disordered",
+        "odd_count", "odd_place",
     )  # fmt: skip
 
     def __init__(self, files: QueueFiles, key: QueueKey, gaps: Gaps) -> None:
@@ -43,6 +47,12 @@ class IrregularQueue:
         """Gaps and repeats, those where records are gone from the log left out."""
         self.odd_place = -1
         """Record of the first of these."""
+        self.is_disordered = False
+        """Whether some of them are none that RocketMQ 5.0.0 makes: it counts refused sends too, so
+        that offsets stay above their units until it is started again."""
+        self._odd_run = (-1, 0, 0)
+        """Offset behind the last unit of an odd record, how many such units lie in a row, and how
+        far the last one's record is above it."""
 
     @property
     def end(self) -> int:
@@ -62,11 +72,25 @@ class IrregularQueue:
                 if is_odd:
                     self.odd_place = self.odd_place if self.odd_count else place
                     self.odd_count += 1
+                    self._judge(wanted - self._end, is_repeat=begin > number)
             if begin <= number:
                 self._end += 1
                 self._last_place = place
         self._write(content[begin * UNIT_SIZE :])
         assert self._end >= self.first
+
+    def _judge(self, drift: int, *, is_repeat: bool) -> None:
+        """Look whether an odd record is one of several that a broker counted further."""
+        end, count, before = self._odd_run
+        follows = end == self._end
+        self.is_disordered |= is_repeat or not 0 < drift <= DRIFT_MAX
+        self.is_disordered |= drift < before if follows else count == 1
+        self._odd_run = (self._end + 1, count + 1 if follows else 1, drift)
+
+    def finish(self) -> None:
+        """Look at the last odd record: one alone, with others behind it, is no broker's."""
+        end, count, _ = self._odd_run
+        self.is_disordered |= count == 1 and end != self._end
 
     def _is_repeat(self, wanted: int) -> bool:
         return 0 < wanted < self._end

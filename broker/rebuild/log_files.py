@@ -65,6 +65,7 @@ class KnownShape(StoreShape):
     older_styles        JSON, [[physical offset, index style], …], rising: records that start below
                         it are indexed in another style than `index_style`
     removed             where queues of removed topics go on, "" without any (`QueueTable`)
+    left_over           records that belong to no queue any more, as text ("" without any)
     property_crc_from   physical offset from which on records end with a CRC over all of them,
                         OFFSET_MAX: nowhere yet; None where the store does not say: the first
                         records tell
@@ -75,6 +76,7 @@ class KnownShape(StoreShape):
 
     older_styles: str = ""
     removed: str = ""
+    left_over: str = ""
     property_crc_from: int | None = None
     check_crc: bool = False
     crc_share: float = 1.0

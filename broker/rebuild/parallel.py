@@ -193,7 +193,7 @@ def read_range(task: RangeTask) -> str:
     queue_files = QueueFiles(
         staging.out / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_size_bytes
     )
-    units = UnitWriter(queue_files, task.settings.removed)
+    units = UnitWriter(queue_files, task.settings.removed, task.settings.left_over)
     draft = staging.spool(f"{part.name}.{os.getpid()}.draft")
     draft.parent.mkdir(parents=True, exist_ok=True)
     spool = draft.open("wb")

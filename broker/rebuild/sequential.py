@@ -14,6 +14,7 @@ import numpy as np
 
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import decode, unit_rows
+from broker.format.left_over import left_over_of
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.errors import Corruption
 from broker.model.message import QueueKey
@@ -67,7 +68,7 @@ def rebuild(
     Cost     some 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
     """
     queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes)
-    units = UnitWriter(queue_files, settings.removed)
+    units = UnitWriter(queue_files, settings.removed, settings.left_over)
     index = IndexBuilder(out / INDEX_DIRECTORY, settings.geometry, settings.time_zone)
     reading = RangePass(settings, units, index.add, advance)
     resume = Resume(state, files, settings, upto) if state is not None else None
@@ -169,7 +170,8 @@ def _redo(
 
     Cost     the log is read and decoded once more
     """
-    queues, levels = QueueTable(settings.removed), settings.levels
+    queues = QueueTable(settings.removed, left_over_of(settings.left_over))
+    levels = settings.levels
     for chunk in _sound_chunks(files, results):
         decoded = decode(
             chunk.buffer, chunk.heads, queues, style=settings.index_style, levels=levels
@@ -180,6 +182,8 @@ def _redo(
             if queue is not None:
                 mine = np.flatnonzero(rows.queue == number)
                 queue.put(rows.queue_offset[mine], rows.units[mine])
+    for queue in wanted.values():
+        queue.finish()
 
 
 def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:

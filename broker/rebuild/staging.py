@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from broker.format.left_over import left_over_of
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.finding import ScanEnd
 from broker.rebuild.log_files import KnownShape
@@ -111,11 +112,17 @@ class Staging:
 def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Return whether what one plan finished is of use to another.
 
-    Units behind a lower limit would stay: nothing is taken back from finished files.
+    Units behind a lower limit would stay: nothing is taken back from finished files. New queues
+    and topics change nothing of what was there.
     """
-    keys = ("format_version", "settings", "boot")
-    is_same = all(known.get(key) == wanted[key] for key in keys)
-    return bool(is_same and known["upto"] <= wanted["upto"])
+    settings = known.get("settings", {})
+    same_but = settings | {"left_over": wanted["settings"]["left_over"]}
+    is_same = same_but == wanted["settings"] and known["upto"] <= wanted["upto"]
+    is_same = is_same and all(known.get(key) == wanted[key] for key in ("format_version", "boot"))
+    if not is_same or "left_over" not in settings:
+        return False
+    now, before = (left_over_of(plan["settings"]["left_over"]) for plan in (wanted, known))
+    return now.goes_on_from(before)
 
 
 def boot_id() -> str:

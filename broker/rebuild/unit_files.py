@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Numbers
 from broker.format.columns.queues import QueueTable
 from broker.format.consume_unit import PRE_BLANK, UNIT_SIZE, first_file_position
+from broker.format.left_over import left_over_of
 from broker.format.names import offset_file_name, queue_directory
 from broker.model.message import QueueKey
 
@@ -120,10 +121,10 @@ class UnitWriter:
 
     __slots__ = ("_files", "_held", "_held_count", "queues", "runs")
 
-    def __init__(self, files: QueueFiles, removed: str = "") -> None:
-        """Begin a stretch; `removed` is as `QueueTable` takes it."""
+    def __init__(self, files: QueueFiles, removed: str = "", left_over: str = "") -> None:
+        """Begin a stretch; `removed` is as `QueueTable` takes it, `left_over` a text."""
         self._files = files
-        self.queues = QueueTable(removed)
+        self.queues = QueueTable(removed, left_over_of(left_over))
         self._held: list[tuple[Numbers, Numbers, NDArray[np.void]]] = []
         self._held_count = 0
         self.runs: dict[int, QueueRun] = {}

@@ -28,12 +28,14 @@ from broker.format.names import (
     ABORT_FILE,
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
+    LEFT_OVER_FILE,
     LOCK_FILE,
     OWN_DIRECTORY,
 )
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
 from broker.log.foreign import check_understood
+from broker.log.left_over import expired_queues, left_over_now
 from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX
@@ -64,7 +66,12 @@ from broker.walk.reader import LogReader
 
 TABLE_TRIES: Final = 5
 """A running broker replaces its tables; between two renames there is none for a moment."""
-_MADE: Final = (ABORT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}", f"{OWN_DIRECTORY}/{MANIFEST_FILE}")
+_MADE: Final = (
+    ABORT_FILE,
+    f"{OWN_DIRECTORY}/{MARK_FILE}",
+    f"{OWN_DIRECTORY}/{MANIFEST_FILE}",
+    f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
+)
 """What is written anew in a copy that is to open as after a crash."""
 
 
@@ -92,7 +99,9 @@ def backup(
     column = RUNNING if running else WITH_VIEWS if with_views else STOPPED
     with _begun(disk, copy, str(store)) as before:
         earlier = {file.path: file for file in before.files}
-        copying = _Copying(disk, directory, copy, made, earlier, column, advance)
+        copying = _Copying(
+            disk, directory, copy, made, earlier, column, sizes.commit_log_file_size_bytes, advance
+        )
         copying.files(Turn.EARLY)
         copying.log(find_log_files(directory, sizes.commit_log_file_size_bytes))
         copying.files(Turn.LATE)
@@ -154,6 +163,7 @@ class _Copying:
     _made: Backup
     _earlier: dict[str, CopiedFile]
     _column: int
+    _log_file_bytes: int
     _advance: Advance
 
     def files(self, turn: Turn) -> None:
@@ -231,6 +241,7 @@ class _Copying:
         """Make a store of the copy, take away what is no part of it, and say so durably."""
         made, copy = self._made, self._copy
         if not made.is_whole:
+            self._keep_what_queues_tell()
             _make_as_after_crash(self._disk, copy, made, sizes)
             made.files = [file for file in made.files if file.path not in _MADE]
             made.files += [_recorded(copy, name) for name in _MADE if (copy / name).exists()]
@@ -244,6 +255,18 @@ class _Copying:
         write_backup(self._disk, copy, made, BACKUP_FILE)
         self._disk.unlink(copy / BEFORE_FILE)
         self._disk.sync_directory(copy)
+
+    def _keep_what_queues_tell(self) -> None:
+        """Keep what no record tells: which are left over, and where queues without any go on."""
+        disk, store, copy = self._disk, self._directory, self._copy
+        found = left_over_now(disk, store, self._log_file_bytes)
+        upto = self._made.checked_upto
+        found = found._replace(topics=tuple((min(at, upto), known) for at, known in found.topics))
+        disk.make_directory(copy / OWN_DIRECTORY)
+        disk.write_file(copy / OWN_DIRECTORY / LEFT_OVER_FILE, found.text.encode())
+        for path in expired_queues(disk, store):
+            relative = path.relative_to(store).as_posix()
+            self._made.files.append(self._put(relative, is_complete=not self._made.is_live))
 
     def _remove(self, relative: str) -> None:
         """Take a file away, and the directories that are empty without it."""

@@ -188,6 +188,7 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     # the first pattern that fits a path                 running  stopped  with its views
     ("lock abort backup.json* pocketmq/reserve *.draft", (Turn.NEVER, Turn.NEVER, Turn.NEVER)),
     ("pocketmq/watermark", (Turn.NEVER, Turn.LATE, Turn.LATE)),
+    ("pocketmq/left_over.json", (Turn.NEVER, Turn.NEVER, Turn.LATE)),
     ("pocketmq/queue_ends.json*", (Turn.NEVER, Turn.NEVER, Turn.LATE)),
     ("commitlog/*", (Turn.LOG, Turn.LOG, Turn.LOG)),
     ("pocketmq/replaced/*", (Turn.OUT, Turn.OUT, Turn.OUT)),

@@ -39,6 +39,7 @@ from broker.log.checkpoint import (
     QueueEnds,
 )
 from broker.log.foreign import check_understood
+from broker.log.left_over import expired_queues
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey
 from broker.model.topic import LMQ_PREFIX
@@ -98,6 +99,11 @@ def install_views(
     Errors     DiskFull, AllocationFailed, FsyncFailed
     """
     _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
+    for path in expired_queues(disk, directory):
+        target = staged.directory / path.relative_to(directory)
+        if not target.parent.exists():  # Else the log holds some of its messages again.
+            target.parent.mkdir(parents=True)
+            shutil.copyfile(path, target)
     for name in _VIEWS:
         disk.make_directory(staged.directory / name)
         sync_tree(disk, staged.directory / name)

@@ -76,6 +76,7 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "config/timercheck": (OUT, EARLY, EARLY),
     "pocketmq/store.json": (LATE, LATE, LATE),
     "pocketmq/removed.json": (LATE, LATE, LATE),
+    "pocketmq/left_over.json": (NEVER, NEVER, LATE),
     "pocketmq/watermark": (NEVER, LATE, LATE),
     "pocketmq/queue_ends.json": (NEVER, NEVER, LATE),
     "pocketmq/queue_ends.json.bak": (NEVER, NEVER, LATE),

@@ -99,6 +99,7 @@ def sizes_of(
     found = KnownShape(
         **shape,
         removed=_left_out_queues(disk, directory),
+        left_over=_left_over(disk, directory, shape["commit_log_file_size_bytes"]),
         property_crc_from=_property_crc_from(manifest, is_set=settled.property_crc),
     )
     if not with_index or is_style_known:
@@ -135,6 +136,13 @@ def _left_out_queues(disk: "Disk", directory: Path) -> str:
     removed = disk.read_file(path).decode() if disk.exists(path) else ""
     foreign = {topic: {EVERY_QUEUE: OFFSET_MAX} for topic in batch_topics(disk, directory)}
     return json.dumps({**json.loads(removed or "{}"), **foreign}) if foreign else removed
+
+
+def _left_over(disk: "Disk", directory: Path, log_file_bytes: int) -> str:
+    """Return which records belong to no queue any more, as tools take it."""
+    from broker.log.left_over import left_over_now
+
+    return left_over_now(disk, directory, log_file_bytes).text
 
 
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from broker.format.columns.heads import Heads, Numbers, Words, words_of
 from broker.format.index_layout import TAG_TYPE, index_key
 from broker.format.java_hash import WRAP, java_hash
+from broker.format.left_over import NOTHING_LEFT_OVER, LeftOver
 from broker.model.message import QueueKey
 
 EVERY_QUEUE: Final = "*"
@@ -32,16 +33,19 @@ class QueueTable:
 
     removed   JSON: for topics that were removed, by queue id or for EVERY_QUEUE, the queue offset
               below which their messages have no unit
+    left_over records that belong to no queue any more
     """
 
     __slots__ = (
-        "_buckets", "_lowest", "_numbers", "_prefixes", "_removed", "_tag_prefixes", "_topics",
-        "keys",
+        "_buckets", "_floors", "_left_over", "_lowest", "_numbers", "_prefixes", "_removed",
+        "_tag_prefixes", "_topics", "keys",
     )  # fmt: skip
 
-    def __init__(self, removed: str = "") -> None:
+    def __init__(self, removed: str = "", left_over: LeftOver = NOTHING_LEFT_OVER) -> None:
         self._removed: dict[str, dict[str, int]] = json.loads(removed or "{}")
         self._lowest = np.zeros(64, dtype=np.int64)
+        self._left_over = left_over
+        self._floors = np.zeros(64, dtype=np.int64)
         self.keys: list[QueueKey] = []
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._topics: dict[bytes, tuple[str, int, int]] = {}
@@ -58,6 +62,11 @@ class QueueTable:
     def lowest(self) -> Numbers | None:
         """Queue offset below which messages have no unit, by queue number; None: all have one."""
         return self._lowest if self._removed else None
+
+    @property
+    def floors(self) -> Numbers | None:
+        """Physical offset below which records are left over, by queue number; None: none are."""
+        return None if self._left_over is NOTHING_LEFT_OVER else self._floors
 
     @property
     def tag_prefixes(self) -> NDArray[np.uint32]:
@@ -100,10 +109,12 @@ class QueueTable:
         self._numbers[topic, queue_id] = number
         if number >= len(self._prefixes):
             self._lowest = np.resize(self._lowest, 2 * number)
+            self._floors = np.resize(self._floors, 2 * number)
             self._prefixes = np.resize(self._prefixes, 2 * number)
             self._tag_prefixes = np.resize(self._tag_prefixes, 2 * number)
         places = self._removed.get(text, {})
         self._lowest[number] = places.get(str(queue_id), places.get(EVERY_QUEUE, 0))
+        self._floors[number] = self._left_over.floor_of(text, queue_id)
         self._prefixes[number] = prefix
         self._tag_prefixes[number] = tag_prefix
         return number

@@ -40,7 +40,8 @@ class Decoded(NamedTuple):
 
     queue       queue numbers of the table they were decoded with
     tags_code   what a consume unit holds
-    is_queued   whether the record has a unit: not prepared, rolled back, or of a removed topic
+    is_queued   whether the record has a unit: not prepared, rolled back, of a removed topic
+                or left over
     further     units in other queues
     """
 
@@ -78,6 +79,8 @@ def decode(
     further = further_units(buffer, heads, queue, queues)
     if len(further.record):
         further = _chosen(further, is_queued[further.record])
+    if queues.floors is not None:
+        is_queued &= heads.physical_offset >= queues.floors[queue]
     if queues.lowest is not None:
         is_queued &= heads.queue_offset >= queues.lowest[queue]
         further = _chosen(further, further.queue_offset >= queues.lowest[further.queue])

@@ -8,7 +8,9 @@ Not here: building what is missing (store/starting/recovery.py).
 
 from typing import NamedTuple
 
+from broker.format.consume_unit import PRE_BLANK_SIZE
 from broker.format.index_layout import StyleSpans, entry_keys, is_indexed
+from broker.format.left_over import NOTHING_LEFT_OVER, LeftOver
 from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue import ConsumeQueue
@@ -20,12 +22,12 @@ from broker.model.store_shape import DelayLevels
 
 
 def missing_from_list(
-    closed: ClosedState, queues: ConsumeQueueTable, index: HashIndex
+    closed: ClosedState, queues: ConsumeQueueTable, index: HashIndex, log_begin: int = 0
 ) -> tuple[set[QueueKey], bool]:
     """Return (queues that lack units, whether the index lacks files), by the list of the last stop.
 
     A queue that lacks units in front or behind is named, and one whose last unit leads elsewhere:
-    they are to be built again whole.
+    they are to be built again whole. Units of records before the log's begin are no lack.
     """
     lacking: set[QueueKey] = set()
     for topic, ranges in closed.queues.items():
@@ -34,7 +36,7 @@ def missing_from_list(
             queue = queues.queues.get(key)
             if (
                 queue is None
-                or queue.min_offset > lower
+                or (queue.min_offset > lower and not _has_left(queue, lower, log_begin))
                 or queue.max_offset != upper
                 or queue.max_physical_offset > closed.log_end
             ):
@@ -45,9 +47,9 @@ def missing_from_list(
 
 def missing_from_log(
     log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels,
-    older_styles: StyleSpans = (),
+    older_styles: StyleSpans = (), left_over: LeftOver = NOTHING_LEFT_OVER,
 ) -> tuple[set[QueueKey], bool]:  # fmt: skip
-    """Return the same by walking the whole log.
+    """Return the same by walking the whole log; records that are left over are nobody's.
 
     older_styles   of the index, before its present one
     Cost     about 5 µs a record
@@ -58,6 +60,7 @@ def missing_from_log(
         record = written_at(file.view, position, levels)
         key, queue_offset = record.destination.queue, record.queue_offset
         is_removed = queue_offset < queues.removed.get(key, 0)
+        is_removed = is_removed or physical_offset < left_over.floor_of(*key)
         if has_queue_offset(record.destination.system_flag) and not is_removed:
             found = ranges.get(key) or _Range(queue_offset, physical_offset, 0, 0)
             ranges[key] = found._replace(last=queue_offset, end=record.end)
@@ -69,6 +72,12 @@ def missing_from_log(
                 seams.look(physical_offset, len(keys))
     lacking = {key for key, found in ranges.items() if _lacks(queues.queues.get(key), found)}
     return lacking, seams.has_gap
+
+
+def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
+    """Return whether a message has left the log since."""
+    unit = queue.units.at(queue_offset)
+    return unit is not None and unit[1] != PRE_BLANK_SIZE and 0 <= unit[0] < log_begin
 
 
 class _Range(NamedTuple):

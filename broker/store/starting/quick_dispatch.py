@@ -45,7 +45,7 @@ class QuickDispatch:
         self._queues_from = queues_from
         self._index_from = index_from
         self._reader = LogReader(chunk_size=chunk_size)
-        self._numbers = QueueTable()
+        self._numbers = QueueTable(left_over=parts.left_over)
         self._gap_queues: list[int] = []
         """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
         self._looked_at = 0

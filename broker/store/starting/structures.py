@@ -15,6 +15,7 @@ from broker.files.memory import TransientPool
 from broker.files.open_files import OpenFiles
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import IndexGeometry, StyleSpans
+from broker.format.left_over import NOTHING_LEFT_OVER
 from broker.format.names import (
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
@@ -96,9 +97,9 @@ class Structures:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
     __slots__ = (
-        "batch_topics", "checkpoint", "directory", "disk", "ends", "index", "levels", "log",
-        "log_files", "made_here", "manifest", "manifest_file", "mark", "queue_files", "queues",
-        "settings", "was_aborted",
+        "batch_topics", "checkpoint", "directory", "disk", "ends", "index", "left_over", "levels",
+        "log", "log_files", "made_here", "manifest", "manifest_file", "mark", "queue_files",
+        "queues", "settings", "was_aborted",
     )  # fmt: skip
 
     def __init__(
@@ -125,6 +126,8 @@ class Structures:
         self.made_here = self.manifest is None or self.manifest.made_here
         """Whether this broker began the store; without a manifest, known once its log is loaded."""
         self.levels = settings.levels
+        self.left_over = NOTHING_LEFT_OVER
+        """Records that belong to no queue any more, known once it matters."""
         self.log_files = OpenFiles(LOG_FILES_OPEN_MAX)
         self.log = CommitLog(
             disk,

@@ -105,6 +105,10 @@ class ComparedFiles(QueueFiles):
         """Drop what was found in a queue: it is compared once more by another rule."""
         self._held.pop(key, None)
 
+    def differs(self, key: QueueKey) -> bool:
+        """Return whether something was found in a queue."""
+        return key in self._held
+
     def judge(self, holes: Sequence[Hole]) -> None:
         """Turn differences into findings, now that the log's holes are known."""
         self._holes = holes

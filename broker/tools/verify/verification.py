@@ -140,7 +140,7 @@ class _Walk:
             index_files, collector, log_begin=log_begin, log_end=log_end,
             may_end=self._may_lack_entries(index_files),
         )  # fmt: skip
-        units = UnitWriter(compared, sizes.removed)
+        units = UnitWriter(compared, sizes.removed, sizes.left_over)
         records = RecordCheck(
             collector, units.queues, marked_from=sizes.property_crc_from,
             now_ms=self._options.now_ms, deep=self._options.deep,
@@ -270,7 +270,13 @@ class _Walk:
             files, self._settings, compared, units.queue_runs(), results, rebuilt
         )
         for (topic, queue_id), queue in redone.items():
-            if queue.odd_count and not self._unjudged.has(topic):
+            is_damage = queue.is_disordered or compared.differs((topic, queue_id))
+            if queue.odd_count and not is_damage and not self._unjudged.has(topic):
+                self._collector.remark(
+                    f"{topic}:{queue_id}: {queue.odd_count} records carry an offset above that of "
+                    "their unit, as RocketMQ 5.0.0 counts refused sends too"
+                )
+            elif queue.odd_count and not self._unjudged.has(topic):
                 self._collector.add_record(
                     "queue_offset", queue.odd_place, repairable=False, count=queue.odd_count,
                     expected=f"the next offset of {topic}:{queue_id}", found="a gap or a repeat",

@@ -8,12 +8,14 @@ import pytest
 
 from broker.cli.store.access import sizes_of
 from broker.files.disk import Disk
+from broker.log.left_over import left_over_now
 from broker.model.message import OFFSET_MAX
+from broker.rebuild.sequential import rebuild
 from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.checked_store import CheckedStore
 from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes
 from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import known_shape
+from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import GoldenStores
 
 NOW_MS = TIME_MS + 1_000
@@ -54,6 +56,37 @@ def test_a_gap_and_a_repeat_of_queue_offsets(tmp_path: Path) -> None:
     (finding,) = [f for f in found.findings if f.kind == "queue_offset"]
     assert (finding.file, finding.offset) == ("commitlog/" + "0" * 20, log.places[2])
     assert found.counts["queue_offset"] == 2
+
+
+@pytest.mark.parametrize(
+    ("offsets", "is_sound"),
+    [
+        ((0, 1, 3, 4, 5), True),  # A send was refused.
+        ((0, 1, 3, 6, 7), True),
+        ((0, 1, 3, 4, 4), True),  # And the broker was started again.
+        ((0, 1, 3, 3, 4), False),  # One alone: its own number is damaged.
+        ((0, 1, 2, 1 << 40, 4), False),
+        ((0, 1, 2, 3, 1 << 40), False),
+    ],
+)
+def test_offsets_that_refused_sends_were_counted_in_are_a_note(
+    tmp_path: Path, offsets: tuple[int, ...], is_sound: bool
+) -> None:
+    log = LogBytes(tmp_path / "s")
+    for queue_offset in offsets:
+        log.add(queue_offset=queue_offset)
+    files = log.close()
+    rebuild(files.found(), SIZES, files.store, upto=OFFSET_MAX)
+    found = verify(Disk(), files.store, SIZES, VerifyOptions(now_ms=NOW_MS))
+    assert ("queue_offset" in found.counts) != is_sound
+    assert any("5.0.0" in note for note in found.notes) == is_sound
+
+
+@pytest.mark.parametrize("name", ["v500", "recreate", "deleted"])
+def test_what_a_real_broker_left_over_is_no_finding(golden: GoldenStores, name: str) -> None:
+    store, sizes = golden.store(name), golden_tool_sizes(golden, name)
+    left_over = left_over_now(Disk(), store, sizes.commit_log_file_size_bytes).text
+    assert verify(Disk(), store, replace(sizes, left_over=left_over)).counts == {}
 
 
 def test_a_record_without_the_crc_all_others_have(golden: GoldenStores, tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Which records of a log belong to no queue any more: of topics that were deleted, or made again.
+
+RocketMQ deletes a topic's row and its queues, never its messages, and numbers those of a topic made
+again from 0. What it left behind tells:
+
+    a topic with neither a row nor a queue    its records are left over
+    a queue that begins with offset 0         its records before that message are left over
+
+Found by log/left_over.py, applied by whatever builds queues from the log.
+"""
+
+import json
+from typing import Any, Final, NamedTuple
+
+from broker.model.message import QueueKey
+from broker.model.topic import LMQ_PREFIX, is_system_topic
+
+
+class LeftOver(NamedTuple):
+    """What is left over.
+
+    topics   pairs of a physical offset and the topics there were: records of others below it
+    places   by queue, where its first message lies: its records before
+    """
+
+    topics: tuple[tuple[int, frozenset[str]], ...] = ()
+    places: dict[QueueKey, int] = {}  # noqa: RUF012 - nobody writes there
+
+    def floor_of(self, topic: str, queue_id: int) -> int:
+        """Return the physical offset below which a queue's records are left over."""
+        floor = self.places.get((topic, queue_id), 0)
+        if not self.topics or is_system_topic(topic) or topic.startswith(LMQ_PREFIX):
+            return floor
+        return max(floor, *(upto for upto, known in self.topics if topic not in known), 0)
+
+    def goes_on_from(self, earlier: "LeftOver") -> bool:
+        """Return whether nothing more is left over of what was there earlier."""
+        is_same = all(self.places.get(key) == place for key, place in earlier.places.items())
+        now = [known for _, known in self.topics]
+        before = [known for _, known in earlier.topics]
+        return (
+            is_same
+            and len(now) == len(before)
+            and all(known <= later for known, later in zip(before, now, strict=True))
+        )
+
+    @property
+    def text(self) -> str:
+        """As JSON, "" where nothing is left over."""
+        if self == NOTHING_LEFT_OVER:
+            return ""
+        topics = [[upto, sorted(known)] for upto, known in self.topics]
+        places = [[*key, place] for key, place in sorted(self.places.items())]
+        return json.dumps({"topics": topics, "places": places})
+
+
+NOTHING_LEFT_OVER: Final = LeftOver()
+
+
+def left_over_of(text: str) -> LeftOver:
+    """Return what `LeftOver.text` says.
+
+    Errors   ValueError: the text is none
+    """
+    if not text:
+        return NOTHING_LEFT_OVER
+    document: Any = json.loads(text)
+    try:
+        topics = tuple((int(upto), frozenset(known)) for upto, known in document["topics"])
+        places = {(str(t), int(i)): int(place) for t, i, place in document["places"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError("it does not say what is left over") from error
+    return LeftOver(topics, places)

@@ -1,0 +1,149 @@
+"""Topics that a real broker deleted or made again stay so; queues never forget where they go on."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.log.left_over import left_over_now
+from broker.rebuild.log_files import KnownShape
+from broker.tools.backup import backup
+from broker.tools.rebuild import plan_rebuild, rebuild_in_place
+from broker.tools.repair.repair import repair_store
+from broker.tools.restore import restore
+from broker.tools.verify.verification import verify
+from tests.fakes.golden_log import files_below
+from tests.fakes.store_golden import golden_sizes
+from tests.fakes.store_language import store_at
+from tests.fakes.tool_sizes import golden_tool_sizes, shape_of
+from tests.golden_stores import GoldenStores
+
+NOW_MS = 1_800_000_000_000
+ENDS: dict[str, dict[tuple[str, int], tuple[int, int]]] = {
+    "recreate": {("Del", 0): (0, 20), ("Del", 1): (0, 21), ("Del", 2): (0, 22)},
+    "deleted": {("Del", 0): (0, 0), ("Del", 1): (0, 0), ("Del", 2): (0, 0)},
+}
+"""What a real broker serves."""
+
+
+def known(golden: GoldenStores, name: str, directory: Path) -> KnownShape:
+    """What tools know of a store."""
+    sizes = golden_tool_sizes(golden, name)
+    found = left_over_now(Disk(), directory, sizes.commit_log_file_size_bytes)
+    return replace(sizes, left_over=found.text)
+
+
+async def ends(golden: GoldenStores, name: str, directory: Path) -> Any:
+    """First and next offset of the queues, after a start."""
+    async with store_at(directory, **golden_sizes(golden, name)) as store:
+        await store.settled()
+        return {key: store.store.reading.queue_range(*key) for key in ENDS[name]}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_a_start_leaves_it_so(golden: GoldenStores, tmp_path: Path, name: str) -> None:
+    directory = golden.copy(name, tmp_path / "s")
+    for _ in range(2):
+        assert await ends(golden, name, directory) == ENDS[name]
+    queues = files_below(golden.store(name) / "consumequeue")
+    assert files_below(directory / "consumequeue") == queues
+    sizes = known(golden, name, directory)
+    assert verify(Disk(), directory, sizes).counts == {}
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["with a list", "walked"])
+async def test_a_lost_queue_of_a_topic_with_a_row_is_built_again_and_no_other(
+    golden: GoldenStores, tmp_path: Path, is_known: bool
+) -> None:
+    directory = golden.copy("deleted", tmp_path / "s")
+    if is_known:
+        await ends(golden, "deleted", directory)
+    shutil.rmtree(directory / "consumequeue/Keep/0")
+    assert await ends(golden, "deleted", directory) == ENDS["deleted"]
+    queues = files_below(golden.store("deleted") / "consumequeue")
+    assert files_below(directory / "consumequeue") == queues
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_a_rebuild_and_a_repair_leave_it_so(
+    golden: GoldenStores, tmp_path: Path, name: str
+) -> None:
+    queues = files_below(golden.store(name) / "consumequeue")
+    directory = golden.copy(name, tmp_path / "s")
+    sizes = known(golden, name, directory)
+    rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
+    assert files_below(directory / "consumequeue") == queues
+    damaged = golden.copy(name, tmp_path / "damaged")
+    path = damaged / "consumequeue/Keep/1" / ("0" * 20)
+    path.write_bytes(bytes(20) + path.read_bytes()[20:])
+    report = repair_store(Disk(), damaged, known(golden, name, damaged), now_ms=NOW_MS)
+    assert report["is_sound"]
+    assert files_below(damaged / "consumequeue") == queues
+    assert await ends(golden, name, damaged) == ENDS[name]
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_a_copy_without_queues_knows_it(
+    golden: GoldenStores, tmp_path: Path, name: str
+) -> None:
+    directory, sizes = golden.store(name), golden_tool_sizes(golden, name)
+    for number in range(2):
+        backup(Disk(), directory, tmp_path / f"b{number}", sizes, now_ms=NOW_MS)
+        directory = tmp_path / f"again{number}"
+        restore(Disk(), tmp_path / f"b{number}", directory)
+    assert not (directory / "consumequeue").exists()
+    assert await ends(golden, name, directory) == ENDS[name]
+    assert verify(Disk(), directory, known(golden, name, directory)).counts == {}
+
+
+# -- queues whose messages have all expired --------------------------------------------------------
+
+
+@pytest.fixture
+async def expired(tmp_path: Path) -> Path:
+    """Queue 0 of T had five messages that have left the log, queue 1 has others."""
+    directory = tmp_path / "s"
+    async with store_at(directory) as store:
+        for number in range(5):
+            await store.send("T", f"old {number}")
+        for number in range(99):
+            await store.stocked()
+            await store.send("T", f"{number} {'x' * 100}", queue_id=1)
+        await store.settled()
+    first = sorted((directory / "commitlog").iterdir())[0]
+    first.unlink()
+    return directory
+
+
+def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape) -> Path:
+    """The store, or its copy, after its queues were built anew."""
+    if way == "rebuild":
+        rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
+    elif way == "repair":
+        path = sorted((directory / "consumequeue/T/1").iterdir())[-1]
+        path.write_bytes(bytes(20) + path.read_bytes()[20:])
+        assert repair_store(Disk(), directory, sizes, now_ms=NOW_MS)["is_sound"]
+    else:
+        backup(Disk(), directory, scratch / "b", sizes, now_ms=NOW_MS)
+        restore(Disk(), scratch / "b", scratch / "again")
+        return scratch / "again"
+    return directory
+
+
+@pytest.mark.parametrize("way", ["rebuild", "repair", "restore"])
+async def test_a_queue_whose_messages_have_expired_goes_on_where_it_was(
+    expired: Path, tmp_path: Path, way: str
+) -> None:
+    async with store_at(expired) as store:
+        assert store.store.reading.queue_range("T", 0) == (5, 5)
+        sizes = shape_of(store.store.settings)
+    directory = mended(way, expired, tmp_path, sizes)
+    async with store_at(directory) as store:
+        assert store.store.reading.queue_range("T", 0) == (5, 5)
+        await store.send("T", "new")
+        await store.settled()
+        assert store.store.reading.queue_range("T", 0) == (5, 6)
+    assert verify(Disk(), directory, sizes).counts == {}
