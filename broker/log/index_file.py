@@ -280,7 +280,8 @@ class IndexFile:
     def _durable_end(self, physical_offset: int) -> int:
         """Return the number behind the last entry, counted from the first, of records below."""
         assert self._entries is not None
-        entries = self._entries[1:]
+        data_size = self._file.data_end() - self.geometry.entries_position
+        entries = self._entries[1 : max(-(-data_size // ENTRY_SIZE), 1)]
         places = entries["physical"].astype(np.int64)
         is_end = (places >= physical_offset) | (np.diff(places, prepend=0) < 0)
         is_end |= (entries["hash"] == 0) & (entries["previous"] == 0) & (places == 0)
@@ -288,7 +289,8 @@ class IndexFile:
 
     def begins_below(self, physical_offset: int) -> bool:
         """Return whether there is a first entry, of a record below an offset."""
-        return self._durable_end(physical_offset) > 1
+        key_hash, place, _, previous = self.entry(1)
+        return 0 <= place < physical_offset and any((key_hash, place, previous))
 
     def _write_header(self, header: IndexHeaderValues) -> None:
         HEADER.pack_into(self._file.view, 0, *header)
