@@ -10,9 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker.format.checkpoint_layout import encode_checkpoint
-from broker.format.left_over import NOTHING_LEFT_OVER
 from broker.log.foreign import check_understood
-from broker.log.left_over import find_left_over, kept_left_over
 from broker.model.errors import Corruption
 from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
@@ -134,24 +132,19 @@ class Start:
         log, queues, index = parts.log, parts.queues, parts.index
         queues.correct_min(log.min_offset)
         lacking, index_lacks = queues.damaged, False
-        parts.left_over = kept_left_over(parts.disk, parts.settings.directory)
-        if plan.compared is Compared.LOG:
-            self._find_left_over(plan)
         if plan.compared is Compared.LIST:
-            assert parts.manifest is not None
-            assert parts.manifest.closed is not None
-            lacking, index_lacks = missing_from_list(
-                parts.manifest.closed, queues, index, log.min_offset
-            )
+            closed = parts.manifest.closed if parts.manifest is not None else None
+            assert closed is not None
+            lacking, index_lacks = missing_from_list(closed, queues, index, log.min_offset)
         elif plan.compared is Compared.LOG:
+            parts.find_left_over(plan.below)
             lacking, index_lacks = missing_from_log(
                 log, queues, index, parts.levels, parts.written_styles()[0], parts.left_over
             )
             lacking = {key for key in lacking if key[0] not in parts.batch_topics}
         lacking = lacking | queues.damaged
-        is_kept = parts.left_over != NOTHING_LEFT_OVER
-        if plan.compared is not Compared.LOG and (is_kept or lacking):
-            self._find_left_over(plan)
+        if plan.compared is not Compared.LOG and (lacking or parts.keeps_left_over):
+            parts.find_left_over(plan.below)
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
         if lacking and parts.was_aborted:
@@ -162,18 +155,6 @@ class Start:
             index.remove_all()
         queues.finish_removals()
         return bool(lacking)
-
-    def _find_left_over(self, plan: ViewPlan) -> None:
-        """Know which records belong to no queue any more, before queues are built of the log."""
-        parts = self._parts
-        closed = parts.manifest.closed if parts.manifest is not None else None
-        parts.left_over = find_left_over(
-            parts.disk,
-            parts.settings.directory,
-            parts.log.file_size_bytes,
-            plan.below,
-            known=closed.queues if closed is not None else (),
-        )
 
     # -- what was found, for the next crash ----------------------------------------------------
     def _write_down(self, *, may_wait: bool) -> None:

@@ -22,6 +22,7 @@ from broker.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
+    LEFT_OVER_FILE,
     zone_from_name,
 )
 from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark, QueueEnds
@@ -30,6 +31,7 @@ from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Exte
 from broker.log.foreign import batch_topics, check_understood
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import written_styles
+from broker.log.left_over import find_left_over
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey
@@ -179,6 +181,19 @@ class Structures:
             self.mark.write(self.mark.flushed_upto, encode_checkpoint(values))
             self.mark.sync()
         self.checkpoint.save(values)
+
+    @property
+    def keeps_left_over(self) -> bool:
+        """Whether the store is a copy that says what is left over."""
+        return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
+
+    def find_left_over(self, upto: int) -> None:
+        """Know which records belong to no queue any more, before queues are built of the log."""
+        closed = self.manifest.closed if self.manifest is not None else None
+        known = closed.queues if closed is not None else ()
+        self.left_over = find_left_over(
+            self.disk, self.settings.directory, self.log.file_size_bytes, upto, known
+        )
 
     def write_manifest(self, closed: ClosedState | None) -> None:
         """Replace the manifest; blocks."""
