@@ -28,6 +28,8 @@ def ran(name: str, place: Path | None, budget: Budget) -> dict[str, Any]:
     """Run a battery and return its row: how it ended, and its figures or what was wrong."""
     repro = f"scripts/torture/run {name} --seed {budget.seed} --seconds {budget.seconds:g}"
     repro += f" --workers {budget.workers} --messages {budget.messages}"
+    for option, chosen in (("versions", budget.versions), ("shapes", budget.shapes)):
+        repro += f" --{option} {','.join(chosen)}" if chosen else ""
     print(f"repro: {repro}", flush=True)
     row: dict[str, Any] = {"battery": name, "verdict": OK, "seed": budget.seed}
     try:
@@ -59,6 +61,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(line.replace("\n", " ") for line in lines)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
 def main() -> int:
     """Run what was asked for, print the table, return 1 where something was wrong."""
     known = batteries()
@@ -70,13 +76,19 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=2_100_000, help="for rebuild")
     parser.add_argument("--place", type=Path, help="where to work; a temporary directory")
     parser.add_argument("--json", type=Path, help="a file that gets a JSON line per battery")
+    parser.add_argument("--versions", type=_names, default=(), help="for versions, as 5.0.0,5.5.0")
+    parser.add_argument("--shapes", type=_names, default=(), help="for versions, as plain,crc+ipv6")
+    parser.add_argument("--keep", type=Path, help="for versions: where stores stay that differ")
     given = parser.parse_args()
     unknown = set(given.names) - set(known)
     if unknown:
         parser.error(f"no battery {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     rows = []
     for name in given.names or known:
-        budget = Budget(given.seed, given.seconds, given.workers, given.messages)
+        budget = Budget(
+            given.seed, given.seconds, given.workers, given.messages, given.versions, given.shapes,
+            given.keep,
+        )  # fmt: skip
         rows.append(ran(name, given.place, budget))
         if given.json is not None:
             with given.json.open("a", encoding="utf-8") as file:

@@ -12,6 +12,7 @@ machine lacks something.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -28,12 +29,20 @@ class NotHere(Exception):
 
 @dataclass
 class Budget:
-    """What a battery may spend, from when it is made; `messages` is for the batteries of a size."""
+    """What a battery may spend, from when it is made.
+
+    messages           for the batteries of a size
+    versions, shapes   for the battery of real brokers; none: all there are
+    keep               where that one leaves the stores that something is wrong with
+    """
 
     seed: int = 1
     seconds: float = 600.0
     workers: int = 1
     messages: int = 2_100_000
+    versions: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    keep: Path | None = None
     _begun: float = field(default_factory=monotonic, repr=False)
     _told: float = field(default_factory=monotonic, repr=False)
 

@@ -1,0 +1,373 @@
+"""One store of a real broker under ours: what each step came to, compared with what it said itself.
+
+A step's outcome is "" where all is as the real broker said, or what was different.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from broker.client.broker import BrokerClient
+from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery
+from broker.format.names import (
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+)
+from broker.model.message import FLAG_COMPRESSED, StoredMessage
+from torture.real_broker import ROOT, Document
+
+COMMAND_S: Final = 240
+SHOWN_MAX: Final = 160
+ANSWER_MAX: Final = 32
+"""Hits of a key at which a real broker stops looking."""
+
+UNIT_SIZE: Final = 20
+CATCH_UP_S: Final = 60
+OURS: Final = 24
+"""How many messages are sent when we go on."""
+
+TOPIC: Final = "orders"
+QUEUE_COUNT: Final = 3
+KEPT: Final = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
+"""What a start, reading and a stop leave byte for byte as it was."""
+
+Queue = tuple[str, int]
+
+
+@dataclass
+class Truth:
+    """What a real broker said of a store: messages by queue, in order; bounds; answers."""
+
+    queues: dict[Queue, list[Document]] = field(default_factory=dict)
+    bounds: dict[Queue, tuple[int, int]] = field(default_factory=dict)
+    answers: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
+    """(key or id, topic, key): physical offsets."""
+
+    def __post_init__(self) -> None:
+        assert not self.queues, "a truth is filled by what is told"
+
+    def add(self, told: Iterable[Document]) -> None:
+        """Take what a run of a broker told, which reads everything, in place of what was told."""
+        self.queues, self.bounds, self.answers = {}, {}, {}
+        for document in told:
+            kind = document.pop("kind")
+            if kind in ("key", "id"):
+                self.answers[kind, document["topic"], document["key"]] = document["found"]
+                continue
+            queue = (document.pop("from"), document.pop("from_queue"))
+            if kind == "queue":
+                self.bounds[queue] = (document["min"], document["max"])
+                self.queues[queue] = []
+            else:
+                self.queues[queue].append(document)
+
+    @property
+    def message_count(self) -> int:
+        """Messages in all queues."""
+        return sum(map(len, self.queues.values()))
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """What was asked for by key, as (topic, key)."""
+        return [(topic, key) for kind, topic, key in self.answers if kind == "key"]
+
+
+def as_told(message: StoredMessage) -> Document:
+    """Return a message of ours with the names a real broker's have."""
+    names = """topic queue_id queue_offset physical_offset store_size flag body_crc
+    born_timestamp_ms store_timestamp_ms reconsume_times prepared_transaction_offset properties"""
+    return {
+        **{name: getattr(message, name) for name in names.split()},
+        "system_flag": message.system_flag & ~FLAG_COMPRESSED,
+        "body_sha1": hashlib.sha1(message.body, usedforsecurity=False).hexdigest(),
+        "born_host": _host(message.born_host),
+        "store_host": _host(message.store_host),
+    }
+
+
+def _host(packed: bytes) -> str:
+    return f"{packed[:-4].hex()}:{int.from_bytes(packed[-4:])}"
+
+
+def difference(wanted: Sequence[Document], found: Sequence[Document], *, more: bool = False) -> str:
+    """Say where two runs of messages differ, "" where they do not; `more` may follow the wanted."""
+    for number, (one, other) in enumerate(zip(wanted, found, strict=False)):
+        names = [name for name in one if one[name] != other.get(name)]
+        if names:
+            name = names[0]
+            return f"message {number}: {name} is {other.get(name)!r}, not {one[name]!r}"[:SHOWN_MAX]
+    if len(found) < len(wanted) or (len(found) > len(wanted) and not more):
+        return f"{len(found)} messages, not {len(wanted)}"
+    return ""
+
+
+def counted(wrong: Sequence[str], of: int, what: str) -> str:
+    """Return the outcome of a step over many things: "" or how many differ, and the first."""
+    return f"{len(wrong)} of {of} {what}: {wrong[0]}" if wrong else ""
+
+
+class Ours:
+    """Our broker and tools at work on one directory."""
+
+    def __init__(self, directory: Path, settings: Sequence[str]) -> None:
+        self.directory = directory
+        self._settings = [word for setting in settings for word in ("--set", setting)]
+        assert directory.is_dir(), f"{directory} is not there"
+
+    def tool(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command on the store; returns its exit code and what it printed."""
+        done = subprocess.run(
+            [*_pocketmq(), *arguments, *self._settings], capture_output=True, text=True, cwd=ROOT,
+            check=False, timeout=COMMAND_S,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    def verified(self) -> str:
+        """Step: `store verify` finds nothing."""
+        code, _, said = self.tool("store", "verify", str(self.directory), "-o", "json")
+        return "" if code == 0 else f"exit code {code}: {_last_error(said)}"
+
+    def rebuilt(self, out: Path) -> str:
+        """Step: `store rebuild` makes the files the real broker has, byte for byte."""
+        arguments = ("store", "rebuild", str(self.directory), "--out", str(out), "--yes")
+        code, _, said = self.tool(*arguments)
+        if code:
+            return f"exit code {code}: {_last_error(said)}"
+        begin = min(int(path.name) for path in (self.directory / "commitlog").iterdir())
+        wanted, found = view_files(self.directory), view_files(out)
+        names = sorted(wanted.keys() | found.keys())
+        pairs = [
+            (name, _content(wanted, name, begin), _content(found, name, begin)) for name in names
+        ]
+        wrong = [told for pair in pairs if (told := _unequal(*pair))]
+        return counted(wrong, len(names), "files")
+
+    def served(self, work: Callable[[BrokerClient], Any]) -> Any:
+        """Serve the store, let a client do some work, stop in order; returns what came of it.
+
+        Errors   AssertionError: it did not start, or not stop in order
+        """
+        command = [*_pocketmq(), "serve", "--store", str(self.directory), *self._settings]
+        command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        log = self.directory.with_suffix(".log")
+        with log.open("w+", encoding="utf-8") as said:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT
+            )
+            try:
+                assert process.stdout is not None, "its first line says where it listens"
+                line = process.stdout.readline()
+                assert line, f"does not start: {_last_error(log.read_text('utf-8'))}"
+                result = asyncio.run(_with_client(json.loads(line)["grpc"], work))
+                process.send_signal(signal.SIGTERM)
+                code = process.wait(COMMAND_S)
+            finally:
+                process.kill()
+                process.wait()
+        assert code == 0, f"stops with {code}: {_last_error(log.read_text('utf-8'))}"
+        return result
+
+
+def _pocketmq() -> list[str]:
+    return [sys.executable, "-m", "broker"]
+
+
+def _last_error(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("Error:")] or lines[-1:]
+    return (errors[0] if errors else "it said nothing")[:SHOWN_MAX]
+
+
+async def _with_client(endpoint: str, work: Callable[[BrokerClient], Any]) -> Any:
+    async with BrokerClient(endpoint, timeout_ms=60_000) as client:
+        return await work(client)
+
+
+def view_files(directory: Path) -> dict[str, Path]:
+    """Return the files of views by name; index files, named by the clock, by their order."""
+    found = {}
+    for name in (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY):
+        paths = sorted(path for path in (directory / name).rglob("*") if path.is_file())
+        for number, path in enumerate(paths):
+            is_index = name == INDEX_DIRECTORY
+            found[f"index/#{number}" if is_index else str(path.relative_to(directory))] = path
+    return found
+
+
+def _content(files: dict[str, Path], name: str, begin: int) -> bytes:
+    """Return a file's bytes, of a queue without the units of records before the log begins."""
+    content = files[name].read_bytes() if name in files else b""
+    if not name.startswith(f"{CONSUME_QUEUE_DIRECTORY}/") or begin == 0:
+        return content
+    units = (content[at : at + UNIT_SIZE] for at in range(0, len(content), UNIT_SIZE))
+    return b"".join(unit for unit in units if int.from_bytes(unit[:8]) >= begin)
+
+
+def _unequal(name: str, one: bytes, other: bytes) -> str:
+    if one == other:
+        return ""
+    if not one or not other:
+        return f"{name} is {'missing' if one else 'more'}"
+    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    return f"{name} differs from byte {min(len(one), len(other)) if at is None else at}"
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """Return the sha256 of every file that a start must leave alone."""
+    found = {}
+    for name in KEPT:
+        for path in sorted((directory / name).rglob("*")):
+            if path.is_file():
+                found[str(path.relative_to(directory))] = hashlib.sha256(
+                    path.read_bytes()
+                ).hexdigest()
+    return found
+
+
+def left_as_it_was(before: dict[str, str], directory: Path) -> str:
+    """Step: a start, reading and a stop changed no byte of log, queues and index."""
+    after = digests(directory)
+    names = sorted(before.keys() | after.keys())
+    wrong = [name for name in names if before.get(name) != after.get(name)]
+    return counted(wrong, len(names), "files")
+
+
+# --- what clients ask ---------------------------------------------------------------------------
+
+
+async def read_queue(client: BrokerClient, queue: Queue, bounds: tuple[int, int]) -> list[Document]:
+    """Pull a queue from its first message to its last."""
+    found: list[Document] = []
+    at, end = bounds
+    while at < end:
+        page = await client.admin.pull(PullQuery(*queue, at, max_messages=min(end - at, 1024)))
+        found += map(as_told, page.messages)
+        if page.next_begin_offset <= at:
+            return found
+        at = page.next_begin_offset
+    return found
+
+
+async def compare_all(truth: Truth, client: BrokerClient) -> dict[str, str]:
+    """Steps: the store is open for sends; all is served; keys and ids find what they found."""
+    status = await client.admin.store_status()
+    state = "" if status.state.upper().endswith("RUNNING") else f"state {status.state}"
+    wrong = []
+    for queue, wanted in truth.queues.items():
+        try:
+            told = difference(wanted, await read_queue(client, queue, truth.bounds[queue]))
+        except ClientError as error:
+            told = f"{error.reason}: {error.message}"[:SHOWN_MAX]
+        wrong += [f"{queue[0]}/{queue[1]}: {told}"] if told else []
+    lost = []
+    for (kind, topic, key), offsets in truth.answers.items():
+        found = await physical_offsets(client, kind, topic, key)
+        is_cut = len(offsets) >= ANSWER_MAX
+        if found != offsets and not (is_cut and set(offsets) <= set(found)):
+            lost.append(f"{kind} {key!r} of {topic}: {found[:4]}, not {offsets[:4]}")
+    return {
+        "opened": state,
+        "served": counted(wrong, len(truth.queues), "queues"),
+        "keys": counted(lost, len(truth.answers), "answers"),
+    }
+
+
+async def physical_offsets(client: BrokerClient, kind: str, topic: str, key: str) -> list[int]:
+    """Return where messages with a key, or the one with an id, lie."""
+    try:
+        if kind == "id":
+            return [(await client.admin.query_by_id(topic, key)).physical_offset]
+        page = await client.admin.query_by_key(KeyQuery(topic, key))
+        found = [message.physical_offset for message in page.messages]
+        while page.next_cursor:
+            query = KeyQuery(topic, key, page_token=page.next_cursor)
+            page = await client.admin.query_by_key(query)
+            found += [message.physical_offset for message in page.messages]
+    except ClientError:
+        return []
+    return sorted(found)
+
+
+async def caught_up(client: BrokerClient) -> None:
+    """Wait until queues and index know every message.
+
+    Errors   TimeoutError
+    """
+    async with asyncio.timeout(CATCH_UP_S):
+        status = await client.admin.store_status()
+        while status.dispatched_offset < status.appended_offset:
+            await asyncio.sleep(0.05)
+            status = await client.admin.store_status()
+
+
+async def go_on(truth: Truth, client: BrokerClient) -> tuple[str, dict[Queue, list[Document]]]:
+    """Step: more is sent to queues of the real broker's, and read and found again."""
+    ends = {q: truth.bounds.get((TOPIC, q), (0, 0))[1] for q in range(QUEUE_COUNT)}
+    for number in range(OURS):
+        queue_id = number % QUEUE_COUNT
+        message = Outgoing(
+            TOPIC, f"ours {number} ☂".encode(), tag="ours", keys=[f"ours-{number}"],
+            queue_id=queue_id,
+        )  # fmt: skip
+        (receipt,) = await client.send([message])
+        due = ends[queue_id] + number // QUEUE_COUNT
+        if receipt.queue_offset != due:
+            return f"{TOPIC}/{queue_id}: offset {receipt.queue_offset}, not {due}", {}
+    sent = {}
+    await caught_up(client)
+    for queue_id, end in ends.items():
+        queue = (TOPIC, queue_id)
+        sent[queue] = await read_queue(client, queue, (end, end + OURS // QUEUE_COUNT))
+        if len(sent[queue]) != OURS // QUEUE_COUNT:
+            return f"{TOPIC}/{queue_id}: {len(sent[queue])} of ours can be read", sent
+    for number in range(OURS):
+        if len(await physical_offsets(client, "key", TOPIC, f"ours-{number}")) != 1:
+            return f"key ours-{number} is not found", sent
+    return "", sent
+
+
+def taken_back(
+    truth: Truth, ours: dict[Queue, list[Document]], after: Truth, *, has_index: bool
+) -> str:
+    """Step: the real broker serves what it wrote, then what we wrote, and finds keys of both."""
+    wrong = []
+    for queue, messages in truth.queues.items():
+        wanted = [*messages, *ours.get(queue, [])]
+        told = difference(wanted, after.queues.get(queue, []), more=True)
+        wrong += [f"{queue[0]}/{queue[1]}: {told}"] if told else []
+    for (kind, topic, key), offsets in truth.answers.items():
+        found = after.answers.get((kind, topic, key))
+        if found is not None and len(offsets) < ANSWER_MAX and not set(offsets) <= set(found):
+            wrong.append(f"{kind} {key!r} of {topic}: {found[:4]}, not {offsets[:4]}")
+    for number in range(OURS if has_index else 0):
+        found = after.answers.get(("key", TOPIC, f"ours-{number}"))
+        if found is not None and len(found) != 1:
+            wrong.append(f"our key ours-{number}: {found}")
+    return counted(wrong, len(truth.queues) + len(after.answers), "queues and keys")
+
+
+def reading(truth: Truth) -> Callable[[BrokerClient], Any]:
+    """Return the work of a client that compares everything."""
+    return partial(compare_all, truth)
+
+
+def sending(truth: Truth) -> Callable[[BrokerClient], Any]:
+    """Return the work of a client that goes on."""
+    return partial(go_on, truth)
+
+
+def copied(source: Path, to: Path) -> Path:
+    """Copy a store, holes as holes."""
+    command = ["cp", "-a", "--sparse=always", os.fspath(source), os.fspath(to)]
+    subprocess.run(command, check=True)
+    return to

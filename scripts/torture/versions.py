@@ -1,0 +1,276 @@
+"""Real brokers as judges: stores of many RocketMQ versions, ours between two runs of theirs.
+
+For each version and each shape of a store a real broker is sent a mixed load and reads everything
+back through the network; then ours opens a copy, and the same real broker takes back what ours left
+(STEPS). Shapes are joined by a plus: `--shapes crc+ipv6,pending`. What a version does not offer, by
+the setters its own classes have, is told as such. Needs a JDK 17, and Maven or the jars.
+"""
+
+import json
+import shutil
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from torture.budget import Budget
+from torture.judged import (
+    OURS,
+    TOPIC,
+    Ours,
+    Truth,
+    copied,
+    digests,
+    left_as_it_was,
+    reading,
+    sending,
+    taken_back,
+)
+from torture.real_broker import Plan, Real, real, run_real
+
+VERSIONS: Final = ("4.7.0", "4.9.4", "5.0.0", "5.1.4", "5.2.0", "5.3.3", "5.5.0")
+STEPS: Final = {
+    "opened": "opened",
+    "served": "all served",
+    "keys": "keys found",
+    "left": "left as it was",
+    "verify": "verify silent",
+    "rebuilt": "rebuilt identical",
+    "continued": "continued by us",
+    "back": "taken back",
+}
+SIZES: Final = {
+    "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "12000",
+    "maxHashSlotNum": "101", "maxIndexNum": "500",
+}  # fmt: skip
+OFFERED: Final = "not offered"
+NOT_RUN: Final = "not run"
+MIXED: Final = (("mixed",),)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is peculiar to a store: settings, what each run of the broker sends, how it ends."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    runs: Sequence[Sequence[str]] = MIXED
+    hidden: Sequence[str] = ()
+    is_killed: bool = False
+    has_index: bool = True
+
+    def __add__(self, other: "Shape") -> "Shape":
+        longer, shorter = sorted((self.runs, other.runs), key=len, reverse=True)
+        runs = [
+            tuple(dict.fromkeys([*parts, *(shorter[n] if n < len(shorter) else ())]))
+            for n, parts in enumerate(longer)
+        ]
+        return Shape(
+            {**self.settings, **other.settings}, runs, [*self.hidden, *other.hidden],
+            self.is_killed or other.is_killed,
+            self.has_index and other.has_index,
+        )  # fmt: skip
+
+
+SHAPES: Final = {
+    "plain": Shape(),
+    "restarts": Shape(runs=(("mixed",), ("few",), ("few", "retry"))),
+    "killed": Shape(is_killed=True),
+    "pending": Shape(runs=(("mixed", "delays", "transactions", "retry"),)),
+    "timers": Shape({"timerWheelEnable": "true"}, (("mixed", "timers"),)),
+    "ipv6": Shape({"brokerIP1": "[::1]"}),
+    "crc": Shape({"enabledAppendPropCRC": "true"}),
+    "extension": Shape({"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}),
+    "pool": Shape({"transientStorePoolEnable": "true", "transientStorePoolSize": "3"}),
+    "queues": Shape(runs=(("mixed", "queues"),)),
+    "retention": Shape(
+        {"fileReservedTime": "0", "deleteCommitLogFilesInterval": "1", "deleteWhen": "25"},
+        (("mixed", "large"), ("few",)),
+    ),
+    "noindex": Shape({"messageIndexEnable": "false"}, has_index=False),
+    "deleted": Shape(runs=(("mixed", "deleted"),)),
+    "lmq": Shape(
+        {"enableLmq": "true", "enableMultiDispatch": "true"}, (("mixed", "lmq"),),
+        ("%LMQ%all", "%LMQ%a", "%LMQ%b"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A version and a shape, which may be several joined."""
+
+    one: Real
+    shape: str
+    seed: int
+    place: Path
+    keep: Path | None
+    until: float
+    """When to begin no more, as `monotonic` has it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, also on the disk."""
+        return f"{self.one.version}-{self.shape}"
+
+
+def shape_of(name: str) -> Shape:
+    """Return a shape, or several joined by a plus.
+
+    Errors   ValueError: there is no such shape
+    """
+    unknown = [part for part in name.split("+") if part not in SHAPES]
+    if unknown:
+        raise ValueError(f"no shape {unknown[0]!r}; there are {', '.join(SHAPES)}")
+    return reduce(Shape.__add__, (SHAPES[part] for part in name.split("+")))
+
+
+def offered(name: str, settings: frozenset[str]) -> str:
+    """Return what of a shape, or of several joined, a version offers that knows these settings."""
+    parts = [part for part in name.split("+") if SHAPES[part].settings.keys() <= settings]
+    return "+".join(parts)
+
+
+def judged(cell: Cell) -> dict[str, Any]:
+    """Make a store, let ours work on it, and the real one again; returns what each step came to."""
+    begun, place = monotonic(), cell.place / cell.name
+    row: dict[str, Any] = {"version": cell.one.version, "shape": cell.shape, "steps": {}}
+    name = offered(cell.shape, cell.one.settings)
+    if not name:
+        return {**row, "why": f"{OFFERED}: a setting it needs is unknown to this version"}
+    shape = shape_of(name)
+    row["offered"] = name
+    if begun > cell.until:
+        return {**row, "why": f"{NOT_RUN}: the time was over"}
+    place.mkdir(parents=True)
+    try:
+        for step, outcome in _steps(cell, shape, place, row):
+            row["steps"][step] = outcome
+    except Exception as error:  # noqa: BLE001 – the other cells still run
+        row["why"] = f"{type(error).__name__}: {error}"
+        if not isinstance(error, AssertionError):
+            traceback.print_exc()
+    row["seconds"] = round(monotonic() - begun, 1)
+    is_wrong = "why" in row or any(row["steps"].values())
+    if is_wrong and cell.keep is not None:
+        cell.keep.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(cell.keep / cell.name, ignore_errors=True)
+        shutil.move(place, cell.keep / cell.name)
+    shutil.rmtree(place, ignore_errors=True)
+    return row
+
+
+def _steps(cell: Cell, shape: Shape, place: Path, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    store, settings = place / "real", {**SIZES, **shape.settings}
+    truth = Truth()
+    for number, parts in enumerate(shape.runs):
+        is_last = number == len(shape.runs) - 1
+        plan = Plan(
+            f"run{number}", parts, settings, cell.seed, truth.keys, shape.hidden,
+            is_killed=shape.is_killed and is_last,
+        )  # fmt: skip
+        truth.add(run_real(cell.one, place / f"run{number}", store, plan))
+    row["messages"] = truth.message_count
+    row["queues"] = len(truth.queues)
+    row["answers"] = len(truth.answers)
+    sizes = [f"{name}={value}" for name, value in SIZES.items()]
+    own = Ours(copied(store, place / "verified"), sizes)
+    yield "verify", own.verified()
+    yield "rebuilt", own.rebuilt(place / "views")
+    ours = Ours(copied(store, place / "ours"), sizes)
+    before = digests(ours.directory)
+    try:
+        yield from ours.served(reading(truth)).items()
+    except AssertionError as error:
+        yield "opened", str(error)
+        return
+    if not shape.is_killed:
+        yield "left", left_as_it_was(before, ours.directory)
+    outcome, sent = ours.served(sending(truth))
+    yield "continued", outcome
+    after = Truth()
+    asked = [*truth.keys, *((TOPIC, f"ours-{number}") for number in range(0, OURS, 4))]
+    plan = Plan("back", ("few",), settings, cell.seed, asked, shape.hidden)
+    try:
+        after.add(run_real(cell.one, place / "back", ours.directory, plan))
+        yield "back", taken_back(truth, sent, after, has_index=shape.has_index)
+    except AssertionError as error:
+        yield "back", str(error)
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Judge every version and shape that was asked for; prints the tables, returns the figures.
+
+    Errors   NotHere: no JDK, no Maven and no jars; ValueError: a shape that there is not
+    """
+    versions, shapes = budget.versions or VERSIONS, budget.shapes or tuple(SHAPES)
+    for shape in shapes:
+        shape_of(shape)
+    known = [real(version) for version in versions]
+    until = monotonic() + budget.seconds - budget.spent
+    cells = [
+        Cell(one, shape, budget.seed, place, budget.keep, until)
+        for shape in shapes
+        for one in known
+    ]
+    rows = []
+    with ProcessPoolExecutor(budget.workers) as pool:
+        waiting = [pool.submit(judged, cell) for cell in cells]
+        for done in as_completed(waiting):
+            rows.append(done.result())
+            print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
+    print(f"\n{tables(rows, versions, shapes)}\n", flush=True)
+    totals = [outcome for row in rows for outcome in row["steps"].values()]
+    return {
+        "stores": sum(bool(row["steps"]) for row in rows),
+        "steps": len(totals),
+        "steps as the real broker said": totals.count(""),
+        "messages compared": sum(row.get("messages", 0) for row in rows),
+        "not offered": sum(row.get("why", "").startswith(OFFERED) for row in rows),
+        "not run": sum(row.get("why", "").startswith(NOT_RUN) for row in rows),
+    }
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def tables(rows: Sequence[dict[str, Any]], versions: Sequence[str], shapes: Sequence[str]) -> str:
+    """Return the tables of a run: versions by step, shapes by version, and what was different."""
+    known = {(row["version"], row["shape"]): row for row in rows}
+    lines = _row("", *STEPS.values()) + _row(*["---"] * (len(STEPS) + 1))
+    for version in versions:
+        own = [row for row in rows if row["version"] == version]
+        lines += _row(version, *(_share(own, step) for step in STEPS))
+    lines += ["", *_row("", *versions), *_row(*["---"] * (len(versions) + 1))]
+    notes: list[str] = []
+    for shape in shapes:
+        shown = [_shown(known[version, shape], notes) for version in versions]
+        lines += _row(shape, *shown)
+    return "\n".join([*lines, "", *(f"{n}. {note}" for n, note in enumerate(notes, 1))])
+
+
+def _row(*cells: str) -> list[str]:
+    return [f"| {' | '.join(cells)} |"]
+
+
+def _share(rows: Sequence[dict[str, Any]], step: str) -> str:
+    outcomes = [row["steps"][step] for row in rows if step in row["steps"]]
+    return f"{outcomes.count('')}/{len(outcomes)}" if outcomes else "–"
+
+
+def _shown(row: dict[str, Any], notes: list[str]) -> str:
+    """Return a cell: ok, the steps that differ with the numbers of their notes, or why not."""
+    why = row.get("why", "")
+    if why.startswith(OFFERED):
+        return "–"
+    told = [f"{STEPS[step]}: {outcome}" for step, outcome in row["steps"].items() if outcome]
+    told += [why] if why else []
+    numbers = []
+    for note in told:
+        if note not in notes:
+            notes.append(note)
+        numbers.append(str(notes.index(note) + 1))
+    return "ok" if not told else f"note {', '.join(numbers)}"
