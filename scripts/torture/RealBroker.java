@@ -426,7 +426,8 @@ public final class RealBroker {
             if (pulled.getNextBeginOffset() <= at) {
                 throw new IllegalStateException(queue + " stays at " + at + ": " + pulled);
             }
-            at = pulled.getNextBeginOffset();
+            boolean isRemoved = pulled.getPullStatus() == PullStatus.NO_MATCHED_MSG;
+            at = isRemoved ? at + 1 : pulled.getNextBeginOffset(); // it would skip a whole file
         }
         return count;
     }
@@ -472,6 +473,9 @@ public final class RealBroker {
     private void lookUp() throws Exception {
         long end = System.currentTimeMillis() + 3_600_000;
         for (List<String> pair : first(asked)) {
+            if (!controller.getTopicConfigManager().getTopicConfigTable().containsKey(pair.get(0))) {
+                continue; // without a route a client asks nobody
+            }
             List<Long> found = new ArrayList<>();
             try {
                 List<MessageExt> messages =

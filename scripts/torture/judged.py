@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from broker.client.broker import BrokerClient
-from broker.client.values import ClientError, KeyQuery, Outgoing, PullQuery
+from broker.client import AsyncClient, ClientError, KeyQuery, Message, PullQuery
 from broker.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
@@ -81,13 +80,25 @@ class Truth:
         """What was asked for by key, as (topic, key)."""
         return [(topic, key) for kind, topic, key in self.answers if kind == "key"]
 
+    def carrying(self, kind: str, topic: str, key: str) -> list[int]:
+        """Return where the messages of a topic lie that carry a key, or have an id."""
+        found = set()
+        for message in (m for own in self.queues.values() for m in own if m["topic"] == topic):
+            names = message["properties"]
+            keys = names.get("KEYS", "").split() if kind == "key" else [names.get("UNIQ_KEY")]
+            if key in keys:
+                found.add(message["physical_offset"])
+        return sorted(found)
+
 
 def as_told(message: StoredMessage) -> Document:
     """Return a message of ours with the names a real broker's have."""
     names = """topic queue_id queue_offset physical_offset store_size flag body_crc
-    born_timestamp_ms store_timestamp_ms reconsume_times prepared_transaction_offset properties"""
+    born_timestamp_ms store_timestamp_ms reconsume_times prepared_transaction_offset"""
+    own = {n: v for n, v in message.properties.items() if n not in ("MIN_OFFSET", "MAX_OFFSET")}
     return {
         **{name: getattr(message, name) for name in names.split()},
+        "properties": own,
         "system_flag": message.system_flag & ~FLAG_COMPRESSED,
         "body_sha1": hashlib.sha1(message.body, usedforsecurity=False).hexdigest(),
         "born_host": _host(message.born_host),
@@ -152,7 +163,7 @@ class Ours:
         wrong = [told for pair in pairs if (told := _unequal(*pair))]
         return counted(wrong, len(names), "files")
 
-    def served(self, work: Callable[[BrokerClient], Any]) -> Any:
+    def served(self, work: Callable[[AsyncClient], Any]) -> Any:
         """Serve the store, let a client do some work, stop in order; returns what came of it.
 
         Errors   AssertionError: it did not start, or not stop in order
@@ -188,8 +199,8 @@ def _last_error(said: str) -> str:
     return (errors[0] if errors else "it said nothing")[:SHOWN_MAX]
 
 
-async def _with_client(endpoint: str, work: Callable[[BrokerClient], Any]) -> Any:
-    async with BrokerClient(endpoint, timeout_ms=60_000) as client:
+async def _with_client(endpoint: str, work: Callable[[AsyncClient], Any]) -> Any:
+    async with AsyncClient(endpoint, timeout_ms=60_000, retry_ms=0) as client:
         return await work(client)
 
 
@@ -245,7 +256,7 @@ def left_as_it_was(before: dict[str, str], directory: Path) -> str:
 # --- what clients ask ---------------------------------------------------------------------------
 
 
-async def read_queue(client: BrokerClient, queue: Queue, bounds: tuple[int, int]) -> list[Document]:
+async def read_queue(client: AsyncClient, queue: Queue, bounds: tuple[int, int]) -> list[Document]:
     """Pull a queue from its first message to its last."""
     found: list[Document] = []
     at, end = bounds
@@ -258,8 +269,11 @@ async def read_queue(client: BrokerClient, queue: Queue, bounds: tuple[int, int]
     return found
 
 
-async def compare_all(truth: Truth, client: BrokerClient) -> dict[str, str]:
-    """Steps: the store is open for sends; all is served; keys and ids find what they found."""
+async def compare_all(truth: Truth, has_index: bool, client: AsyncClient) -> dict[str, str]:
+    """Steps: the store is open for sends; all is served; keys and ids find what they found.
+
+    has_index   otherwise the broker found nothing, and ours finds what carries the key
+    """
     status = await client.admin.store_status()
     state = "" if status.state.upper().endswith("RUNNING") else f"state {status.state}"
     wrong = []
@@ -270,7 +284,8 @@ async def compare_all(truth: Truth, client: BrokerClient) -> dict[str, str]:
             told = f"{error.reason}: {error.message}"[:SHOWN_MAX]
         wrong += [f"{queue[0]}/{queue[1]}: {told}"] if told else []
     lost = []
-    for (kind, topic, key), offsets in truth.answers.items():
+    for (kind, topic, key), told_offsets in truth.answers.items():
+        offsets = told_offsets if has_index else truth.carrying(kind, topic, key)
         found = await physical_offsets(client, kind, topic, key)
         is_cut = len(offsets) >= ANSWER_MAX
         if found != offsets and not (is_cut and set(offsets) <= set(found)):
@@ -282,7 +297,7 @@ async def compare_all(truth: Truth, client: BrokerClient) -> dict[str, str]:
     }
 
 
-async def physical_offsets(client: BrokerClient, kind: str, topic: str, key: str) -> list[int]:
+async def physical_offsets(client: AsyncClient, kind: str, topic: str, key: str) -> list[int]:
     """Return where messages with a key, or the one with an id, lie."""
     try:
         if kind == "id":
@@ -298,7 +313,7 @@ async def physical_offsets(client: BrokerClient, kind: str, topic: str, key: str
     return sorted(found)
 
 
-async def caught_up(client: BrokerClient) -> None:
+async def caught_up(client: AsyncClient) -> None:
     """Wait until queues and index know every message.
 
     Errors   TimeoutError
@@ -310,16 +325,16 @@ async def caught_up(client: BrokerClient) -> None:
             status = await client.admin.store_status()
 
 
-async def go_on(truth: Truth, client: BrokerClient) -> tuple[str, dict[Queue, list[Document]]]:
+async def go_on(truth: Truth, client: AsyncClient) -> tuple[str, dict[Queue, list[Document]]]:
     """Step: more is sent to queues of the real broker's, and read and found again."""
     ends = {q: truth.bounds.get((TOPIC, q), (0, 0))[1] for q in range(QUEUE_COUNT)}
     for number in range(OURS):
         queue_id = number % QUEUE_COUNT
-        message = Outgoing(
+        message = Message(
             TOPIC, f"ours {number} ☂".encode(), tag="ours", keys=[f"ours-{number}"],
             queue_id=queue_id,
         )  # fmt: skip
-        (receipt,) = await client.send([message])
+        receipt = await client.send(message)
         due = ends[queue_id] + number // QUEUE_COUNT
         if receipt.queue_offset != due:
             return f"{TOPIC}/{queue_id}: offset {receipt.queue_offset}, not {due}", {}
@@ -356,12 +371,12 @@ def taken_back(
     return counted(wrong, len(truth.queues) + len(after.answers), "queues and keys")
 
 
-def reading(truth: Truth) -> Callable[[BrokerClient], Any]:
+def reading(truth: Truth, *, has_index: bool) -> Callable[[AsyncClient], Any]:
     """Return the work of a client that compares everything."""
-    return partial(compare_all, truth)
+    return partial(compare_all, truth, has_index)
 
 
-def sending(truth: Truth) -> Callable[[BrokerClient], Any]:
+def sending(truth: Truth) -> Callable[[AsyncClient], Any]:
     """Return the work of a client that goes on."""
     return partial(go_on, truth)
 

@@ -24,7 +24,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = ROOT / ".cache" / "rocketmq"
 DRIVER: Final = Path(__file__).with_name("RealBroker.java")
 ARTIFACTS: Final = ("broker", "namesrv", "tools", "client")
-RUN_S: Final = 240
+RUN_S: Final = 420
 """How long a broker may take to start, do what a plan says, and stop."""
 
 FETCH_S: Final = 1800
@@ -43,6 +43,10 @@ SETTERS: Final = (
 )
 
 Document = dict[str, Any]
+
+
+class RealFailed(Exception):
+    """A real broker did not do what it was asked to; the text says what it said."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
     """Run a broker of a version on a store; returns what it told, see RealBroker.java.
 
     place    a directory for its configuration and logs
-    Errors   AssertionError: it failed, or took too long; with what it said last
+    Errors   RealFailed: it failed, or took too long; with what it said last
     """
     place.mkdir(parents=True, exist_ok=True)
     out = _written_plan(place, store, plan)
@@ -153,7 +157,7 @@ def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
         said.seek(0)
         text = said.read()
     if code != 0 or "READ " not in text:
-        raise AssertionError(f"RocketMQ {one.version}, run {plan.run}: {code}: {_told(text)}")
+        raise RealFailed(f"RocketMQ {one.version}, run {plan.run}: {code}: {_told(text)}")
     return [json.loads(line) for line in out.read_text("utf-8").splitlines()]
 
 
@@ -164,7 +168,7 @@ def _told(text: str) -> str:
         for line in text.splitlines()
         if "|-" not in line and re.search("Exception|Error", line)
     ]
-    return " | ".join(lines[:4])[:SAID_MAX] or text[-SAID_MAX:]
+    return " | ".join(lines[:4])[:SAID_MAX] or " | ".join(own[-3:])[-SAID_MAX:]
 
 
 def _written_plan(place: Path, store: Path, plan: Plan) -> Path:

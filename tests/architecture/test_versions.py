@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from torture.judged import Truth, counted, difference, digests, left_as_it_was, taken_back
-from torture.versions import SHAPES, STEPS, shape_of, tables
+from torture.versions import SHAPES, STEPS, counts, shape_of, tables
 
 ONE: dict[str, Any] = {"topic": "orders", "physical_offset": 0, "properties": {"KEYS": "a"}}
 TWO: dict[str, Any] = {"topic": "orders", "physical_offset": 90, "properties": {}}
@@ -85,6 +85,21 @@ def test_joined_shapes_have_the_settings_and_the_runs_of_both() -> None:
     assert joined.settings == SHAPES["ipv6"].settings
     with pytest.raises(ValueError, match="no shape 'ipv5'; there are plain"):
         shape_of("crc+ipv5")
+
+
+def test_a_rebuild_that_differs_and_a_broker_that_fails_itself_are_no_differences() -> None:
+    sound = dict.fromkeys(STEPS, "")
+    rows: list[dict[str, Any]] = [
+        {"steps": sound | {"rebuilt": "index/#0 is more"}, "messages": 7},
+        {"steps": sound | {"verify": "exit code 10"}, "messages": 5},
+        {"steps": {}, "why": "the real broker itself fails: it said nothing"},
+        {"steps": {}, "why": "KeyError: 'min'"},
+    ]
+    figures = counts(rows)
+    assert figures["differences"] == 2
+    assert figures["messages compared"] == 12
+    assert figures["steps as the real broker said"] == 2 * len(STEPS) - 2
+    assert figures["the real broker itself fails"] == 1
 
 
 def test_the_tables_name_each_difference_once() -> None:
