@@ -30,6 +30,7 @@ SHOWN_MAX: Final = 160
 ANSWER_MAX: Final = 32
 """Hits of a key at which a real broker stops looking."""
 
+MULTI_DISPATCH: Final = "%LMQ%"
 UNIT_SIZE: Final = 20
 CATCH_UP_S: Final = 60
 OURS: Final = 24
@@ -68,6 +69,8 @@ class Truth:
                 self.bounds[queue] = (document["min"], document["max"])
                 self.queues[queue] = []
             else:
+                if queue[0].startswith(MULTI_DISPATCH):
+                    del document["queue_id"]  # the client puts that of the queue it asks there
                 self.queues[queue].append(document)
 
     @property

@@ -163,11 +163,8 @@ def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
 
 def _told(text: str) -> str:
     """Return the lines that say what went wrong."""
-    lines = [
-        line
-        for line in text.splitlines()
-        if "|-" not in line and re.search("Exception|Error", line)
-    ]
+    own = [line for line in text.splitlines() if "|-" not in line]  # without logback's
+    lines = [line for line in own if re.search("Exception|Error", line)]
     return " | ".join(lines[:4])[:SAID_MAX] or " | ".join(own[-3:])[-SAID_MAX:]
 
 
