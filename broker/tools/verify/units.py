@@ -114,8 +114,6 @@ class ComparedFiles(QueueFiles):
         self._holes = holes
         for (topic, _), differences in self._held.items():
             if self._unjudged.has(topic):
-                units = sum(len(expected) // UNIT_SIZE for _, _, expected, _ in differences)
-                self._unjudged.leave(topic, units)
                 continue
             for path, position, expected, found in differences:
                 self._compare(path, position, expected, found)

@@ -5,7 +5,7 @@ log until they expire. A topic with batch queues has them under batchconsumequeu
 queue that has no directory was removed, too: the table of topics never knows one.
 """
 
-from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from broker.files.disk import Disk
@@ -16,6 +16,7 @@ from broker.format.names import (
     TOPICS_FILE,
 )
 from broker.format.table_json import decode_table
+from broker.model.topic import is_system_topic
 from broker.tools.verify.collector import Collector
 
 _TABLE = "topicConfigTable"
@@ -24,22 +25,22 @@ _TABLE = "topicConfigTable"
 class Unjudged:
     """What a store says of its topics, and what was left alone because of it."""
 
-    __slots__ = ("_batch", "_counts", "_known")
+    __slots__ = ("_batch", "_known", "_met")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._batch = set(disk.names(directory / BATCH_QUEUE_DIRECTORY))
         named = _named(disk, directory / CONFIG_DIRECTORY / TOPICS_FILE)
         self._known = named and named | set(disk.names(directory / CONSUME_QUEUE_DIRECTORY))
-        self._counts: Counter[str] = Counter()
+        self._met: set[str] = set()
 
     def has(self, topic: str) -> bool:
         """Return whether a topic's queues are not looked at."""
         return topic in self._batch or (self._known is not None and topic not in self._known)
 
-    def leave(self, topic: str, count: int) -> None:
-        """Take notice of units that would have been told of."""
-        assert count > 0
-        self._counts[topic] += count
+    def meet(self, topics: Iterable[str]) -> None:
+        """Take notice of topics that records are of."""
+        self._met.update(topic for topic in topics if not is_system_topic(topic))
+        assert "" not in self._batch
 
     def tell(self, collector: Collector) -> None:
         """Say what was left alone."""
@@ -47,10 +48,10 @@ class Unjudged:
             collector.remark(
                 f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"
             )
-        for topic in sorted(self._counts.keys() - self._batch):
+        for topic in sorted(filter(self.has, self._met - self._batch)):
             collector.remark(
                 f"topic {topic} was removed: config/{TOPICS_FILE} and {CONSUME_QUEUE_DIRECTORY}/ "
-                f"do not know it, {self._counts[topic]} messages are left in the log"
+                "do not know it, messages of it are left in the log"
             )
 
 

@@ -159,6 +159,7 @@ class _Walk:
             compared.look_beyond(rebuilt.queues, rebuilt.holes)
             holes = [(hole.begin, hole.end) for hole in rebuilt.holes]
             index.finish(holes, self._options.upto)
+            self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(self._behind_blank(files, rebuilt.end), results)
         return Verification(

@@ -75,7 +75,7 @@ REPEATED = {
 """Index entries of records that a start after a crash dispatched once more."""
 OF_A_REMOVED_TOPIC = (
     "topic Del was removed: config/topics.json and consumequeue/ do not know it, "
-    "183 messages are left in the log"
+    "messages of it are left in the log"
 )
 NOTES = {
     "bcq": ["topic Bcq has batch queues: batchconsumequeue/ is not looked at"],
