@@ -122,9 +122,9 @@ class Start:
 
     def _find_style(self) -> None:
         """Go on in the style the index was written in last."""
-        parts = self._parts
-        parts.index.style = parts.written_styles()[1] or parts.index.style
-        parts.settings = replace(parts.settings, index_style=parts.index.style)
+        parts, index = self._parts, self._parts.index
+        index.style = parts.written_styles()[1] or index.style
+        parts.settings = replace(parts.settings, index_style=index.style)
 
     def _drop_incomplete(self, plan: ViewPlan) -> bool:
         """Remove views that lack something; returns whether queues are built from the log's min."""
@@ -133,9 +133,8 @@ class Start:
         queues.correct_min(log.min_offset)
         lacking, index_lacks = queues.damaged, False
         if plan.compared is Compared.LIST:
-            closed = parts.manifest.closed if parts.manifest is not None else None
-            assert closed is not None
-            lacking, index_lacks = missing_from_list(closed, queues, index, log.min_offset)
+            listed = parts.listed_at_stop
+            lacking, index_lacks = missing_from_list(listed, queues, index, log.min_offset)
         elif plan.compared is Compared.LOG:
             parts.find_left_over(plan.below)
             lacking, index_lacks = missing_from_log(
@@ -143,7 +142,7 @@ class Start:
             )
             lacking = {key for key in lacking if key[0] not in parts.batch_topics}
         lacking = lacking | queues.damaged
-        if plan.compared is not Compared.LOG and (lacking or parts.keeps_left_over):
+        if lacking or parts.keeps_left_over:
             parts.find_left_over(plan.below)
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})

@@ -183,6 +183,13 @@ class Structures:
         self.checkpoint.save(values)
 
     @property
+    def listed_at_stop(self) -> ClosedState:
+        """The list of the last orderly stop, of a store that has one."""
+        assert self.manifest is not None
+        assert self.manifest.closed is not None
+        return self.manifest.closed
+
+    @property
     def keeps_left_over(self) -> bool:
         """Whether the store is a copy that says what is left over."""
         return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
