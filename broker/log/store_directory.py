@@ -34,6 +34,8 @@ _STORE_NAMES: Final = {
     *(COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY),
 }
 """One of these in a directory makes it a store."""
+_FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
+"""Those of them that are files; the others are directories."""
 _HARMLESS_NAMES: Final = frozenset({"lost+found", ".DS_Store"})
 MANIFEST_FILE: Final = "store.json"
 FORMAT_VERSION: Final = 1
@@ -64,6 +66,11 @@ class StoreDirectory:
         if names and not names & _STORE_NAMES:
             shown_names = ", ".join(sorted(names)[:3])
             raise NotAStore(path=str(self.path), why=f"it holds other files ({shown_names} …)")
+        for name in sorted(names & _STORE_NAMES):
+            is_right = self._disk.is_directory(self.path / name) == (name not in _FILE_NAMES)
+            if not is_right:
+                why = "a directory stands" if name in _FILE_NAMES else "a file stands"
+                raise NotAStore(path=str(self.path / name), why=f"{why} in its place")
 
     def acquire(self) -> None:
         """Take the store lock, whose file is all that is made; of a new store the directory too.

@@ -57,9 +57,21 @@ def test_a_missing_and_an_empty_directory_may_become_a_store(
 )
 def test_any_part_of_a_store_makes_it_one(directory: StoreDirectory, path: Path, name: str) -> None:
     path.mkdir()
-    (path / name).touch()
+    is_file = name in ("abort", "checkpoint", "lock")
+    (path / name).touch() if is_file else (path / name).mkdir()
     (path / "timerwheel").touch()
     directory.check()
+
+
+@pytest.mark.parametrize("name", ["abort", "checkpoint", "commitlog", "config", "lock", "pocketmq"])
+def test_a_part_of_another_kind_is_refused(
+    directory: StoreDirectory, path: Path, name: str
+) -> None:
+    path.mkdir()
+    is_file = name in ("abort", "checkpoint", "lock")
+    (path / name).mkdir() if is_file else (path / name).touch()
+    with pytest.raises(NotAStore, match=f"{name} is not a store: a .* stands in its place"):
+        directory.check()
 
 
 def test_a_directory_of_other_files_is_refused_and_left_alone(

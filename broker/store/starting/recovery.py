@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from broker.format.names import offset_file_name
 from broker.model.errors import StoreDamaged
+from broker.model.finding import ScanEnd
 from broker.store.starting.decisions import LogDecision, Observation, Plan, ViewPlan, decide
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.store.starting.progress import Starting
@@ -92,14 +93,17 @@ class Recovery:
         begin = min(log.min_offset if beliefs.from_min else marks[0], marks[1], log.appended)
         self._progress.enter("scan")
         survey = self._survey(self._begin_of_walk(begin), marks, beliefs)
+        is_short = beliefs.mark is None and self._is_short(survey, beliefs)
+        # Where not one record can be read it may be no log at all: nothing is cut.
+        is_unknown = is_short and survey.end == log.min_offset
         seen = Observation(
             has_log=bool(log.files.files),
             end=survey.end,
-            scan_end=survey.scan_end,
+            scan_end=ScanEnd.END_OF_DATA if is_unknown else survey.scan_end,
             mark=beliefs.mark,
             view_offsets=tuple(self._complete(mark, survey.end) for mark in marks),
             has_holes=bool(survey.holes),
-            is_short=beliefs.mark is None and self._is_short(survey, beliefs),
+            is_short=is_short,
             accept_damage=beliefs.accept_damage,
         )
         self.plan = decide(seen)
