@@ -98,5 +98,5 @@ def test_a_volume_of_someone_else_is_refused_in_words(image: Image, volume: Path
     os.chown(volume, 0, 0)
     tried = image.run(volume, "env", *image.settings["Entrypoint"])
     assert tried.code == 74
-    assert f"{STORE}/pocketmq: Permission denied" in tried.err
+    assert f"{STORE}/lock: Permission denied" in tried.err
     assert "Traceback" not in tried.err

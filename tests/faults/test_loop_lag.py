@@ -39,15 +39,15 @@ FLUSH_S_MIN: Final = 0.05
 SETTINGS: Final = words(
     {
         "store.flush": "async",
-        "store.flush_interval_ms": "600000",
-        "store.flush_thorough_interval_ms": "600000",
-        "store.view_flush_thorough_interval_ms": "500",
+        "store.flush_interval_ms": "600000ms",
+        "store.flush_thorough_interval_ms": "600000ms",
+        "store.view_flush_thorough_interval_ms": "500ms",
         "retention.mode": "on",
         "retention.hours": "",
         "retention.age_ms": "0",
         "retention.size_bytes": str(128 * MIB),
-        "retention.interval_ms": "100",
-        "retention.pause_ms": "10",
+        "retention.interval_ms": "100ms",
+        "retention.pause_ms": "10ms",
     },
     f"mappedFileSizeCommitLog={32 * MIB}",
 )
