@@ -1,20 +1,18 @@
 """`pocketmq consume`: the messages of a topic's queues, in order, without a trace on the broker."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Final
 
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, ShownMessages
 from broker.cli.options import DURATION, ReadBy
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, talk
 from broker.client import ClientError, PullPage, PullQuery
 from broker.client.following import Pull
 from broker.model.administration import QueueState
-from broker.model.message import StoredMessage
 from broker.model.reading import PullStatus
 
 FROM_WORDS: Final = ("min", "max")
@@ -69,29 +67,19 @@ def consume(
     """
     if not is_pull:
         raise click.UsageError("say how to read: --pull (reading as a group is yet to come)")
-    left = count_max or inf
     damaged = Damaged()
     with out.rows(MESSAGE_COLUMNS) as rows:
-
-        def show(messages: Sequence[StoredMessage]) -> bool:
-            nonlocal left
-            shown = messages[: int(min(left, len(messages)))]
-            for message in shown:
-                rows.add(message_document(message))
-            rows.flush()
-            left -= len(shown)
-            return left > 0
-
+        shown = ShownMessages(rows, count_max)
         ends = []
         for queue in _queues(broker, topic, queue_id):
             first = begin if isinstance(begin, int) else getattr(queue, f"{begin}_offset")
             reader = QueueReader(PullQuery(topic, queue.queue_id, first, expression=tag_filter))
-            for page in reader.pages(broker, left, damaged):
-                show(page.messages)
+            for page in reader.pages(broker, shown.left, damaged):
+                shown.add(page.messages)
             ends.append(reader.query)
-        if wait_ms and left:
+        if wait_ms and shown.left:
             pull = damaged.passed_over_by(broker.reader(topic).pull)
-            broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), show)
+            broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), shown.add)
     if damaged.count:
         raise damaged.failure()
 

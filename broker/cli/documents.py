@@ -6,9 +6,11 @@ of their names, `body_text` beside `body` where that is UTF-8.
 """
 
 from base64 import b64encode
+from collections.abc import Sequence
+from math import inf
 from typing import Any, Final
 
-from broker.cli.output import Column, at, columns
+from broker.cli.output import Column, Rows, at, columns
 from broker.client import GroupState, Receipt, TopicState
 from broker.format.record import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
@@ -95,3 +97,23 @@ def _text(body: bytes) -> str | None:
         return body.decode()
     except UnicodeDecodeError:
         return None
+
+
+class ShownMessages:
+    """Stored messages as rows, as many as were asked for (None: all)."""
+
+    __slots__ = ("_rows", "left")
+
+    def __init__(self, rows: Rows, count_max: int | None) -> None:
+        self._rows = rows
+        self.left = count_max or inf
+
+    def add(self, messages: Sequence[StoredMessage]) -> bool:
+        """Print what of some messages is still wanted; returns whether more is."""
+        shown = messages[: int(min(self.left, len(messages)))]
+        for message in shown:
+            self._rows.add(message_document(message))
+        self._rows.flush()
+        self.left -= len(shown)
+        assert self.left >= 0, "no more is shown than was asked for"
+        return self.left > 0

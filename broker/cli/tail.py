@@ -1,17 +1,15 @@
 """`pocketmq tail`: a topic's messages as they are stored, without a group and without a trace."""
 
-from math import inf
 from typing import Any
 
 import click
 
 from broker.cli.connection import Connection, asks_broker
-from broker.cli.documents import MESSAGE_COLUMNS, message_document
+from broker.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from broker.cli.options import MOMENT
 from broker.cli.output import Output, talk
 from broker.client import TailQuery
 from broker.client.following import Patience
-from broker.model.message import StoredMessage
 
 
 @asks_broker(
@@ -35,16 +33,6 @@ def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **g
     if wanted.since_ms is not None and wanted.last_count is not None:
         raise click.UsageError("--since and -n exclude each other")
 
-    left = count_max or inf
     with out.rows(MESSAGE_COLUMNS) as rows:
-
-        def show(messages: list[StoredMessage]) -> bool:
-            nonlocal left
-            shown = messages[: int(min(left, len(messages)))]
-            for message in shown:
-                rows.add(message_document(message))
-            rows.flush()
-            left -= len(shown)
-            return left > 0
-
-        broker.show(broker.client.tail_pages(wanted, Patience(talk)), show)
+        shown = ShownMessages(rows, count_max)
+        broker.show(broker.client.tail_pages(wanted, Patience(talk)), shown.add)
