@@ -33,6 +33,8 @@ ENTRY_TYPE: Final = np.dtype(
     [("hash", ">i4"), ("physical", ">i8"), ("second", ">i4"), ("previous", ">i4")]
 )
 """An entry as it lies in its file (INDEX_ENTRY), for many at once."""
+PACKED_TYPE: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("time", ">i8")])
+"""An entry of `Written.entries`."""
 LINKED_MAX: Final = 1 << 20
 """Entries linked in one go."""
 _NUMBER_BITS: Final = np.int64(20)
@@ -67,13 +69,24 @@ def searched_hash(topic: str, key: str, index_type: str = "") -> int:
 def index_entries(written: Sequence[Written], style: str) -> IndexEntries:
     """Hot: return the entries of some records.
 
-    Cost     about 3 µs a record while they are few, 0.7 µs from some hundred on
+    Cost     about 3 µs a record while they are few, 0.7 µs from some hundred on; 0.1 µs where
+             writing has made them
     """
+    if written and all(run.entries is not None for run in written):
+        return _unpacked(b"".join([run.entries or b"" for run in written]))
+    if any(run.entries is not None for run in written):
+        columns = [index_entries([run], style) for run in written]
+        return IndexEntries(*(np.concatenate(column) for column in zip(*columns, strict=True)))
     if sum(map(len, written)) <= FEW_RECORDS:
         return _few(written, style)
     if any(KEY_SEPARATOR in "".join(run.keys) for run in written):
         return _many_of_several_keys(written, style)
     return _many(written, style)
+
+
+def _unpacked(entries: bytes) -> IndexEntries:
+    rows = np.frombuffer(entries, dtype=PACKED_TYPE)
+    return IndexEntries(*(rows[name].astype(np.int64) for name in ("hash", "physical", "time")))
 
 
 def _few(written: Sequence[Written], style: str) -> IndexEntries:

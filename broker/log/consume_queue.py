@@ -101,6 +101,9 @@ class ConsumeQueue:
             units: list[bytes] = []
             for run in runs:
                 codes = run.tags_codes
+                if run.units and not self.writes_extension:
+                    units.append(run.units)
+                    continue
                 if self.writes_extension:
                     codes = [self._extended(code, run.store_time_ms) for code in codes]
                 units += map(UNIT.pack, run.physical_offsets, run.sizes, codes)

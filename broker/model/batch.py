@@ -9,9 +9,14 @@ column of one.
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.model.message import FLAG_TRANSACTION_MASK, QueueKey, has_queue_offset
+
+UNIT_BYTES: Final = 20
+"""Of one message in `Written.units`."""
+ENTRY_BYTES: Final = 20
+"""Of one entry in `Written.entries`."""
 
 
 class Destination(NamedTuple):
@@ -120,11 +125,17 @@ class Written:
     tags_codes        what its consume unit holds
     store_time_ms     when all of them were stored
     unique_keys       …, `keys` joined by spaces, `tags`: what they are indexed by; "" for absent
+    units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
+                      empty: views make them
+    entries           the index entries of all records in log order, ENTRY_BYTES each: key hash
+                      (i32), physical offset (i64), store time in ms (i64), big-endian, in the style
+                      of the store's index; the three columns of texts may then be empty. None:
+                      views make them of the texts
     """
 
     __slots__ = (
-        "destination", "keys", "physical_offsets", "queue_offset", "sizes", "store_time_ms",
-        "tags", "tags_codes", "unique_keys",
+        "destination", "entries", "keys", "physical_offsets", "queue_offset", "sizes",
+        "store_time_ms", "tags", "tags_codes", "unique_keys", "units",
     )  # fmt: skip
 
     def __init__(
@@ -139,11 +150,17 @@ class Written:
         unique_keys: list[str],
         keys: list[str],
         tags: list[str],
+        units: bytes = b"",
+        entries: bytes | None = None,
     ) -> None:
         assert physical_offsets
         assert len(physical_offsets) == len(sizes)
         assert len(sizes) == len(tags_codes)
-        assert len(sizes) == len(unique_keys) == len(keys) == len(tags)
+        assert len(units) in (0, len(sizes) * UNIT_BYTES)
+        if entries is None:
+            assert len(sizes) == len(unique_keys) == len(keys) == len(tags)
+        else:
+            assert not len(entries) % ENTRY_BYTES
         self.destination = destination
         self.queue_offset = queue_offset
         self.physical_offsets = physical_offsets
@@ -153,6 +170,8 @@ class Written:
         self.unique_keys = unique_keys
         self.keys = keys
         self.tags = tags
+        self.units = units
+        self.entries = entries
 
     def __len__(self) -> int:
         return len(self.physical_offsets)
@@ -186,7 +205,21 @@ class Written:
             unique_keys=self.unique_keys[count:],
             keys=self.keys[count:],
             tags=self.tags[count:],
+            units=self.units[count * UNIT_BYTES :],
+            entries=self._entries_from(self.physical_offsets[count]),
         )
+
+    def _entries_from(self, physical_offset: int) -> bytes | None:
+        """Return the index entries of the records from one on."""
+        entries = self.entries
+        if entries is None:
+            return None
+        begin = 0
+        while begin < len(entries):
+            if int.from_bytes(entries[begin + 4 : begin + 12]) >= physical_offset:
+                break
+            begin += ENTRY_BYTES
+        return entries[begin:]
 
 
 class PutStatus(Enum):

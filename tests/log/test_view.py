@@ -13,7 +13,7 @@ from broker.log.view import View
 from broker.model.errors import DiskFull
 from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import batches, entry, store_time
+from tests.fakes.records import batches, entry, joined, made_ahead, store_time
 from tests.fakes.records import of_three_queues as records
 
 
@@ -163,3 +163,28 @@ def test_a_flush_syncs_every_file_that_changed_once(kit: Kit) -> None:
     view.apply(records(25)[24:])
     view.flush()
     assert len(kit.disk.calls["sync"]) == count + 1
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("is_all", [True, False])
+def test_what_writing_made_ahead_makes_the_same_files(kit: Kit, size: int, is_all: bool) -> None:
+    view = kit.view()
+    for number, batch in enumerate(batches(joined(records(60)), size)):
+        ahead = [
+            made_ahead(run, STYLE_5_5) if is_all or (number + place) % 2 else run
+            for place, run in enumerate(batch)
+        ]
+        view.apply(ahead)
+    assert kit.files() == kit.built(60)
+
+
+def test_of_what_was_made_ahead_only_the_unknown_is_taken(kit: Kit) -> None:
+    view, other = kit.view(), kit.view("texts")
+    run = entry(0, keys="a b", count=9)
+    for taken in (entry(0, keys="a b", count=4), run.behind(2), run.behind(8)):
+        view.apply([made_ahead(taken, STYLE_5_5)])
+        other.apply([taken])
+    for begin in (2, 8):
+        view.apply([made_ahead(run, STYLE_5_5).behind(begin)])
+        other.apply([run.behind(begin)])
+    assert kit.files() == kit.files("texts")
