@@ -18,6 +18,7 @@ class CallClass(Enum):
     POLL = "poll"
     QUERY = "query"
     ADMIN = "admin"
+    PROBE = "probe"
 
 
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
@@ -25,6 +26,7 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.POLL: 10_000,  # a parked poll costs about 20 KiB
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
+    CallClass.PROBE: 10_000,  # watches of health stay for long
 }
 """Calls under way at once, by class."""
 

@@ -8,10 +8,10 @@
 
 An answer is of type `Method.answer`: the response message, or bytes where a method encodes its
 response itself. `requests` is an async iterator that ends when the client's does, or when the
-server drains. Transports (grpcio/methods.py) read these tables and know nothing else.
+server drains. Transports (own/, grpcio/) read these tables and know nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -21,12 +21,15 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from broker.model.errors import BrokerError, RequestError
+from broker.model.errors import BrokerError, RequestError, TooManyRequests
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 
 Handler = Callable[[Any, Call], Any]
 """(request or requests, call) -> what the method's kind says."""
+
+Shortcut = Callable[[bytes, Call], bytes | Awaitable[bytes] | None]
+"""Serves a call straight from its request's bytes; None: go the usual way, nothing has changed."""
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""
@@ -41,12 +44,23 @@ class MalformedRequest(RequestError):
     why: str
 
 
+class UnknownService(RequestError):
+    """Health of a service that is not served here."""
+
+    message = "unknown service {service}"
+    service: str
+
+
 class Internal(BrokerError):
     """An error that is none of ours; the log has the rest under the number."""
 
     message = "internal error; the broker's log tells more under incident {incident}"
     plain = BrokerError.plain | {"incident"}
     incident: str
+
+
+_PLAIN_CODES: Final = {MalformedRequest: 3, UnknownService: 5, TooManyRequests: 8}
+_INTERNAL: Final = 13
 
 
 class WireStatus(NamedTuple):
@@ -83,6 +97,9 @@ class Method:
     `parse` and `serialize` stand in for the messages' own, for methods whose cost is there;
     `answer` is what `serialize` takes and the handler returns. `request_code` is RocketMQ's word
     for what the method does, in lower case; without one it goes by its own name.
+
+    A unary method may have a `shortcut` that is asked first, with a request no longer than
+    `request_size_max`; it raises what handlers raise.
     """
 
     name: str
@@ -96,6 +113,7 @@ class Method:
     answer: type[Any] | None = None
     kind: Kind = Kind.UNARY
     request_code: str = ""
+    shortcut: Shortcut | None = None
 
     @cached_property
     def answer_type(self) -> type[Any]:
@@ -151,6 +169,11 @@ def method(
 
 Refuse = Callable[[BrokerError, Method], Any]
 """How a face says that a call failed: by a WireStatus, or in band, by an answer of the method."""
+
+
+def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
+    """Return the status of an error where the protocol is not ours: a code and a text."""
+    return WireStatus(_PLAIN_CODES.get(type(error), _INTERNAL), str(error), b"")
 
 
 @dataclass(frozen=True)

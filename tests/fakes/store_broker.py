@@ -184,6 +184,9 @@ async def broker() -> AsyncIterator[StoreBroker]:
 # -- on a port -------------------------------------------------------------------------------------
 
 
+ServerClass = type[GrpcioServer]
+
+
 @asynccontextmanager
 async def running(server: GrpcioServer) -> AsyncIterator[str]:
     """Start a server on a free port and yield its address; stop it in the end."""

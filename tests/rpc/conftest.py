@@ -1,3 +1,20 @@
-"""A broker for the methods of the API."""
+"""A broker for the methods of the API, and what carries them."""
 
+import pytest
+
+from broker.rpc.grpcio.receiving import Receiving
+from broker.rpc.grpcio.server import GrpcioServer
+from tests.fakes.store_broker import ServerClass
 from tests.fakes.store_broker import broker as broker
+
+TRANSPORTS = {"grpcio": GrpcioServer, "careful": GrpcioServer}
+"""Servers by name; careful: grpcio where each request is read by the handler."""
+
+
+@pytest.fixture(params=TRANSPORTS)
+def server_class(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ServerClass:
+    """Each kind of server in turn."""
+    if request.param == "careful":
+        monkeypatch.setattr(Receiving, "is_busy", True)
+    found: ServerClass = TRANSPORTS[request.param]
+    return found

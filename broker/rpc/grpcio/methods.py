@@ -1,41 +1,25 @@
 """A method of a service as grpc.aio calls it, whatever its kind.
 
-    bytes ─► read ─► handler(request, call) ─► answer, awaited if need be ─► bytes
-                        │ BrokerError               ─► as the service's face shows it
-                        └ any other exception       ─► Internal with a number; the log has the rest
-
-grpcio only moves bytes: requests are parsed and answers encoded here, so that a request that
-cannot be parsed is the client's mistake, and a handler may work on bytes. Nothing is logged per
-call; every refusal carries the call's request id.
+grpcio only moves bytes: `serving.py` has what a call needs to be admitted, read, written and
+refused.
 
 A refused call's request is not read. Requests of a stream are read one by one when the handler asks
 for the next; they hold no slot of receiving.py, for a peer may rightly be silent between two.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from secrets import token_hex
 from time import perf_counter
 from typing import Any, Final, Self
 
 import grpc
 
-from broker.model.errors import BrokerError, Corruption, StorageError, TooManyRequests
-from broker.rpc.admission import Gate
-from broker.rpc.call import REQUEST_ID_KEY, begin_request, current_request_id, host_from_peer
-from broker.rpc.call_stats import CallStats
+from broker.model.errors import TooManyRequests
+from broker.rpc.call import begin_request, host_from_peer
 from broker.rpc.grpcio.receiving import Arrival, Receiving
-from broker.rpc.service import (
-    DETAILS_KEY,
-    Internal,
-    Kind,
-    MalformedRequest,
-    Method,
-    Service,
-    WireStatus,
-)
+from broker.rpc.service import Kind, MalformedRequest
+from broker.rpc.serving import ServedMethod
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -46,8 +30,6 @@ _ANSWERS: Final = grpc.stream_stream_rpc_method_handler
 """Whether grpcio reads the one request before it calls, and whether one answer is returned or many
 are written."""
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
-
-logger = logging.getLogger(__name__)
 
 
 class GrpcioCall:
@@ -84,13 +66,10 @@ class GrpcioCall:
 class Edge:
     """What all methods of a server share."""
 
-    __slots__ = ("_streams", "is_draining", "receiving", "refusal", "stats")
+    __slots__ = ("_streams", "is_draining", "receiving")
 
-    def __init__(self, stats: CallStats) -> None:
-        self.stats = stats
+    def __init__(self) -> None:
         self.receiving = Receiving()
-        self.refusal: BrokerError | None = None
-        """What answers every call, None while calls are served."""
         self.is_draining = False
         self._streams: set[Requests] = set()
 
@@ -155,24 +134,19 @@ async def _read(context: Context) -> Any:
     return await context.read()
 
 
-class ServedMethod:
-    """One method, served: admitted, read, handled, written, counted, refused."""
+class GrpcioMethod:
+    """A served method, as grpc.aio calls it."""
 
-    __slots__ = ("_edge", "_gate", "_method", "_path", "_read", "_service", "_stats", "_write")
+    __slots__ = ("_edge", "_served")
 
-    def __init__(self, service: Service, method: Method, gate: Gate, edge: Edge) -> None:
-        self._service = service
-        self._method = method
-        self._path = service.path(method)
-        self._gate = gate
+    def __init__(self, served: ServedMethod, edge: Edge) -> None:
+        self._served = served
         self._edge = edge
-        self._stats = edge.stats.method(self._path, method)
-        self._read, self._write = method.reader(), method.writer()
 
     def handler(self) -> grpc.RpcMethodHandler:
         """Return the handler of a call whose headers are here, made for this call alone."""
-        kind, receiving = self._method.kind, self._edge.receiving
-        if not kind.has_requests and not receiving.is_busy and self._gate.refusal() is None:
+        kind, receiving = self._served.method.kind, self._edge.receiving
+        if not kind.has_requests and not receiving.is_busy and self._served.refusal() is None:
             make = _QUICK_ANSWERS if kind.has_answers else _QUICK_ANSWER
             return make(self.serve, Arrival(receiving))
         serve = self.serve if kind.has_requests else self.read_and_serve
@@ -181,7 +155,7 @@ class ServedMethod:
     async def read_and_serve(self, _: object, context: Context) -> bytes | None:
         """Serve a call whose one request is read here, when it is its turn, or refused unread."""
         begin_request(GrpcioCall(context))
-        refusal, raw = self._refusal(), None
+        refusal, raw = self._served.refusal(), None
         if refusal is None:
             try:
                 raw = await self._edge.receiving.read(context.peer(), context.read)
@@ -200,25 +174,26 @@ class ServedMethod:
         begun = perf_counter()
         call = GrpcioCall(context)
         begin_request(call)
-        refusal = self._refusal()
+        served = self._served
+        refusal = served.refusal()
         if refusal is not None:
             return await self._refuse(refusal, context, perf_counter() - begun)
-        method, stats = self._method, self._stats
+        kind, stats = served.method.kind, served.stats
         ended = stats.success
-        self._gate.enter()
+        served.gate.enter()
         stats.begin()
         try:
-            if method.kind is Kind.UNARY:
-                answer = method.handler(self._read(raw), call)
-                if type(answer) is not method.answer_type:
+            if kind is Kind.UNARY:
+                answer = served.answer(raw, call)
+                if not isinstance(answer, bytes):
                     answer = await answer
                     ended = stats.waited
-                reply: bytes | None = self._write(answer)
-            elif method.kind.has_requests:
-                with self._edge.requests(context, self._read) as requests:
+                reply: bytes | None = answer
+            elif kind.has_requests:
+                with self._edge.requests(context, served.read) as requests:
                     reply = await self._reply(requests, call, context)
             else:
-                reply = await self._reply(self._read(raw), call, context)
+                reply = await self._reply(served.read(raw), call, context)
             seconds = perf_counter() - begun
             ended.observe(seconds * 1000)
             stats.count_created(seconds)
@@ -230,46 +205,27 @@ class ServedMethod:
             return await self._refuse(error, context, perf_counter() - begun)
         finally:
             stats.end()
-            self._gate.leave()
+            served.gate.leave()
 
     async def _reply(self, request: Any, call: GrpcioCall, context: Context) -> bytes | None:
         """Return the answer of a handler of streams, or send its answers as they come."""
-        answer = self._method.handler(request, call)
-        if not self._method.kind.has_answers:
-            return self._write(await answer)
+        served = self._served
+        answer = served.method.handler(request, call)
+        if not served.method.kind.has_answers:
+            return served.write(await answer)
         async with aclosing(answer) as answers:
             async for one in answers:
-                await context.write(self._write(one))
+                await context.write(served.write(one))
         return None
-
-    def _refusal(self) -> BrokerError | None:
-        return self._edge.refusal or self._gate.refusal()
 
     async def _refuse(self, error: Exception, context: Context, seconds: float) -> bytes | None:
         """End a call as the face shows an error: by a status, which raises, or by an answer."""
-        known = self._known(error)
-        self._stats.count_failed(known, seconds)
-        shown = self._service.refuse(known, self._method)
-        request_id = (REQUEST_ID_KEY, current_request_id())
-        if isinstance(shown, WireStatus):
-            trailer = (request_id, (DETAILS_KEY, shown.details))
-            await context.abort(_CODES[shown.code], shown.message, trailer)
-        context.set_trailing_metadata((request_id,))
-        reply = self._write(shown)
-        if not self._method.kind.has_answers:
-            return reply
-        await context.write(reply)
+        refused = self._served.refused(error, seconds)
+        status, trailers = refused.status, refused.trailers()
+        if status is not None:
+            await context.abort(_CODES[status.code], status.message, trailers)
+        context.set_trailing_metadata(trailers)
+        if not self._served.method.kind.has_answers:
+            return refused.reply
+        await context.write(refused.reply)
         return None
-
-    def _known(self, error: Exception) -> BrokerError:
-        """Return an error of ours; what an operator has to see goes to the log."""
-        if not isinstance(error, BrokerError):
-            incident = token_hex(8)
-            logger.error(
-                "rpc.failed", exc_info=error, extra={"method": self._path, "incident": incident}
-            )
-            return Internal(incident=incident)
-        is_new = not isinstance(error, Corruption) or self._edge.stats.count_damage(error)
-        if isinstance(error, StorageError) and is_new:
-            logger.error("rpc.refused", extra={"method": self._path, "error": str(error)})
-        return error

@@ -1,27 +1,20 @@
-"""A gRPC server on grpc.aio: its services (methods.py), health and reflection.
-
-While the store recovers, and nothing can be served, calls are refused with an error that invites to
-come again; health and reflection are served all the time.
-"""
+"""A gRPC server on grpc.aio: what is served (serving.py), carried by methods.py."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
 from broker.model.errors import BrokerError, IllegalConfig
-from broker.rpc.admission import DEFAULT_LIMITS, Admission, CallClass
-from broker.rpc.call_stats import CallStats
-from broker.rpc.grpcio.health import NAME as HEALTH_NAME
-from broker.rpc.grpcio.health import Health
-from broker.rpc.grpcio.methods import Edge, ServedMethod
+from broker.rpc.admission import DEFAULT_LIMITS, CallClass
+from broker.rpc.grpcio.methods import Edge, GrpcioMethod
 from broker.rpc.service import Service
+from broker.rpc.serving import Serving
 
 MESSAGE_SIZE_MAX: Final = 16 * 1024 * 1024
 OTHER_CALLS_MAX: Final = 256
-"""Calls beyond all classes: health, reflection, and those about to be refused."""
+"""Calls beyond all classes: those about to be refused."""
 IDLE_S: Final = 1.0
 """How long a stop waits for the replies on their way when no handler is at work."""
 LOOK_S: Final = 0.1
@@ -54,7 +47,7 @@ class GrpcioServer:
     Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
     """
 
-    __slots__ = ("_admission", "_edge", "_health", "_served", "_server", "stats")
+    __slots__ = ("_edge", "_methods", "_server", "_serving", "stats")
 
     def __init__(
         self,
@@ -62,28 +55,24 @@ class GrpcioServer:
         *,
         limits: Mapping[CallClass, int] = DEFAULT_LIMITS,
     ) -> None:
-        self._admission = Admission(limits)
-        stats = CallStats(self._admission)
-        self.stats = stats.stats
-        self._edge = Edge(stats)
-        self._health = Health(service.name for service in services)
+        self._serving = Serving(services, limits)
+        self.stats = self._serving.stats
+        self._edge = Edge()
         self._server = grpc.aio.server(
             options=OPTIONS, maximum_concurrent_rpcs=sum(limits.values()) + OTHER_CALLS_MAX
         )
-        self._served: dict[str, ServedMethod] = {}
-        self.serve(services)
-        handlers = [_Handlers(self._served), self._health.handler()]
-        self._server.add_generic_rpc_handlers(handlers)
-        names = [*(service.name for service in services), HEALTH_NAME, reflection.SERVICE_NAME]
-        reflection.enable_server_reflection(names, self._server)
+        self._methods: dict[str, GrpcioMethod] = {}
+        self._server.add_generic_rpc_handlers([_Handlers(self._methods)])
+        self._take_methods()
 
     def serve(self, services: Sequence[Service]) -> None:
         """Serve these methods from now on, in place of those of the same names."""
-        for service in services:
-            for row in service.methods:
-                gate = self._admission.gate(row.call_class)
-                served = ServedMethod(service, row, gate, self._edge)
-                self._served[f"/{service.path(row)}"] = served
+        self._serving.serve(services)
+        self._take_methods()
+
+    def _take_methods(self) -> None:
+        for path, served in self._serving.methods.items():
+            self._methods[path] = GrpcioMethod(served, self._edge)
 
     def add_port(self, address: str) -> int:
         """Listen on "host:port" and return the port; port 0 takes any that is free.
@@ -101,18 +90,16 @@ class GrpcioServer:
 
         refusal   answers every call until then
         """
-        self._edge.refusal = refusal
+        self._serving.refusal = refusal
         await self._server.start()
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
         """Serve, and let health say so; `writable` is asked again and again if it can be."""
-        self._edge.refusal = None
-        self._health.show(serving=True, writable=writable)
+        self._serving.show_ready(writable)
 
     def drain(self) -> None:
         """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""
-        self._health.end()
-        self._admission.close_sends()
+        self._serving.drain()
         self._edge.drain()
 
     async def stop(self, grace_s: float) -> None:
@@ -126,7 +113,7 @@ class GrpcioServer:
             idle_s = 0.0
             while not stopping.done() and idle_s < IDLE_S:
                 await asyncio.wait((stopping,), timeout=LOOK_S)
-                idle_s = 0.0 if self._admission.inflight_count() else idle_s + LOOK_S
+                idle_s = 0.0 if self._serving.admission.inflight_count() else idle_s + LOOK_S
             if not stopping.done():
                 await self._server.stop(None)
 
@@ -134,7 +121,7 @@ class GrpcioServer:
 class _Handlers(grpc.GenericRpcHandler):
     """Finds the handler of a call when its headers are here; its message is not yet asked for."""
 
-    def __init__(self, methods: Mapping[str, ServedMethod]) -> None:
+    def __init__(self, methods: Mapping[str, GrpcioMethod]) -> None:
         self._methods = methods
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:

@@ -16,7 +16,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from broker.model import errors
 from broker.model.errors import BrokerError
-from broker.rpc.service import Internal, MalformedRequest, Method, WireStatus
+from broker.rpc.service import Internal, MalformedRequest, Method, UnknownService, WireStatus
 
 DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
@@ -37,7 +37,9 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.NoMessages, errors.TooManyMessages, errors.MixedTopics, errors.MixedQueues,
         errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
     ),
-    code_pb2.NOT_FOUND: (errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound),
+    code_pb2.NOT_FOUND: (
+        errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, UnknownService,
+    ),
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
     code_pb2.PERMISSION_DENIED: (
         errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,

@@ -16,6 +16,7 @@ from broker.rpc.grpcio.receiving import (
     Arrival,
     Receiving,
 )
+from broker.rpc.grpcio.server import OPTIONS
 from tests.fakes.store_language import turns
 
 
@@ -114,3 +115,11 @@ async def test_whoever_goes_while_waiting_leaves_no_slot_behind() -> None:
         await asyncio.sleep(0)
     await asyncio.gather(*tasks, return_exceptions=True)
     assert await asyncio.gather(*reads(receiving, ["d"] * 100, at_once)) == [b"x"] * 100
+
+
+def test_limits_that_a_hostile_client_meets() -> None:
+    options = dict(OPTIONS)
+    assert options["grpc.so_reuseport"] == 0
+    assert options["grpc.max_receive_message_length"] == 16 << 20
+    assert options["grpc.max_send_message_length"] == 16 << 20
+    assert options["grpc.absolute_max_metadata_size"] == 16 << 10

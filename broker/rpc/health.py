@@ -1,4 +1,4 @@
-"""grpc.health.v1 on grpc.aio: who asks, and who watches, learns what is served.
+"""grpc.health.v1: who asks, and who watches, learns what is served.
 
     ""                      the whole server
     "pocketmq.v1.Broker"    a service
@@ -7,19 +7,24 @@
 Whether the store can be written is asked of it: at every check, and every second for those who
 watch, since a full disk announces itself to nobody.
 
-A watch ends when the server drains. The servicer that comes with grpcio keeps it open, and one open
-watch makes a stopping server wait out its whole grace.
+A watch ends when the server drains: one that stays open makes a stopping server wait out its whole
+grace.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
-import grpc
+from grpc_health.v1 import health_pb2
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.service import Service, UnknownService, method, refuse_plainly
 
 ServingStatus = HealthCheckResponse.ServingStatus
 
+_HEALTH: Final = health_pb2.DESCRIPTOR.services_by_name["Health"]
 NAME: Final = "grpc.health.v1.Health"
 WHOLE_SERVER: Final = ""
 STORE_WRITE: Final = "store.write"
@@ -32,10 +37,9 @@ LOOK_SECONDS: Final = 1.0
 class Health:
     """What every name is, and who watches; nothing is served at first."""
 
-    __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_look_seconds", "_names")
+    __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_names")
 
-    def __init__(self, names: Iterable[str], *, look_seconds: float = LOOK_SECONDS) -> None:
-        self._look_seconds = look_seconds
+    def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset([WHOLE_SERVER, STORE_WRITE, *names])
         self._is_serving = False
         self._is_writable: Callable[[], bool] = _never
@@ -61,26 +65,26 @@ class Health:
         self._is_over = True
         self.show(serving=False, writable=False)
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """Return the service as grpc.aio takes it."""
-        read, write = HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
-        methods = {
-            "Check": grpc.unary_unary_rpc_method_handler(self.check, read, write),
-            "Watch": grpc.unary_stream_rpc_method_handler(self.watch, read, write),
-        }
-        return grpc.method_handlers_generic_handler(NAME, methods)
+    def service(self) -> Service:
+        """Return the service, for any transport."""
+        made = (
+            method(_HEALTH, "Check", self.check, CallClass.PROBE),
+            method(_HEALTH, "Watch", self.watch, CallClass.PROBE),
+        )
+        return Service(_HEALTH.full_name, made, refuse_plainly)
 
-    async def check(
-        self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
-    ) -> HealthCheckResponse:
-        """Return the status of a name; NOT_FOUND for an unknown one."""
+    def check(self, request: HealthCheckRequest, call: Call) -> HealthCheckResponse:
+        """Return the status of a name.
+
+        Errors   UnknownService
+        """
         status = self._status(request.service)
         if status is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+            raise UnknownService(service=request.service)
         return HealthCheckResponse(status=status)
 
     async def watch(
-        self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
+        self, request: HealthCheckRequest, call: Call
     ) -> AsyncIterator[HealthCheckResponse]:
         """Yield the status of a name, and again when it has changed."""
         shown: ServingStatus | None = None
@@ -93,7 +97,7 @@ class Health:
             elif self._is_over:
                 return
             else:
-                await asyncio.wait([self._change()], timeout=self._look_seconds)
+                await asyncio.wait([self._change()], timeout=LOOK_SECONDS)
 
     def _change(self) -> asyncio.Future[None]:
         if self._changed is None:

@@ -11,12 +11,10 @@ import pytest
 from broker.model.errors import BrokerError, TopicNotFound
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.call import Call
-from broker.rpc.grpcio.receiving import Receiving
-from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Handler, Kind, Method, Service, WireStatus
 from broker.rpc.v1.status import refuse
-from tests.fakes.store_broker import connected, running
+from tests.fakes.store_broker import ServerClass, connected, running
 from tests.fakes.store_language import turns
 
 Request, Response = pb.QueryOffsetsRequest, pb.QueryOffsetsResponse
@@ -83,7 +81,7 @@ class Numbers:
 class Desk:
     """The service on a port, and a client of it."""
 
-    def __init__(self, numbers: Numbers, server: GrpcioServer, channel: grpc.aio.Channel) -> None:
+    def __init__(self, numbers: Numbers, server: Any, channel: grpc.aio.Channel) -> None:
         self.numbers = numbers
         self.server = server
         self.channel = channel
@@ -126,9 +124,11 @@ def in_band(error: BrokerError, method: Method) -> Any:
 
 
 @asynccontextmanager
-async def served(refuse: Any = refuse, poll_limit: int = 10) -> AsyncIterator[Desk]:
+async def served(
+    server_class: ServerClass, refuse: Any = refuse, poll_limit: int = 10
+) -> AsyncIterator[Desk]:
     numbers = Numbers()
-    server = GrpcioServer(
+    server = server_class(
         [numbers.service(refuse)], limits={**DEFAULT_LIMITS, CallClass.POLL: poll_limit}
     )
     async with running(server) as address, connected(address) as channel:
@@ -136,16 +136,9 @@ async def served(refuse: Any = refuse, poll_limit: int = 10) -> AsyncIterator[De
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    async with served() as opened:
+async def desk(server_class: ServerClass) -> AsyncIterator[Desk]:
+    async with served(server_class) as opened:
         yield opened
-
-
-@pytest.fixture(params=["quick", "careful"])
-def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests be read by grpcio, or by the handler."""
-    if request.param == "careful":
-        monkeypatch.setattr(Receiving, "is_busy", True)
 
 
 async def received(call: Any) -> tuple[list[int], grpc.aio.AioRpcError | None]:
@@ -166,7 +159,6 @@ def request(number: int, topic: str = "") -> bytes:
 # -- streams that end well -------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("lane")
 async def test_answers_come_one_by_one_to_the_end(desk: Desk) -> None:
     assert await received(desk.up(3)) == ([0, 1, 2], None)
     assert await received(desk.up(0)) == ([], None)
@@ -193,7 +185,6 @@ async def test_requests_are_answered_while_more_come(desk: Desk) -> None:
 # -- and badly -------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("lane")
 @pytest.mark.parametrize(
     ("then", "code"), [("fail", grpc.StatusCode.NOT_FOUND), ("bug", grpc.StatusCode.INTERNAL)]
 )
@@ -215,7 +206,6 @@ async def test_a_request_that_cannot_be_read_ends_the_stream(desk: Desk) -> None
     await desk.until_ended()
 
 
-@pytest.mark.usefixtures("lane")
 @pytest.mark.parametrize("is_cancelled", [True, False])
 async def test_a_client_that_goes_ends_the_handler(desk: Desk, is_cancelled: bool) -> None:
     call = desk.up(1, "wait", timeout=20 if is_cancelled else 0.3)
@@ -243,8 +233,10 @@ async def test_a_client_that_goes_in_the_midst_of_its_requests(desk: Desk) -> No
 # -- admission and drain ---------------------------------------------------------------------------
 
 
-async def test_streams_hold_their_class_and_the_next_call_is_refused_unread() -> None:
-    async with served(poll_limit=1) as desk:
+async def test_streams_hold_their_class_and_the_next_call_is_refused_unread(
+    server_class: ServerClass,
+) -> None:
+    async with served(server_class, poll_limit=1) as desk:
         first = desk.up(1, "wait")
         await first.read()
         for call in (desk.up(1), desk.doubled()):
@@ -284,9 +276,8 @@ async def test_a_stop_cancels_what_does_not_end(desk: Desk) -> None:
 # -- faces -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("lane")
-async def test_a_face_may_answer_errors_in_band() -> None:
-    async with served(in_band, poll_limit=1) as desk:
+async def test_a_face_may_answer_errors_in_band(server_class: ServerClass) -> None:
+    async with served(server_class, in_band, poll_limit=1) as desk:
         assert await received(desk.up(2, "fail")) == ([0, 1, -1], None)
         await desk.until_ended()
         assert await desk.total([b"\xff\xff"]) == ERROR

@@ -7,8 +7,10 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.rpc.grpcio.health import NAME, STORE_WRITE, Health
-from tests.fakes.store_broker import connected
+from broker.rpc import health
+from broker.rpc.health import NAME, STORE_WRITE
+from broker.rpc.service import Service, refuse_plainly
+from tests.fakes.store_broker import ServerClass, connected, running
 
 BROKER = "pocketmq.v1.Broker"
 SERVING = HealthCheckResponse.SERVING
@@ -18,7 +20,7 @@ NOT_SERVING = HealthCheckResponse.NOT_SERVING
 class Desk:
     """A health service on a port and a client of it."""
 
-    def __init__(self, health: Health, channel: grpc.aio.Channel) -> None:
+    def __init__(self, health: "Served", channel: grpc.aio.Channel) -> None:
         self.health = health
         self._check = channel.unary_unary(
             f"/{NAME}/Check",
@@ -39,17 +41,26 @@ class Desk:
         return self._watch(HealthCheckRequest(service=name), timeout=10)
 
 
+class Served:
+    """What a desk's health is, as the server is told of it."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    def show(self, *, serving: bool, writable: Any) -> None:
+        assert serving
+        self._server.show_ready(writable=writable)
+
+    def end(self) -> None:
+        self._server.drain()
+
+
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    health = Health([BROKER], look_seconds=0.01)
-    server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
-    server.add_generic_rpc_handlers([health.handler()])
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with connected(f"127.0.0.1:{port}") as channel:
-        yield Desk(health, channel)
-        health.end()
-        await server.stop(0)
+async def desk(server_class: ServerClass, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    monkeypatch.setattr(health, "LOOK_SECONDS", 0.01)
+    server = server_class([Service(BROKER, (), refuse_plainly)])
+    async with running(server) as address, connected(address) as channel:
+        yield Desk(Served(server), channel)
 
 
 async def test_nothing_is_served_at_first(desk: Desk) -> None:

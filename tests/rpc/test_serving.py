@@ -11,22 +11,22 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha.reflection_pb2 import (
+    ExtensionRequest,
     ServerReflectionRequest,
     ServerReflectionResponse,
 )
 
 from broker.format.addresses import text_from_host
-from broker.model.errors import Corruption, Draining, IllegalConfig
+from broker.model.errors import Corruption, Draining, IllegalConfig, TopicNotFound
 from broker.model.stats import Counter
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.call import Call, current_request_id
-from broker.rpc.grpcio.server import OPTIONS, GrpcioServer
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import DETAILS_KEY, Service, method
 from broker.rpc.v1.faces import BROKER
 from broker.rpc.v1.status import refuse
-from tests.fakes.store_broker import StoreBroker, connected, running, store_broker
+from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running, store_broker
 from tests.fakes.store_language import turns
 
 PATH = "/pocketmq.v1.Broker/"
@@ -35,7 +35,7 @@ PATH = "/pocketmq.v1.Broker/"
 class Desk:
     """A broker served on a port, and a client of it."""
 
-    def __init__(self, broker: StoreBroker, server: GrpcioServer, channel: grpc.aio.Channel):
+    def __init__(self, broker: StoreBroker, server: Any, channel: grpc.aio.Channel):
         self.broker = broker
         self.server = server
         self.channel = channel
@@ -71,15 +71,15 @@ class Desk:
 
 
 @asynccontextmanager
-async def served(broker: StoreBroker) -> AsyncIterator[Desk]:
-    server = GrpcioServer(broker.services())
+async def served(server_class: ServerClass, broker: StoreBroker) -> AsyncIterator[Desk]:
+    server = server_class(broker.services())
     async with running(server) as address, connected(address) as channel:
         yield Desk(broker, server, channel)
 
 
 @pytest.fixture
-async def desk(broker: StoreBroker) -> AsyncIterator[Desk]:
-    async with served(broker) as opened:
+async def desk(server_class: ServerClass, broker: StoreBroker) -> AsyncIterator[Desk]:
+    async with served(server_class, broker) as opened:
         yield opened
 
 
@@ -112,8 +112,11 @@ async def test_a_message_sent_is_pulled(desk: Desk) -> None:
     assert pulled.messages[0].born_host.startswith("127.0.0.1:")
 
 
-async def test_16_mib_pass_both_ways() -> None:
-    async with store_broker(commit_log_file_size_bytes=20 << 20) as broker, served(broker) as desk:
+async def test_16_mib_pass_both_ways(server_class: ServerClass) -> None:
+    async with (
+        store_broker(commit_log_file_size_bytes=20 << 20) as broker,
+        served(server_class, broker) as desk,
+    ):
         await broker.add("orders", *[bytes(4 << 20)] * 4)
         request = pb.PullMessageRequest(topic="orders", max_bytes=15 << 20, shape=pb.RECORDS)
         assert len((await desk.ask("PullMessage", request)).records) > 12 << 20
@@ -125,7 +128,7 @@ async def test_16_mib_pass_both_ways() -> None:
         assert reason(error) == "PropertiesTooLarge"
 
 
-async def test_a_handler_is_told_of_its_call() -> None:
+async def test_a_handler_is_told_of_its_call(server_class: ServerClass) -> None:
     told: dict[str, Any] = {}
 
     def answer(request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
@@ -139,7 +142,7 @@ async def test_a_handler_is_told_of_its_call() -> None:
         )
         return pb.QueryByIdResponse()
 
-    server = GrpcioServer([one_method(answer)])
+    server = server_class([one_method(answer)])
     async with running(server) as address, connected(address) as channel:
         ask = channel.unary_unary(PATH + "QueryById")
         metadata = (("x-name", "first"), ("x-name", "second"), ("x-raw-bin", b"raw"))
@@ -199,19 +202,19 @@ async def test_17_mib_are_refused_before_they_are_parsed(desk: Desk) -> None:
 
 
 async def test_a_bug_shows_the_client_a_number_and_the_log_the_rest(
-    caplog: pytest.LogCaptureFixture,
+    server_class: ServerClass, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(request: Any, call: Call) -> Any:
         raise ValueError("secret path")
 
-    server = GrpcioServer([one_method(fail)])
+    server = server_class([one_method(fail)])
     async with running(server) as address, connected(address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await channel.unary_unary(PATH + "QueryById")(b"", timeout=20)
         error = caught.value
         assert (error.code(), reason(error)) == (grpc.StatusCode.INTERNAL, "Internal")
         assert "secret" not in str(error.debug_error_string())
-        (record,) = [r for r in caplog.records if r.name == "broker.rpc.grpcio.methods"]
+        (record,) = [r for r in caplog.records if r.name == "broker.rpc.serving"]
         assert record.getMessage() == "rpc.failed"
         assert record.exc_info is not None
         assert vars(record)["incident"] in (error.details() or "")
@@ -219,12 +222,12 @@ async def test_a_bug_shows_the_client_a_number_and_the_log_the_rest(
 
 
 async def test_damage_is_told_without_its_place_and_logged_with_it(
-    caplog: pytest.LogCaptureFixture,
+    server_class: ServerClass, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(request: Any, call: Call) -> Any:
         raise Corruption(path="/secret", file_position=1, physical_offset=2, why="bad")
 
-    server = GrpcioServer([one_method(fail)])
+    server = server_class([one_method(fail)])
     async with running(server) as address, connected(address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await channel.unary_unary(PATH + "QueryById")(b"", timeout=20)
@@ -245,8 +248,10 @@ async def test_calls_that_succeed_or_are_refused_leave_no_log_line(
     assert not [r for r in caplog.records if r.name.startswith("broker.rpc")]
 
 
-async def test_one_class_of_calls_may_be_full_while_another_is_not(broker: StoreBroker) -> None:
-    server = GrpcioServer(broker.services(), limits={**DEFAULT_LIMITS, CallClass.POLL: 1})
+async def test_one_class_of_calls_may_be_full_while_another_is_not(
+    server_class: ServerClass, broker: StoreBroker
+) -> None:
+    server = server_class(broker.services(), limits={**DEFAULT_LIMITS, CallClass.POLL: 1})
     async with running(server) as address, connected(address) as channel:
         desk = Desk(broker, server, channel)
         poll = pb.PullMessageRequest(topic="orders", wait_ms=30_000)
@@ -309,8 +314,10 @@ async def test_a_drain_answers_polls_and_refuses_sends(desk: Desk) -> None:
     await desk.ask("QueryOffsets", pb.QueryOffsetsRequest(topic="orders"))
 
 
-async def test_stopping_waits_for_nobody_when_all_is_drained(broker: StoreBroker) -> None:
-    server = GrpcioServer(broker.services())
+async def test_stopping_waits_for_nobody_when_all_is_drained(
+    server_class: ServerClass, broker: StoreBroker
+) -> None:
+    server = server_class(broker.services())
     async with running(server) as address, connected(address) as channel:
         desk = Desk(broker, server, channel)
         watch = channel.unary_stream(
@@ -331,8 +338,10 @@ async def test_stopping_waits_for_nobody_when_all_is_drained(broker: StoreBroker
         assert (await poll).status == pb.NO_NEW_MESSAGE
 
 
-async def test_stopping_does_not_wait_for_a_call_that_no_handler_has(broker: StoreBroker) -> None:
-    server = GrpcioServer(broker.services())
+async def test_stopping_does_not_wait_for_a_call_that_no_handler_has(
+    server_class: ServerClass, broker: StoreBroker
+) -> None:
+    server = server_class(broker.services())
     async with running(server) as address, connected(address) as channel:
         unfinished = channel.stream_unary("/pocketmq.v1.Broker/PullMessage")()
         await unfinished.wait_for_connection()
@@ -368,8 +377,10 @@ async def test_health_follows_what_the_server_says(desk: Desk) -> None:
     assert await statuses() == ["NOT_SERVING"] * 4
 
 
-async def test_calls_are_refused_until_the_store_has_recovered(broker: StoreBroker) -> None:
-    server = GrpcioServer(broker.services())
+async def test_calls_are_refused_until_the_store_has_recovered(
+    server_class: ServerClass, broker: StoreBroker
+) -> None:
+    server = server_class(broker.services())
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
     await server.start(Draining())
     async with connected(address) as channel:
@@ -397,7 +408,7 @@ async def test_an_error_carries_an_id_of_ours_where_the_client_gave_none(desk: D
     assert reason(error) == "TopicNotFound"
 
 
-async def test_a_handler_knows_the_id_of_its_call() -> None:
+async def test_a_handler_knows_the_id_of_its_call(server_class: ServerClass) -> None:
     told: list[str] = []
 
     async def answer(request: Any, call: Call) -> pb.QueryByIdResponse:
@@ -405,7 +416,7 @@ async def test_a_handler_knows_the_id_of_its_call() -> None:
         told.append(current_request_id())
         return pb.QueryByIdResponse()
 
-    server = GrpcioServer([one_method(answer)])
+    server = server_class([one_method(answer)])
     async with running(server) as address, connected(address) as channel:
         ask = channel.unary_unary(PATH + "QueryById")
         names = [f"r{number}" for number in range(5)]
@@ -447,41 +458,80 @@ async def test_a_cancelled_call_is_counted_as_one(desk: Desk) -> None:
     assert sum(ended.counts) == 1
 
 
-async def test_reflection_names_the_services_and_their_files(desk: Desk) -> None:
+@pytest.mark.parametrize("version", ["v1alpha", "v1"])
+async def test_reflection_names_the_services_and_their_files(desk: Desk, version: str) -> None:
+    own = f"grpc.reflection.{version}.ServerReflection"
+
     async def asked() -> AsyncIterator[ServerReflectionRequest]:
         yield ServerReflectionRequest(list_services="")
-        yield ServerReflectionRequest(file_containing_symbol="pocketmq.v1.Admin")
+        for name in ("pocketmq.v1.Admin", own, "nobody.Nothing"):
+            yield ServerReflectionRequest(file_containing_symbol=name)
+        yield ServerReflectionRequest(file_by_filename="grpc_reflection/v1/reflection.proto")
+        yield ServerReflectionRequest(all_extension_numbers_of_type="pocketmq.v1.Message")
+        extension = ExtensionRequest(containing_type="pocketmq.v1.Message", extension_number=9)
+        yield ServerReflectionRequest(file_containing_extension=extension)
+        yield ServerReflectionRequest()
 
     call = desk.channel.stream_stream(
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        f"/{own}/ServerReflectionInfo",
         ServerReflectionRequest.SerializeToString,
         ServerReflectionResponse.FromString,
     )(asked())
-    answers = [answer async for answer in call]
-    names = {service.name for service in answers[0].list_services_response.service}
-    assert names == {
+    listed, admin, itself, nobody, file, numbers, extension, nothing = [a async for a in call]
+    assert {service.name for service in listed.list_services_response.service} == {
         "pocketmq.v1.Broker",
         "pocketmq.v1.Admin",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
+        "grpc.reflection.v1.ServerReflection",
     }
-    files = answers[1].file_descriptor_response.file_descriptor_proto
-    assert any(b"CreateTopicRequest" in file for file in files)
+    for answer, word in ((admin, "CreateTopicRequest"), (itself, own.rpartition(".")[0])):
+        files = answer.file_descriptor_response.file_descriptor_proto
+        assert any(word.encode() in file for file in files)
+    assert admin.original_request.file_containing_symbol == "pocketmq.v1.Admin"
+    assert len(file.file_descriptor_response.file_descriptor_proto) == 1
+    assert list(numbers.all_extension_numbers_response.extension_number) == []
+    codes = [answer.error_response.error_code for answer in (nobody, extension, nothing)]
+    assert codes == [5, 5, 12]
 
 
-async def test_a_port_in_use_is_refused(desk: Desk) -> None:
-    server = GrpcioServer([])
+async def test_a_shortcut_is_asked_first_and_may_answer_later_or_not_at_all(
+    server_class: ServerClass,
+) -> None:
+    asked: list[bytes] = []
+
+    def shortcut(raw: bytes, call: Call) -> Any:
+        asked.append(raw)
+        if raw == b"later":
+            return awaited()
+        if raw == b"never":
+            raise TopicNotFound(topic="t")
+        return b"now" if raw == b"now" else None
+
+    async def awaited() -> bytes:
+        await turns()
+        return b"then"
+
+    def usual(request: Any, call: Call) -> pb.QueryByIdResponse:
+        return pb.QueryByIdResponse()
+
+    row = method(BROKER, "QueryById", usual, CallClass.QUERY, shortcut=shortcut)
+    server = server_class([Service("pocketmq.v1.Broker", (row,), refuse)])
+    async with running(server) as address, connected(address) as channel:
+        ask = channel.unary_unary(PATH + "QueryById")
+        assert [await ask(raw) for raw in (b"now", b"later", b"")] == [b"now", b"then", b""]
+        for raw, why in ((b"never", "TopicNotFound"), (bytes(65_537), "MalformedRequest")):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await ask(raw)
+            assert reason(caught.value) == why
+    assert asked == [b"now", b"later", b"", b"never"]
+
+
+async def test_a_port_in_use_is_refused(server_class: ServerClass, desk: Desk) -> None:
+    server = server_class([])
     port = server.add_port("127.0.0.1:0")
     assert port > 0
-    other = GrpcioServer([])
+    other = server_class([])
     with pytest.raises(IllegalConfig, match=f"127.0.0.1:{port}"):
         other.add_port(f"127.0.0.1:{port}")
     await server.stop(0)
-
-
-def test_limits_that_a_hostile_client_meets() -> None:
-    options = dict(OPTIONS)
-    assert options["grpc.so_reuseport"] == 0
-    assert options["grpc.max_receive_message_length"] == 16 << 20
-    assert options["grpc.max_send_message_length"] == 16 << 20
-    assert options["grpc.absolute_max_metadata_size"] == 16 << 10

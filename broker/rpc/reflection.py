@@ -1,0 +1,122 @@
+"""grpc.reflection v1 and v1alpha: which services there are, and the proto files behind them.
+
+Clients such as grpcurl ask for them.
+Both versions have the same messages but for their package's name; v1alpha's serve both.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Final
+
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.text_format import MessageToString, Parse
+from grpc_reflection.v1alpha import reflection_pb2 as pb
+
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.service import Service, method, refuse_plainly
+
+NOT_FOUND: Final = pb.ErrorResponse(error_code=5, error_message="not found")
+UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="no such question")
+
+NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
+_SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
+
+
+class Reflection:
+    """What is asked about a set of services."""
+
+    __slots__ = ("_answers", "_names", "_pool")
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        self._names = sorted([*(service.name for service in services), *NAMES])
+        assert len(self._names) == len(set(self._names)), "a service is listed once"
+        self._pool: Any = Default()
+        _describe_newer(self._pool)
+        self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
+            "list_services": self._listed,
+            "file_by_filename": lambda asked: self._files(
+                self._pool.FindFileByName, asked.file_by_filename
+            ),
+            "file_containing_symbol": lambda asked: self._files(
+                self._pool.FindFileContainingSymbol, asked.file_containing_symbol
+            ),
+            "file_containing_extension": self._extension,
+            "all_extension_numbers_of_type": self._extension_numbers,
+        }
+
+    def services(self) -> list[Service]:
+        """Return the services of both versions."""
+        row = method(_SERVICE, "ServerReflectionInfo", self.info, CallClass.PROBE)
+        return [Service(name, (row,), refuse_plainly) for name in NAMES]
+
+    async def info(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
+        """Answer one question after the other."""
+        async for request in requests:
+            answer = self._answer(request)
+            answer.original_request.CopyFrom(request)
+            yield answer
+
+    def _answer(self, request: pb.ServerReflectionRequest) -> pb.ServerReflectionResponse:
+        answer = self._answers.get(request.WhichOneof("message_request") or "")
+        if answer is None:
+            return pb.ServerReflectionResponse(error_response=UNIMPLEMENTED)
+        try:
+            return answer(request)
+        except KeyError:
+            return pb.ServerReflectionResponse(error_response=NOT_FOUND)
+
+    def _listed(self, request: Any) -> pb.ServerReflectionResponse:
+        found = [pb.ServiceResponse(name=name) for name in self._names]
+        return pb.ServerReflectionResponse(
+            list_services_response=pb.ListServiceResponse(service=found)
+        )
+
+    def _files(
+        self, find: Callable[[str], FileDescriptor], name: str
+    ) -> pb.ServerReflectionResponse:
+        files: dict[str, bytes] = {}
+        _collect(find(name), files)
+        return pb.ServerReflectionResponse(
+            file_descriptor_response=pb.FileDescriptorResponse(
+                file_descriptor_proto=list(files.values())
+            )
+        )
+
+    def _extension(self, request: Any) -> pb.ServerReflectionResponse:
+        asked = request.file_containing_extension
+        extended = self._pool.FindMessageTypeByName(asked.containing_type)
+        found = self._pool.FindExtensionByNumber(extended, asked.extension_number)
+        return self._files(lambda name: found.file, found.full_name)
+
+    def _extension_numbers(self, request: Any) -> pb.ServerReflectionResponse:
+        name = request.all_extension_numbers_of_type
+        found = self._pool.FindAllExtensions(self._pool.FindMessageTypeByName(name))
+        numbers = sorted(extension.number for extension in found)
+        return pb.ServerReflectionResponse(
+            all_extension_numbers_response=pb.ExtensionNumberResponse(
+                base_type_name=name, extension_number=numbers
+            )
+        )
+
+
+def _describe_newer(pool: Any) -> None:
+    """Let protobuf know v1's file, for clients that ask what reflection itself is."""
+    try:
+        pool.FindFileContainingSymbol(NAMES[1])
+    except KeyError:
+        proto = FileDescriptorProto()
+        pb.DESCRIPTOR.CopyToProto(proto)
+        text = MessageToString(proto).replace("v1alpha", "v1")
+        pool.Add(Parse(text, FileDescriptorProto()))
+
+
+def _collect(file: FileDescriptor, into: dict[str, bytes]) -> None:
+    """Add a file and all it imports."""
+    proto = FileDescriptorProto()
+    file.CopyToProto(proto)
+    into[file.name] = proto.SerializeToString()
+    for other in file.dependencies:
+        if other.name not in into:
+            _collect(other, into)

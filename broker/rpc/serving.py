@@ -1,0 +1,180 @@
+"""What a server serves, whatever transport carries it: admission, counts, and how calls fail.
+
+    bytes ─► read ─► handler(request, call) ─► answer, awaited if need be ─► bytes
+                        │ BrokerError               ─► as the service's face shows it
+                        └ any other exception       ─► Internal with a number; the log has the rest
+
+Requests are parsed and answers encoded here, so that a request that cannot be parsed is the
+client's mistake, and a handler may work on bytes. Nothing is logged per call; every refusal carries
+the call's request id.
+
+While the store recovers, and nothing can be served, calls are refused with an error that invites to
+come again; health and reflection are served all the time, and not counted.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from secrets import token_hex
+from typing import Any, Final
+
+from broker.model.errors import BrokerError, Corruption, StorageError
+from broker.rpc.admission import DEFAULT_LIMITS, Admission, CallClass, Gate
+from broker.rpc.call import REQUEST_ID_KEY, Call, current_request_id
+from broker.rpc.call_stats import CallStats
+from broker.rpc.health import Health
+from broker.rpc.reflection import Reflection
+from broker.rpc.service import DETAILS_KEY, Internal, Method, Service, WireStatus
+
+OK: Final = 0
+CANCELLED: Final = 1
+DEADLINE_EXCEEDED: Final = 4
+UNIMPLEMENTED: Final = 12
+"""Numbers of gRPC's statuses."""
+
+logger = logging.getLogger(__name__)
+
+
+class Refused:
+    """How a call ends that failed: by a status, or by an answer of the face's own."""
+
+    __slots__ = ("reply", "request_id", "status")
+
+    def __init__(self, status: WireStatus | None, reply: bytes, request_id: str) -> None:
+        assert not (status and reply), "a call ends in one way"
+        self.status = status
+        self.reply = reply
+        self.request_id = request_id
+
+    def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
+        """Return what goes with it to the client."""
+        request_id = (REQUEST_ID_KEY, self.request_id)
+        if self.status is None or not self.status.details:
+            return (request_id,)
+        return (request_id, (DETAILS_KEY, self.status.details))
+
+
+class ServedMethod:
+    """One method, served: what a transport needs to admit, read, write, count and refuse."""
+
+    __slots__ = (
+        "_service",
+        "_serving",
+        "gate",
+        "method",
+        "path",
+        "read",
+        "stats",
+        "write"
+    )  # fmt: skip
+
+    def __init__(
+        self, service: Service, method: Method, gate: Gate, serving: "Serving", counted: CallStats
+    ) -> None:
+        assert method in service.methods, "a method is served by the service it is of"
+        self._serving = serving
+        self._service = service
+        self.method = method
+        self.path = service.path(method)
+        self.gate = gate
+        self.stats = counted.method(self.path, method)
+        self.read, self.write = method.reader(), method.writer()
+
+    def refusal(self) -> BrokerError | None:
+        """Return why no call may begin now, None when one may."""
+        refusal = self._serving.refusal
+        if refusal is not None and self.method.call_class is not CallClass.PROBE:
+            return refusal
+        return self.gate.refusal()
+
+    def answer(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
+        """Return the reply to a unary call, or what it comes from.
+
+        Errors   what handlers raise, MalformedRequest
+        """
+        method = self.method
+        shortcut = method.shortcut
+        if shortcut is not None and len(raw) <= method.request_size_max:
+            reply = shortcut(raw, call)
+            if reply is not None:
+                return reply
+        answer = method.handler(self.read(raw), call)
+        if type(answer) is method.answer_type:
+            return self.write(answer)
+        return self._awaited(answer)
+
+    async def _awaited(self, answer: Awaitable[Any]) -> bytes:
+        return self.write(await answer)
+
+    def refused(self, error: Exception, seconds: float) -> Refused:
+        """Count a call that failed after so long, and return what its client is told.
+
+        Runs in the context of the call: its request id goes along.
+        """
+        known = self._known(error)
+        self.stats.count_failed(known, seconds)
+        shown = self._service.refuse(known, self.method)
+        request_id = current_request_id()
+        if isinstance(shown, WireStatus):
+            return Refused(shown, b"", request_id)
+        return Refused(None, self.write(shown), request_id)
+
+    def _known(self, error: Exception) -> BrokerError:
+        """Return an error of ours; what an operator has to see goes to the log."""
+        if not isinstance(error, BrokerError):
+            incident = token_hex(8)
+            logger.error(
+                "rpc.failed", exc_info=error, extra={"method": self.path, "incident": incident}
+            )
+            return Internal(incident=incident)
+        is_new = not isinstance(error, Corruption) or self._serving.counted.count_damage(error)
+        if isinstance(error, StorageError) and is_new:
+            logger.error("rpc.refused", extra={"method": self.path, "error": str(error)})
+        return error
+
+
+class Serving:
+    """The services of one server, with health and reflection.
+
+    Life     made; `refusal` set or `show_ready`; `drain`
+    """
+
+    __slots__ = ("_health", "admission", "counted", "is_draining", "methods", "refusal", "stats")
+
+    def __init__(
+        self, services: Sequence[Service], limits: Mapping[CallClass, int] = DEFAULT_LIMITS
+    ) -> None:
+        self.admission = Admission(limits)
+        self.counted = CallStats(self.admission)
+        self.stats = self.counted.stats
+        self.refusal: BrokerError | None = None
+        """What answers every call, None while calls are served."""
+        self.is_draining = False
+        self.methods: dict[str, ServedMethod] = {}
+        """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
+        self._health = Health(service.name for service in services)
+        self.serve(services)
+        probes = self._health.service()
+        self._add([probes, *Reflection([*services, probes]).services()], CallStats(self.admission))
+
+    def serve(self, services: Sequence[Service]) -> None:
+        """Serve these methods from now on, in place of those of the same names."""
+        self._add(services, self.counted)
+
+    def _add(self, services: Iterable[Service], counted: CallStats) -> None:
+        for service in services:
+            for row in service.methods:
+                gate = self.admission.gate(row.call_class)
+                served = ServedMethod(service, row, gate, self, counted)
+                self.methods[f"/{served.path}"] = served
+
+    def show_ready(self, writable: bool | Callable[[], bool]) -> None:
+        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        assert not self.is_draining, "a server that drains is not served again"
+        self.refusal = None
+        self._health.show(serving=True, writable=writable)
+
+    def drain(self) -> None:
+        """Show NOT_SERVING and refuse sends; the rest is served on."""
+        self.is_draining = True
+        self._health.end()
+        self.admission.close_sends()
