@@ -4,4 +4,8 @@ Records arrive over gRPC and lie in a commit log; every other file is a view of 
 packages form a tower in which every import points downwards, from `cli` to `model`.
 """
 
+from broker import native
+
 __version__ = "0.1.0"
+
+native.install()
