@@ -133,10 +133,17 @@ def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
 
 
 @contextmanager
-def broker_server(*settings: str, directory: Path | None = None) -> Iterator[Server]:
+def broker_server(
+    *settings: str,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    root: Path = ROOT,
+) -> Iterator[Server]:
     """Run the daemon with these --set settings on a store of its own, or on the one given.
 
     The one given is closed in order; its own is thrown away.
+    environment   variables besides those there are
+    root          the source tree the daemon is run from
     """
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store = directory or Path(temporary) / "store"
@@ -144,21 +151,27 @@ def broker_server(*settings: str, directory: Path | None = None) -> Iterator[Ser
         command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         for setting in settings:
             command += ["--set", setting]
-        with _running(command, in_order=directory is not None) as (process, line):
+        in_order, more = directory is not None, environment or {}
+        with _running(command, in_order=in_order, environment=more, root=root) as (process, line):
             ready: dict[str, Any] = json.loads(line)
             yield Server(process, ready["grpc"], store, ready["http"])
 
 
 @contextmanager
 def _running(
-    command: list[str], *, in_order: bool = False
+    command: list[str],
+    *,
+    in_order: bool = False,
+    environment: Mapping[str, str] | None = None,
+    root: Path = ROOT,
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a command and return its process and the first line it prints."""
     with tempfile.TemporaryFile("w+") as said:
         # As users run it: modules are compiled once, whatever the environment says.
-        environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+        own = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+        own |= {"PYTHONPATH": f"{root}:{root / 'scripts'}", **(environment or {})}
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT, env=environment
+            command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=root, env=own
         )
         try:
             assert process.stdout is not None

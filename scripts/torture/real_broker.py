@@ -169,7 +169,7 @@ def _told(text: str) -> str:
 
 
 def _written_plan(place: Path, store: Path, plan: Plan) -> Path:
-    names, broker = _ports()
+    names, broker = free_ports()
     is_ipv6 = plan.settings.get("brokerIP1", "").startswith("[")
     settings = {
         "brokerName": "real", "brokerClusterName": "DefaultCluster", "brokerId": "0",
@@ -216,13 +216,16 @@ def _alone() -> tuple[str, ...]:
     return ()
 
 
-def _ports() -> tuple[int, int]:
-    """Return ports for a name server and a broker, which takes those beside its own too."""
+def free_ports() -> tuple[int, int]:
+    """Return ports for a name server and a broker, which takes those beside its own too.
+
+    The four behind the broker's are free as well.
+    """
     chance = Random(os.urandom(8))
     while True:
         port = chance.randrange(20_000, 32_000, 10)
         try:
-            for wanted in range(port, port + 6):
+            for wanted in range(port, port + 10):
                 with socket.socket() as one:
                     one.bind(("127.0.0.1", wanted))
         except OSError:

@@ -1,0 +1,125 @@
+"""The clients that load both sides: h2load, which costs least, and one on grpc-go (bench/go).
+
+h2load sends the same bytes each time, many streams to a connection; the Go client sends headers
+that differ from call to call, as users' clients do, and can hold a rate. Both make an exact number
+of calls or say how many they made, so that what is stored can be counted against it.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench.load import framed
+from bench.servers import ROOT, SAID_MAX
+
+CONNECTIONS: Final = 8
+STREAMS: Final = 8
+"""Calls in flight on each connection."""
+RUN_SECONDS_MAX: Final = 300
+GO_SOURCE: Final = Path(__file__).parents[1] / "go"
+GO_PROGRAM: Final = ROOT / ".cache" / "bench" / "load"
+HEADERS: Final = (
+    "content-type: application/grpc", "te: trailers", "x-mq-client-id: bench",
+    "x-mq-language: GO", "x-mq-client-version: 5.1.0", "x-mq-protocol: v2",
+)  # fmt: skip
+_DONE: Final = re.compile(r"requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded")
+_RATE: Final = re.compile(r"finished in \S+, ([\d.]+) req/s")
+_BYTES: Final = re.compile(r"\((\d+)\) data")
+
+
+class Run(NamedTuple):
+    """What a client counted; bytes are those of the answers, 0 where it does not say."""
+
+    calls: int
+    seconds: float
+    p99_ms: float = 0.0
+    answer_bytes: int = 0
+
+    @property
+    def per_second(self) -> float:
+        """Calls answered each second."""
+        return self.calls / self.seconds
+
+
+def h2load(
+    target: str, method: str, request: bytes, calls: int, *, connections: int = CONNECTIONS,
+    streams: int = STREAMS,
+) -> Run:  # fmt: skip
+    """Make so many calls, 8 × 8 in flight unless told otherwise.
+
+    Errors   SystemExit: h2load is missing, or a call was not answered
+    """
+    if shutil.which("h2load") is None:
+        raise SystemExit("h2load is not on the PATH; Debian's package is nghttp2-client")
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(b"\0" + len(request).to_bytes(4) + request)
+        command = ["h2load", "-n", str(calls), "-c", str(connections), "-m", str(streams)]
+        command += ["-d", file.name]
+        for header in HEADERS:
+            command += ["-H", header]
+        said = _said([*command, f"http://{target}{method}"])
+    run = h2load_run(said)
+    if run is None or run.calls != calls:
+        raise SystemExit(f"h2load on {method}: not all of {calls} calls were answered\n{said}")
+    return run
+
+
+def h2load_run(said: str) -> Run | None:
+    """Return what h2load printed, None where calls failed or were not made."""
+    done, rate, size = _DONE.search(said), _RATE.search(said), _BYTES.search(said)
+    if done is None or rate is None or size is None or len(set(done.groups())) > 1:
+        return None
+    calls = int(done[1])
+    return Run(calls, calls / float(rate[1]), answer_bytes=int(size[1]))
+
+
+@cache
+def go_program() -> Path:
+    """Return the Go client, built from its source where that changed.
+
+    Errors   SystemExit: there is no Go, or it does not build
+    """
+    newest = max(file.stat().st_mtime for file in GO_SOURCE.iterdir())
+    if not GO_PROGRAM.exists() or GO_PROGRAM.stat().st_mtime < newest:
+        if shutil.which("go") is None:
+            raise SystemExit("go is not on the PATH, and builds the client on grpc-go; install Go")
+        GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+        _said(["go", "-C", str(GO_SOURCE), "build", "-o", str(GO_PROGRAM), "."])
+    return GO_PROGRAM
+
+
+def go_load(
+    target: str, method: str, *requests: bytes, calls: int = 0, seconds: float = 0,
+    rate: float = 0, connections: int = CONNECTIONS, in_flight: int = STREAMS,
+) -> Run:  # fmt: skip
+    """Make so many calls, or calls for some seconds, as fast as answers come or at a rate.
+
+    Errors   SystemExit: a call failed
+    """
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(framed(requests))
+        said = _said(
+            [
+                str(go_program()), "-target", target, "-method", method, "-requests", file.name,
+                "-count", str(calls), "-seconds", str(seconds), "-rate", str(rate),
+                "-connections", str(connections), "-in-flight", str(in_flight),
+            ]
+        )  # fmt: skip
+    counted = json.loads(said)
+    return Run(int(counted["calls"]), counted["seconds"], counted["p99_ms"])
+
+
+def _said(command: list[str]) -> str:
+    """Run a program to its end and return what it printed."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr)[-SAID_MAX:]
+        raise SystemExit(f"{Path(command[0]).name} failed: {said}")
+    return done.stdout

@@ -1,0 +1,151 @@
+"""Ours beside a real RocketMQ, row by row with goals; run by scripts/bench/run --peer rocketmq DIR.
+
+DIR holds RocketMQ's jars (proxy and namesrv with what they depend on). Both brokers run at once,
+take the same messages from the same clients in rounds that alternate, and must have stored what
+they acknowledged. Ratios are taken within a round and given as medians; processor time is user and
+system of the server's process with dispatch included, of the real one without its name server.
+Rows come on standard error as they are measured, the table at the end; all rounds go to a file.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Final, NamedTuple
+
+from bench.peer import costs, pulls, sends
+from bench.peer.clients import go_program
+from bench.peer.rocketmq import VERSION, checked_jars
+from bench.peer.rows import Row, table
+from bench.peer.sends import Extent
+from bench.servers import ROOT
+
+QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
+MINUTES: Final = 15.0
+SECONDS: Final = (0.7, 4.0)
+"""The shortest and the longest run of a client."""
+JSON_FILE: Final = ROOT / ".cache" / "bench" / "peer.jsonl"
+
+
+class Section(NamedTuple):
+    """Rows that are measured together, and about how long that takes.
+
+    fixed_seconds   starting, warming, filling; on a quiet machine
+    runs            client runs of a round, in times of its seconds
+    """
+
+    measure: Callable[[Path, Extent], Iterator[Row]]
+    fixed_seconds: float
+    runs: float
+
+    def seconds(self, extent: Extent) -> float:
+        """Return about how long it takes."""
+        return self.fixed_seconds + self.runs * (extent.rounds + 1) * extent.seconds
+
+
+def _own(rows: Callable[[Extent], Iterator[Row]]) -> Callable[[Path, Extent], Iterator[Row]]:
+    """Return rows for which no real one is needed, in the shape of the others."""
+    return lambda _, extent: rows(extent)
+
+
+SECTIONS: Final = {
+    "sends": Section(sends.async_rows, 60, 10.8),
+    "sync": Section(sends.sync_rows, 50, 2),
+    "pulls": Section(_own(pulls.pull_rows), 15, 4),
+    "plain": Section(_own(pulls.plain_rows), 10, 2),
+    "start": Section(costs.start_rows, 60, 0),
+    "memory": Section(costs.memory_rows, 70, 0),
+    "queues": Section(_own(costs.queue_rows), 90, 0),
+    "connections": Section(_own(costs.connection_rows), 10, 2),
+    "log": Section(_own(costs.log_rows), 120, 0),
+}
+
+
+def fitted(names: list[str], rounds: int, minutes: float) -> Extent:
+    """Return an extent with which these sections take about so long."""
+    sections = [SECTIONS[name] for name in names]
+    fixed = sum(one.fixed_seconds for one in sections)
+    runs = sum(one.runs for one in sections) * (rounds + 1)
+    shortest, longest = SECONDS
+    seconds = (60 * minutes - fixed) / runs if runs else longest
+    return Extent(rounds, max(shortest, min(seconds, longest)))
+
+
+def measured(name: str, jars: Path, extent: Extent, left_seconds: float) -> Iterator[Row]:
+    """Yield a section's rows; one that has none says why it was not measured."""
+    section = SECTIONS[name]
+    try:
+        if section.seconds(extent) / 2 > left_seconds:
+            raise SystemExit(f"{left_seconds:.0f} s were left, and it takes more")
+        yield from section.measure(jars, extent)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 – the other rows are measured still
+        print(f"{name}: {error}", file=sys.stderr)
+        why = f"{type(error).__name__}: {error}"
+        yield Row(name, f"what is left of {name}", None, [], why=why)
+
+
+def machine() -> dict[str, object]:
+    """Return what the figures were taken on."""
+    return {
+        "cores": os.cpu_count(),
+        "busy": os.getloadavg()[0],
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _said("git", "-C", str(ROOT), "log", "-1", "--format=%h"),
+        "ours": _said(sys.executable, "-m", "broker", "version"),
+        "rocketmq": VERSION,
+    }
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def main() -> None:
+    """Measure what was asked for and print the table."""
+    given = _given()
+    names = given.names or [*SECTIONS]
+    jars = checked_jars(given.peer[1])
+    go_program()
+    extent = QUICK if given.quick else fitted(names, given.rounds, given.minutes)
+    begun, rows = monotonic(), list[Row]()
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    with given.json.open("a", encoding="utf-8") as file:
+        head = machine() | {"extent": extent._asdict()}
+        print(json.dumps(head, ensure_ascii=False), file=file)
+        for name in names:
+            left = 60 * given.minutes - (monotonic() - begun)
+            for row in measured(name, jars, extent, left):
+                print(row.line(), file=file, flush=True)
+                rows.append(row)
+    took = monotonic() - begun
+    print(f"{os.cpu_count()} cores, {extent.rounds} rounds, RocketMQ {VERSION}, {took:.0f} s\n")
+    print(f"{table(rows)}\n\nall rounds: {given.json}")
+
+
+def _given() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench/run", description=__doc__.splitlines()[0],
+        epilog=f"ROW is one of {', '.join(SECTIONS)}; all without",
+    )  # fmt: skip
+    parser.add_argument("--peer", nargs=2, required=True, metavar=("rocketmq", "DIR"))
+    parser.add_argument("names", nargs="*", metavar="ROW", choices=[[], *SECTIONS])
+    parser.add_argument("--quick", action="store_true", help="one short round of each")
+    parser.add_argument("--rounds", type=int, default=Extent().rounds)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="about how long, in all")
+    parser.add_argument("--json", type=Path, default=JSON_FILE, help="rounds are added to it")
+    given = parser.parse_args()
+    if given.peer[0] != "rocketmq":
+        parser.error(f"no peer {given.peer[0]}; there is rocketmq")
+    given.peer[1] = Path(given.peer[1])
+    return given
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers end with the measurement.
+    main()

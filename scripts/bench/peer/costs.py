@@ -1,0 +1,149 @@
+"""Start and memory beside the real one, and whether a send costs the same in a larger broker."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Final, NamedTuple
+
+from bench.peer.clients import go_load, h2load
+from bench.peer.content import equal_contents, v1_request
+from bench.peer.rocketmq import rocketmq_server
+from bench.peer.rows import Aim, Row, ratios, sides
+from bench.peer.sends import Extent, told
+from bench.peer.sides import pair
+from bench.process import anonymous_mib, cpu_seconds
+from bench.queues import shuffled_queues, topics_of
+from bench.servers import ASYNC, BROKER, Server, broker_server, load, send_request
+from bench.table import turns
+
+READY: Final = Aim(0.125, at_most=True)
+MEMORY: Final = Aim(0.1, at_most=True)
+FLAT: Final = Aim(1.15, at_most=True)
+SEND: Final = BROKER + "SendMessage"
+MILLION: Final = 1_000_000
+BATCH: Final = 100
+QUEUES_MANY: Final = 10_000
+CONNECTIONS_MANY: Final = 1_000
+CONNECTIONS_RATE: Final = 2_000.0
+"""Calls a second: so few that each is read on its own, by one connection or by many."""
+LOG_SMALL_GIB: Final = 1
+LOG_LARGE_GIB: Final = 5
+RECORD_BYTES: Final = 1_300
+"""About what a message of 1 KiB takes in the log."""
+
+
+def start_rows(jars: Path, extent: Extent) -> Iterator[Row]:
+    """From the command to the first message taken, empty stores."""
+    starts: dict[str, Callable[[], float]] = {
+        "ours": _our_start, "real": lambda: _real_start(jars),
+    }  # fmt: skip
+    took: dict[str, list[float]] = {name: [] for name in starts}
+    for number in range(extent.rounds):
+        for name in turns([*starts], number):
+            took[name].append(starts[name]())
+    own, other = took["ours"], took["real"]
+    what = "from the command to the first send taken"
+    yield told(Row("ready", what, READY, ratios(own, other), sides(own, other, "s", 2)))
+
+
+def _our_start() -> float:
+    begun = perf_counter()
+    with broker_server(ASYNC) as server:
+        server.call(SEND, send_request(1))
+        return perf_counter() - begun
+
+
+def _real_start(jars: Path) -> float:
+    begun = perf_counter()
+    with rocketmq_server(jars):
+        return perf_counter() - begun
+
+
+def memory_rows(jars: Path, extent: Extent) -> Iterator[Row]:
+    """RssAnon after a million messages; of the real one broker and proxy, not the name server."""
+    contents = equal_contents(BATCH)
+    with pair(jars, jvm_calls=extent.jvm_calls // 10) as both:
+        for side in both:
+            side.run(contents, MILLION // BATCH)
+        sleep(1)
+        own, other = ([anonymous_mib(side.pid)] for side in both)
+    what = "RssAnon after 1 M messages in batches of 100 (heap of the real one: 1 GiB)"
+    yield told(Row("memory", what, MEMORY, ratios(own, other), sides(own, other, "MiB")))
+
+
+class _Case(NamedTuple):
+    """A broker and the sends that are compared."""
+
+    server: Server
+    requests: Sequence[bytes]
+    connections: int = 8
+    in_flight: int = 8
+    rate: float = 0
+
+    def us(self, extent: Extent, calls: int) -> float:
+        """Return the processor time of a send, dispatch included."""
+        before = cpu_seconds(self.server.process.pid)
+        amount = {"seconds": extent.seconds, "rate": self.rate} if self.rate else {"calls": calls}
+        run = go_load(
+            self.server.target, SEND, *self.requests, connections=self.connections,
+            in_flight=self.in_flight, **amount,
+        )  # fmt: skip
+        self.server.catch_up()
+        return 1e6 * (cpu_seconds(self.server.process.pid) - before) / run.calls
+
+
+def _compared(name: str, what: str, extent: Extent, many: _Case, one: _Case, calls: int) -> Row:
+    cases, found = (many, one), ([], [])  # type: tuple[_Case, _Case], tuple[list[float], list[float]]
+    for case in cases:
+        case.us(extent, calls)
+    for number in range(extent.rounds):
+        for place in turns((0, 1), number):
+            found[place].append(cases[place].us(extent, calls))
+    return told(Row(name, what, FLAT, ratios(*found), sides(*found, "µs", 1)))
+
+
+def queue_rows(extent: Extent) -> Iterator[Row]:
+    """A send to any of 10,000 queues against a send to the only one."""
+    with ExitStack() as stack:
+        cases = []
+        for count in (QUEUES_MANY, 1):
+            server = stack.enter_context(broker_server(ASYNC))
+            topics = topics_of(count)
+            server.create_topics(topics)
+            requests = [send_request(1, *queue) for queue in shuffled_queues(topics)]
+            load(server, SEND, *requests, in_flight=8, count=len(requests))
+            server.catch_up()
+            cases.append(_Case(server, requests))
+        what = "processor time of a send, grpc-go: 10,000 queues to 1"
+        yield _compared("queues", what, extent, cases[0], cases[1], QUEUES_MANY)
+
+
+def connection_rows(extent: Extent) -> Iterator[Row]:
+    """Sends at the same rate through 1,000 connections against through one."""
+    requests = [v1_request(equal_contents(1))]
+    with broker_server(ASYNC) as many, broker_server(ASYNC) as one:
+        what = "processor time of a send at 2,000/s, grpc-go: 1,000 connections to 1"
+        yield _compared(
+            "connections", what, extent,
+            _Case(many, requests, CONNECTIONS_MANY, 1, CONNECTIONS_RATE),
+            _Case(one, requests, 1, 64, CONNECTIONS_RATE), 0,
+        )  # fmt: skip
+
+
+def log_rows(extent: Extent) -> Iterator[Row]:
+    """Sends to a log of 5 GiB against one of 1 GiB."""
+    requests = [v1_request(equal_contents(1))]
+    with broker_server(ASYNC) as large, broker_server(ASYNC) as small:
+        for server, gib in ((large, LOG_LARGE_GIB), (small, LOG_SMALL_GIB)):
+            calls = gib * (1 << 30) // (RECORD_BYTES * BATCH)
+            server.call(SEND, v1_request(equal_contents(1)))
+            h2load(server.target, SEND, v1_request(equal_contents(BATCH)), calls)
+            server.catch_up()
+            appended = server.status().appended_offset
+            if appended < gib * (1 << 30) * 0.8:
+                raise SystemExit(f"{appended} bytes in a log of {gib} GiB: sends were refused")
+        what = f"processor time of a send, grpc-go: a log of {LOG_LARGE_GIB} GiB to 1 GiB"
+        yield _compared(
+            "log", what, extent, _Case(large, requests), _Case(small, requests), QUEUES_MANY
+        )

@@ -1,0 +1,139 @@
+"""Pulls against an earlier commit, and sends of the plain source against a bare grpc.aio server."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import sleep
+from typing import Final, NamedTuple
+
+from bench.peer.clients import Run, h2load
+from bench.peer.content import TOPIC, equal_contents, unary_content, v1_request
+from bench.peer.rows import Aim, Row, ratios, sides
+from bench.peer.sends import Extent, told
+from bench.process import cpu_seconds
+from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, noop_server
+from bench.table import turns
+from broker.rpc.pb import broker_pb2 as pb
+
+BASELINE: Final = "b091470"
+PULLED: Final = 32
+SHAPES: Final = {
+    pb.MESSAGES: ("MESSAGES", Aim(0.25, at_most=True)),
+    pb.RECORDS: ("RECORDS", Aim(0.15, at_most=True)),
+}
+PLAIN: Final = Aim(2.0)
+WARM_CALLS: Final = 500
+
+
+class _Called(NamedTuple):
+    run: Run
+    us: float
+
+
+class _Subject:
+    """A server and a call that answers the same each time, or at least as long."""
+
+    def __init__(self, server: Server, method: str, request: bytes) -> None:
+        self._server = server
+        self._method = method
+        self._request = request
+        self._answer_bytes = len(server.call(method, request))
+
+    def run(self, calls: int) -> _Called:
+        """Make so many calls.
+
+        Errors   SystemExit: answers are shorter or longer than the first one in the middle
+        """
+        before = cpu_seconds(self._server.process.pid)
+        run = h2load(self._server.target, self._method, self._request, calls)
+        spent = cpu_seconds(self._server.process.pid) - before
+        if not 0.8 < run.answer_bytes / calls / (self._answer_bytes + 5) < 1.2:
+            raise SystemExit(f"{self._method}: {run.answer_bytes} bytes in {calls} answers")
+        return _Called(run, 1e6 * spent / calls)
+
+
+def _rounds(subjects: Sequence[_Subject], extent: Extent, seconds: float) -> list[list[_Called]]:
+    """Return rounds of each, alternating, all warm before."""
+    calls, found = {}, {}
+    for subject in subjects:
+        first = subject.run(WARM_CALLS).run
+        again = subject.run(max(WARM_CALLS, int(first.per_second * seconds / 2))).run
+        calls[subject] = max(64, int(again.per_second * seconds))
+        found[subject] = list[_Called]()
+    for number in range(extent.rounds):
+        for subject in turns(subjects, number):
+            found[subject].append(subject.run(calls[subject]))
+    return [*found.values()]
+
+
+def pull_rows(extent: Extent) -> Iterator[Row]:
+    """Processor time of a pulled message, whole server, against the earlier commit."""
+    with (
+        tree(BASELINE) as root,
+        broker_server(ASYNC) as ours,
+        broker_server(ASYNC, root=root) as earlier,
+    ):
+        for server in (ours, earlier):
+            _fill(server)
+        for shape, (name, aim) in SHAPES.items():
+            request = pb.PullMessageRequest(
+                topic=TOPIC, queue_id=0, max_messages=PULLED, shape=shape
+            ).SerializeToString()
+            subjects = [
+                _Subject(server, BROKER + "PullMessage", request) for server in (ours, earlier)
+            ]
+            own, other = (
+                [one.us / PULLED for one in found]
+                for found in _rounds(subjects, extent, extent.seconds)
+            )
+            what = f"processor time of a message, pull of 32 × 1 KiB as {name}, to {BASELINE}"
+            plain = sides(own, other, "µs", 2)
+            yield told(Row(f"pull_{name.lower()}", what, aim, ratios(own, other), plain))
+
+
+def plain_rows(extent: Extent) -> Iterator[Row]:
+    """The sources uncompiled, to a server on grpc.aio that parses, answers and stores nothing."""
+    request = v1_request([unary_content()])
+    pure = broker_server(ASYNC, environment={"POCKETMQ_PURE": "1"})
+    with pure as ours, noop_server() as noop:
+        subjects = [_Subject(server, BROKER + "SendMessage", request) for server in (ours, noop)]
+        own, other = _rounds(subjects, extent, extent.seconds)
+    rates = ([one.run.per_second for one in own], [one.run.per_second for one in other])
+    what = "unary send, not compiled (POCKETMQ_PURE=1), to a no-op on grpc.aio"
+    yield told(Row("plain", what, PLAIN, ratios(*rates), sides(*rates, "/s")))
+    costs = ([one.us for one in own], [one.us for one in other])
+    what = "processor time of the same"
+    yield told(Row("plain_cpu", what, None, ratios(*costs), sides(*costs, "µs", 1)))
+
+
+def _fill(server: Server) -> None:
+    """Give queue 0 what is pulled, and a little behind it."""
+    for _ in range(4):
+        messages = [
+            pb.Message(topic=TOPIC, queue_id=0, body=one.body, tag=one.tag, keys=one.keys)
+            for one in equal_contents(PULLED)
+        ]
+        server.send(messages)
+    while server.queue_end(TOPIC, 0) < 4 * PULLED:
+        sleep(0.02)
+
+
+@contextmanager
+def tree(commit: str) -> Iterator[Path]:
+    """Lay out the sources of a commit in a directory of their own.
+
+    Errors   SystemExit: this is no clone that has it
+    """
+    if shutil.which("git") is None:
+        raise SystemExit(f"git is not on the PATH, and lays out the sources of {commit}")
+    with tempfile.TemporaryDirectory(prefix="pocketmq-baseline-") as temporary:
+        archive = ["git", "-C", str(ROOT), "archive", "--format=tar", "-o", f"{temporary}.tar"]
+        made = subprocess.run([*archive, commit], capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise SystemExit(f"no sources of {commit} here: {made.stderr}")
+        subprocess.run(["tar", "-xf", f"{temporary}.tar", "-C", temporary], check=True)
+        Path(f"{temporary}.tar").unlink()
+        yield Path(temporary)

@@ -1,0 +1,162 @@
+"""A real RocketMQ beside ours: a name server, and broker and proxy together in one process.
+
+The proxy runs in its local mode, the quickest there is: no hop between it and the broker. Settings
+are the defaults but for ports, paths, how the log is flushed, and patience, so that a machine which
+is busy for a moment makes nobody fail. Sends arrive as apache.rocketmq.v2 over gRPC.
+"""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final
+
+import grpc
+
+from bench.peer.content import TOPIC, unary_content, v2_request
+from bench.servers import SAID_MAX
+from torture.real_broker import LOGBACK, OPENED, free_ports
+
+VERSION: Final = "5.5.0"
+QUEUE_COUNT: Final = 8
+SEND: Final = "/apache.rocketmq.v2.MessagingService/SendMessage"
+CLIENT_ID: Final = "x-mq-client-id"
+HEAP: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
+START_SECONDS: Final = 120
+END_SECONDS: Final = 60
+HOW_TO: Final = (
+    "mvn -q -B -f scripts/bench/rocketmq.pom.xml dependency:copy-dependencies -DoutputDirectory={}"
+)
+
+
+class RocketMQ:
+    """One that runs: the broker's process, where its proxy listens, its store."""
+
+    def __init__(self, process: subprocess.Popen[bytes], target: str, store: Path) -> None:
+        self.process = process
+        self.target = target
+        self.store = store
+
+    @property
+    def pid(self) -> int:
+        """The process of broker and proxy."""
+        return self.process.pid
+
+
+def checked_jars(directory: Path) -> Path:
+    """Return a directory that holds what is needed.
+
+    Errors   SystemExit: it does not, with how to get the jars
+    """
+    wanted = [directory / f"rocketmq-{name}-{VERSION}.jar" for name in ("proxy", "namesrv")]
+    missing = [jar.name for jar in wanted if not jar.exists()]
+    if missing:
+        how = HOW_TO.format(directory)
+        raise SystemExit(f"{directory} lacks {' and '.join(missing)}; from Maven Central: {how}")
+    if shutil.which("java") is None:
+        raise SystemExit("java is not on the PATH; install a JRE 17")
+    return directory.resolve()
+
+
+@contextmanager
+def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
+    """Run one with a topic of eight queues, until it takes sends; its store is thrown away.
+
+    sync   whether an answer waits for the disk (SYNC_FLUSH)
+    """
+    with tempfile.TemporaryDirectory(prefix="rocketmq-bench-") as temporary:
+        place = Path(temporary)
+        names, broker = free_ports()
+        _configure(place, names, broker, sync=sync)
+        with (
+            _running(jars, place, "namesrv.NamesrvStartup", "-c", str(place / "namesrv.conf")),
+            _running(
+                jars, place, "proxy.ProxyStartup", "-pm", "LOCAL",
+                "-bc", str(place / "broker.conf"), "-pc", str(place / "conf/rmq-proxy.json"),
+                "-n", f"127.0.0.1:{names}",
+            ) as process,
+        ):  # fmt: skip
+            real = RocketMQ(process, f"127.0.0.1:{broker + 3}", place / "store")
+            _wait_until_ready(real, place)
+            yield real
+
+
+def _configure(place: Path, names: int, broker: int, *, sync: bool) -> None:
+    settings = {
+        "brokerName": "real", "brokerClusterName": "DefaultCluster", "brokerId": "0",
+        "brokerIP1": "127.0.0.1", "namesrvAddr": f"127.0.0.1:{names}", "listenPort": str(broker),
+        "haListenPort": str(broker + 1), "bindAddress": "127.0.0.1",
+        "storePathRootDir": str(place / "store"),
+        "storePathCommitLog": str(place / "store/commitlog"),
+        "brokerRole": "ASYNC_MASTER", "flushDiskType": "SYNC_FLUSH" if sync else "ASYNC_FLUSH",
+        "waitTimeMillsInSendQueue": "60000", "osPageCacheBusyTimeOutMills": "60000",
+    }  # fmt: skip
+    name_server = {
+        "listenPort": str(names), "bindAddress": "127.0.0.1", "kvConfigPath": str(place / "kv.json")
+    }  # fmt: skip
+    for file, content in (("broker.conf", settings), ("namesrv.conf", name_server)):
+        lines = "".join(f"{name}={value}\n" for name, value in content.items())
+        (place / file).write_text(lines, "utf-8")
+    proxy = {
+        "rocketMQClusterName": "DefaultCluster", "namesrvAddr": f"127.0.0.1:{names}",
+        "grpcServerPort": broker + 3, "remotingListenPort": broker + 4, "proxyMode": "LOCAL",
+    }  # fmt: skip
+    (place / "conf").mkdir()
+    (place / "conf/rmq-proxy.json").write_text(json.dumps(proxy), "utf-8")
+    topic = {
+        "topicName": TOPIC, "readQueueNums": QUEUE_COUNT, "writeQueueNums": QUEUE_COUNT, "perm": 6,
+        "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
+    }  # fmt: skip
+    (place / "store/config").mkdir(parents=True)
+    table = {"topicConfigTable": {TOPIC: topic}}
+    (place / "store/config/topics.json").write_text(json.dumps(table), "utf-8")
+    for name in ("broker", "namesrv", "proxy"):
+        logback = LOGBACK.format(file=place / f"{name}.log")
+        (place / "conf" / f"rmq.{name}.logback.xml").write_text(logback, "utf-8")
+
+
+@contextmanager
+def _running(
+    jars: Path, place: Path, start: str, *arguments: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    opened = [word for package in OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
+    heap = HEAP if start.startswith("proxy") else ("-Xmx256m", "-XX:+UseSerialGC")
+    command = [
+        "java", *heap, f"-Duser.home={place}", f"-Drocketmq.home.dir={place}", *opened,
+        "-cp", f"{place / 'conf'}:{jars}/*", f"org.apache.rocketmq.{start}", *arguments,
+    ]  # fmt: skip
+    with (place / f"{start}.out").open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=place)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(END_SECONDS)
+
+
+def _wait_until_ready(real: RocketMQ, place: Path) -> None:
+    """Return when a send was taken; the queues hold it."""
+    end, request = monotonic() + START_SECONDS, v2_request([unary_content()])
+    why = "nothing"
+    while monotonic() < end and real.process.poll() is None:
+        try:
+            with grpc.insecure_channel(real.target) as channel:
+                call = channel.unary_unary(SEND)
+                answer = call(request, timeout=5, metadata=((CLIENT_ID, "bench"),))
+            if is_sent(answer):
+                return
+            why = repr(answer[:200])
+        except grpc.RpcError as error:
+            why = str(error)
+        sleep(0.05)
+    said = (place / "proxy.ProxyStartup.out").read_text("utf-8", "replace")
+    raise SystemExit(f"RocketMQ does not take sends: {why}\n{said[-SAID_MAX:]}")
+
+
+def is_sent(answer: bytes) -> bool:
+    """Return whether a SendMessageResponse of v2 has the status OK (20000)."""
+    return b"\x08\xa0\x9c\x01" in answer[:8]

@@ -1,0 +1,96 @@
+"""Rows of the comparison: what was measured, what is wanted of it, and what came of it."""
+
+import json
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Final, NamedTuple
+
+HELD: Final = "held"
+FLOOR: Final = "floor only"
+MISSED: Final = "missed"
+NOT_RUN: Final = "not run"
+
+
+class Aim(NamedTuple):
+    """What a row should come to: at least or at most the goal, and the least that is let pass."""
+
+    goal: float
+    floor: float | None = None
+    at_most: bool = False
+
+    def verdict(self, value: float) -> str:
+        """Return how a value stands to it."""
+        if self._is_met(value, self.goal):
+            return HELD
+        if self.floor is not None and self._is_met(value, self.floor):
+            return FLOOR
+        return MISSED
+
+    def _is_met(self, value: float, bound: float) -> bool:
+        return value <= bound if self.at_most else value >= bound
+
+    def __str__(self) -> str:
+        sign = "≤" if self.at_most else "≥"
+        least = "" if self.floor is None else f" ({self.floor:g})"
+        return f"{sign} {self.goal:g}{least}"
+
+
+class Row(NamedTuple):
+    """One ratio with its rounds; `plain` has what both sides came to, for the reader alone."""
+
+    name: str
+    what: str
+    aim: Aim | None
+    rounds: Sequence[float]
+    plain: str = ""
+    why: str = ""
+
+    @property
+    def value(self) -> float:
+        """The median of the rounds."""
+        return median(self.rounds)
+
+    @property
+    def verdict(self) -> str:
+        """Held, floor only, missed; not run where there are no rounds; – without an aim."""
+        if not self.rounds:
+            return NOT_RUN
+        return "–" if self.aim is None else self.aim.verdict(self.value)
+
+    def line(self) -> str:
+        """Return it as a JSON document."""
+        document = {
+            "name": self.name, "what": self.what, "verdict": self.verdict, "plain": self.plain,
+            "aim": None if self.aim is None else self.aim._asdict(), "rounds": [*self.rounds],
+            "value": self.value if self.rounds else None, "why": self.why,
+        }  # fmt: skip
+        return json.dumps(document, ensure_ascii=False)
+
+
+def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:
+    """Return one side by the other, round by round."""
+    return [a / b for a, b in zip(over, under, strict=True)]
+
+
+def sides(ours: Iterable[float], other: Iterable[float], unit: str, digits: int = 0) -> str:
+    """Return the medians of both sides as text."""
+    own, real = median([*ours]), median([*other])
+    return f"{own:,.{digits}f} against {real:,.{digits}f} {unit}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table."""
+    lines = [
+        "| row | goal (floor) | median [lowest to highest] | | both sides |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        aim = "–" if row.aim is None else str(row.aim)
+        if row.rounds:
+            spread = f"[{min(row.rounds):.2f} to {max(row.rounds):.2f}]"
+            measured = f"{row.value:.2f} {spread}"
+        else:
+            measured = "–"
+        told = row.plain or row.why.replace("\n", " ")
+        lines.append(f"| {row.what} | {aim} | {measured} | {row.verdict} | {told} |")
+    return "\n".join(lines)

@@ -1,0 +1,141 @@
+"""Both sides of the comparison under one set of verbs: sent to, counted, measured."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from bench.peer.clients import Run, h2load
+from bench.peer.content import TOPIC, Content, unary_content, v1_request, v2_request
+from bench.peer.rocketmq import SEND, rocketmq_server
+from bench.process import cpu_seconds
+from bench.servers import ASYNC, BROKER, broker_server
+from bench.table import turns
+
+JVM_CALLS: Final = 150_000
+"""What a JVM answers before anything is counted."""
+WARM_CALLS: Final = 2_000
+CALIBRATE_CALLS: Final = 500
+SETTLE_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 60
+"""How long a broker may take to give its queues what it acknowledged."""
+
+_UNIT: Final = np.dtype([("place", ">i8"), ("size", ">i4"), ("tag", ">i8")])
+
+Client = Callable[[str, str, bytes, int], Run]
+
+
+class Measured(NamedTuple):
+    """One run: what the client counted, and the server's processor time, dispatch included."""
+
+    run: Run
+    cpu_seconds: float
+    messages: int
+
+    @property
+    def messages_per_second(self) -> float:
+        """Messages acknowledged each second."""
+        return self.messages / self.run.seconds
+
+    @property
+    def us(self) -> float:
+        """Microseconds of the server's processor time for a message."""
+        return 1e6 * self.cpu_seconds / self.messages
+
+
+class Side:
+    """A broker that takes the same messages as another, and what it must have stored."""
+
+    def __init__(
+        self, name: str, pid: int, target: str, method: str, store: Path,
+        encode: Callable[[Sequence[Content]], bytes],
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.pid = pid
+        self.target = target
+        self.method = method
+        self.encode = encode
+        self._store = store
+        self._expected = self._settled_count()
+
+    def run(self, contents: Sequence[Content], calls: int, client: Client = h2load) -> Measured:
+        """Send messages so many times, and wait until they stand in queues.
+
+        Errors   SystemExit: what is stored is not what was acknowledged
+        """
+        request = self.encode(contents)
+        before = cpu_seconds(self.pid)
+        run = client(self.target, self.method, request, calls)
+        messages = run.calls * len(contents)
+        self.wait_until_stored(messages)
+        return Measured(run, cpu_seconds(self.pid) - before, messages)
+
+    def wait_until_stored(self, more: int) -> None:
+        """Return when so many messages more than before stand in queues.
+
+        Errors   SystemExit: there are others, or not as many
+        """
+        self._expected += more
+        end = monotonic() + LATE_SECONDS
+        while (stored := self._stored_count()) < self._expected and monotonic() < end:
+            sleep(0.02)
+        if stored != self._expected:
+            raise SystemExit(f"{self.name}: {self._expected} are acknowledged, {stored} stored")
+
+    def _settled_count(self) -> int:
+        """Wait for the first message, and a little for what is on its way."""
+        while not self._stored_count():
+            sleep(0.02)
+        sleep(SETTLE_SECONDS)
+        return self._stored_count()
+
+    def _stored_count(self) -> int:
+        """Count the units of the topic's queues, in the files: it costs the broker nothing."""
+        files = sorted((self._store / "consumequeue" / TOPIC).glob("*/*"))
+        return sum(int(np.count_nonzero(np.fromfile(file, _UNIT)["size"])) for file in files)
+
+
+class Pair(NamedTuple):
+    """Ours and the real one, both running."""
+
+    ours: Side
+    real: Side
+
+    def rounds(
+        self, contents: Sequence[Content], number: int, seconds: float, client: Client = h2load
+    ) -> tuple[list[Measured], list[Measured]]:
+        """Return rounds of ours and theirs, alternating who comes first; both warm before."""
+        calls = {side: calls_for(side, contents, seconds, client) for side in self}
+        found: dict[Side, list[Measured]] = {side: [] for side in self}
+        for turn in range(number):
+            for side in turns(self, turn):
+                found[side].append(side.run(contents, calls[side], client))
+        return found[self.ours], found[self.real]
+
+
+def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: Client) -> int:
+    """Return how many calls a side answers in that time, by two runs that warm it as well."""
+    first = side.run(contents, CALIBRATE_CALLS, client).run
+    second = side.run(contents, max(64, int(first.per_second * seconds)), client).run
+    return max(64, int(second.per_second * seconds))
+
+
+@contextmanager
+def pair(jars: Path, *, sync: bool = False, jvm_calls: int = JVM_CALLS) -> Iterator[Pair]:
+    """Run both on stores of their own, the JVM warm."""
+    unary = [unary_content()]
+    settings = () if sync else (ASYNC,)
+    with rocketmq_server(jars, sync=sync) as real, broker_server(*settings) as ours:
+        assert ours.store is not None
+        ours.call(BROKER + "SendMessage", v1_request(unary))
+        pid, method = ours.process.pid, BROKER + "SendMessage"
+        both = Pair(
+            Side("PocketMQ", pid, ours.target, method, ours.store, v1_request),
+            Side("RocketMQ", real.pid, real.target, SEND, real.store, v2_request),
+        )
+        both.real.run(unary, jvm_calls)
+        both.ours.run(unary, WARM_CALLS)
+        yield both
