@@ -8,38 +8,75 @@ import argparse
 import ast
 import fcntl
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-os.environ["POCKETMQ_PURE"] = "1"  # what compiles must not load what it is about to replace
+os.environ["POCKETMQ_PURE"] = "1"  # what compiles does not load what it replaces
 
 from broker import native  # noqa: E402
+from tidy_source import imported, is_test, read_project  # noqa: E402
 
 CACHE: Final = ROOT / ".cache" / "mypyc"
 PACKAGE: Final = f"{native.__name__}.built"
+WHOLE_PROCESSES: Final = ("tests/e2e/", "tests/faults/")
+SHOWN_MAX: Final = 8_000
+LACKING: Final = 2
+"""Exit code where this machine has not what compiling takes."""
+# Types are checked as strictly as they are elsewhere, and need all that is imported to be there; to
+# compile, an environment with mypy and setuptools alone will do.
+SETUP: Final = """
+import os, sys
+from setuptools import setup
+from mypyc.build import mypycify
+scratch, cache, package, *paths = sys.argv[1:]
+extensions = mypycify(
+    ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports",
+     "--follow-imports=silent", f"--cache-dir={cache}", *paths],
+    group_name=f"{package}.modules", target_dir=f"{scratch}/c", opt_level="3", debug_level="0",
+)
+os.chdir(scratch)  # where no pyproject.toml has anything to say to setuptools
+sys.argv[1:] = ["-q", "build_ext", "--build-lib", f"{scratch}/lib", "--build-temp", f"{scratch}/o"]
+setup(name="pocketmq", ext_modules=extensions)
+"""
+PROOF: Final = "import sys; from broker import native; sys.exit(native.why_not_compiled() or 0)"
 
 
 def main() -> int:
-    """Compile, or remove what was compiled; 1: it could not be compiled, and why."""
+    """Compile, or remove what was compiled; returns 1 or LACKING where that cannot be."""
     parser = argparse.ArgumentParser(prog="scripts/compile", description=__doc__)
     parser.add_argument("--clean", action="store_true", help="remove what was compiled")
     parser.add_argument("--force", action="store_true", help="compile what is up to date, too")
+    parser.add_argument("--list", action="store_true", help="print the names of the files")
+    parser.add_argument("--tests", action="store_true", help="only print the tests of the modules")
     given = parser.parse_args()
+    if given.tests:
+        print(*tests_of(native.COMPILED), sep="\n")
+        return 0
     with _alone():
         if given.clean:
             _remove()
             return 0
-        if not given.force and native.SOURCES.exists() and not native.stale():
-            return 0
-        return _compile()
+        if given.force or not native.SOURCES.exists() or native.stale():
+            if why := lacking():
+                print(f"compile: {why}", file=sys.stderr)
+                return LACKING
+            if code := _compile():
+                return code
+    if given.list:
+        print(*(path.name for path in files()), sep="\n")
+    return 0
 
 
 @contextmanager
@@ -51,64 +88,87 @@ def _alone() -> Iterator[None]:
         yield
 
 
+def lacking() -> str:
+    """Return what this machine lacks to compile, for people; empty: nothing."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler: {compiler} is not on the PATH"
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if not header.exists():
+        return f"Python's headers are missing: there is no {header}"
+    absent = [name for name in ("mypyc", "setuptools", "librt") if find_spec(name) is None]
+    return f"Python's packages {', '.join(absent)} are missing" if absent else ""
+
+
+def tests_of(names: Iterable[str]) -> list[str]:
+    """Return the test modules that import one of these modules, but those of whole processes."""
+    project, wanted = read_project(ROOT), {*names}
+    known = {source.dotted: source for source in project.broker if source.dotted in wanted}
+    tests = [source for source in project.sources if is_test(source)]
+    units = [test for test in tests if not test.path.startswith(WHOLE_PROCESSES)]
+    return [test.path for test in units if any(imported(test, known))]
+
+
+def files() -> list[Path]:
+    """Return the files that were compiled for this interpreter, `sources` last."""
+    return [*sorted(native.BUILT.glob(f"*{native.SUFFIX}")), native.SOURCES]
+
+
 def _remove() -> None:
-    """Remove what was compiled for this interpreter; `sources` first."""
-    native.SOURCES.unlink(missing_ok=True)
-    for path in native.BUILT.glob(f"*{native.SUFFIX}"):
-        path.unlink()
+    for path in reversed(files()):
+        path.unlink(missing_ok=True)
 
 
 def _compile() -> int:
     began = perf_counter()
     # Taken before the compiler reads: an edit meanwhile makes the outcome stale, not wrong.
-    digests = {path: native.digest_of(path) for path in part_of_it()}
+    digests = {path: native.digest_of(path) for path in depends_on()}
     with tempfile.TemporaryDirectory(prefix="pocketmq-compile-") as scratch:
-        done = subprocess.run(
-            [sys.executable, "-c", SETUP, scratch, str(CACHE), PACKAGE,
-             *map(native.source_of, native.COMPILED)],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
+        paths = map(native.source_of, native.COMPILED)
+        done = _run(SETUP, scratch, str(CACHE), PACKAGE, *paths)
         if done.returncode:
-            print(done.stdout[-8000:], file=sys.stderr)
+            print(done.stdout[-SHOWN_MAX:], file=sys.stderr)
             return 1
         _remove()
         _take(Path(scratch, "lib"))
     native.SOURCES.write_text("".join(f"{digests[path]}  {path}\n" for path in digests))
-    size = sum(path.stat().st_size for path in native.BUILT.glob(f"*{native.SUFFIX}"))
+    proof = _run(PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
+    if proof.returncode:
+        print(f"compiled, but {proof.stdout}", file=sys.stderr)
+        return 1
+    size = sum(path.stat().st_size for path in files())
     seconds = perf_counter() - began
-    print(f"{len(native.COMPILED)} modules compiled in {seconds:.0f} s, {size // 1024} KiB")
+    count = len(native.COMPILED)
+    print(
+        f"compile: {count} modules compiled in {seconds:.0f} s, {size // 1024} KiB", file=sys.stderr
+    )
     return 0
 
 
-SETUP: Final = """
-import os, sys
-from setuptools import setup
-from mypyc.build import mypycify
-scratch, cache, package, *paths = sys.argv[1:]
-extensions = mypycify(
-    ["--cache-dir", cache, *paths], group_name=f"{package}.modules", target_dir=f"{scratch}/c",
-    opt_level="3", debug_level="0",
-)
-os.chdir(scratch)  # where no pyproject.toml has anything to say to setuptools
-sys.argv[1:] = ["-q", "build_ext", "--build-lib", f"{scratch}/lib", "--build-temp", f"{scratch}/o"]
-setup(name="pocketmq", ext_modules=extensions)
-"""
+def _run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
 
 
 def _take(made: Path) -> None:
     """Put what the compiler made, laid out by packages, into one directory by full names."""
     for path in made.rglob(f"*{native.SUFFIX}"):
         name = ".".join(path.relative_to(made).parts).removeprefix(f"{PACKAGE}.")
-        target = native.BUILT / name
-        draft = target.with_name(f"{name}.new")
-        draft.write_bytes(path.read_bytes())
-        draft.chmod(0o755)
+        draft = native.BUILT / f"{name}.new"
+        shutil.copy(path, draft)
         # Renamed, as a running broker has the old file in its memory.
-        draft.rename(target)
+        draft.rename(native.BUILT / name)
 
 
-def part_of_it() -> list[str]:
-    """Return the paths of the sources that the library depends on, sorted.
+def depends_on() -> list[str]:
+    """Return the paths of the sources that the library is made of, sorted.
 
     The compiled modules, and what they import of our own: constants become part of the code. A
     name that a module only passes on counts for the module it comes from as well.
@@ -121,8 +181,8 @@ def part_of_it() -> list[str]:
 
 
 def _imports(path: str) -> Iterator[tuple[str, str]]:
-    """Yield (module, name) of what a source imports of our own; a whole module has name *."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    """Yield (module, name) of what a source imports; a whole module has the name *."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "*") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -133,16 +193,19 @@ def _origins(module: str, name: str) -> Iterator[str]:
     """Yield the sources that a name comes from: the module asked, and those it has it from."""
     if module.partition(".")[0] != "broker":
         return
-    inner = f"{module}.{name}"
-    for candidate in (inner, module):
-        for path in (native.source_of(candidate), f"{candidate.replace('.', '/')}/__init__.py"):
-            if not (ROOT / path).exists():
-                continue
-            yield path
-            for further, passed_on in _imports(path):
-                if candidate == module and passed_on in (name, "*") and further != module:
-                    yield from _origins(further, name)
-            return
+    path = _path_of(f"{module}.{name}") or _path_of(module)
+    yield path
+    for further, passed_on in _imports(path):
+        if passed_on in (name, "*") and further != module:
+            yield from _origins(further, name)
+
+
+def _path_of(module: str) -> str:
+    """Return the path of a module's or a package's source; empty where there is none."""
+    for path in (native.source_of(module), native.source_of(f"{module}.__init__")):
+        if (ROOT / path).exists():
+            return path
+    return ""
 
 
 if __name__ == "__main__":

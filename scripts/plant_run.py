@@ -22,7 +22,8 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 PLANTED: Final = ROOT / "tests" / "planted"
 COPIED: Final = ("broker", "conf", "proto", "scripts", "stubs", "tests", "pyproject.toml")
-SCRATCH: Final = shutil.ignore_patterns("__pycache__", ".cache", ".*_cache")
+SCRATCH: Final = shutil.ignore_patterns("__pycache__", ".cache", ".*_cache", "built")
+"""What a copy is without; without the compiled modules it runs its sources, bugs and all."""
 TESTS_FAILED: Final = 1
 """Exit code of pytest; others mean that it could not run them."""
 LIMIT_S: Final = 900

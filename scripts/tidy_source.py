@@ -12,6 +12,8 @@ from typing import NamedTuple
 GENERATED = "broker/rpc/pb/"
 PROGRAM = '"-m", "broker"'
 """How the program is run in a process of its own."""
+NAMES_ONLY = "broker/native/__init__.py"
+"""Names modules, those that are compiled, and leads to none of them."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = Function | ast.ClassDef | ast.Module
@@ -208,7 +210,7 @@ def leads_to(project: Project) -> dict[Source, set[Source]]:
 
 
 def _named(source: Source, known: Mapping[str, Source]) -> Iterator[Source]:
-    for node in source.nodes:
+    for node in source.nodes if source.path != NAMES_ONLY else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             yield from filter(None, [known.get(node.value)])
 

@@ -7,13 +7,24 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from broker import native
 from tests.golden_stores import GoldenStores
 
 # The same examples each time, as many as there are: how quick a machine is changes nothing.
 settings.register_profile("tests", derandomize=True, deadline=None, database=None)
 settings.load_profile("tests")
 
+# Edited sources run instead of what was compiled of them, in every process and without a line each.
+if native.SOURCES.exists() and native.stale():
+    os.environ[native.PURE_VARIABLE] = "1"
+
 LONG: Final = ("tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/")
+
+
+def pytest_report_header() -> str:
+    """Say which form of the compiled modules is tested."""
+    why = native.why_not_compiled()
+    return f"modules of broker.native: {f'sources ({why})' if why else 'compiled'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -61,15 +61,10 @@ def why_not_compiled() -> str:
         return f"{PURE_VARIABLE} is set"
     if not SOURCES.exists():
         return "not compiled"
-    if changed := stale():
-        why = f"{changed} is not what was compiled"
+    why = f"{changed} is not what was compiled" if (changed := stale()) else _fault()
+    if why:
         sys.stderr.write(f"pocketmq: {why}: the sources run until scripts/compile has run\n")
-        return why
-    try:
-        _try_probe()
-    except (ImportError, ValueError) as error:
-        return f"the library does not load: {error}"
-    return ""
+    return why
 
 
 def stale() -> str:
@@ -100,15 +95,17 @@ def _built(name: str) -> ModuleSpec | None:
     return spec_from_file_location(name, place, loader=ExtensionFileLoader(name, place))
 
 
-def _try_probe() -> None:
-    """Load the probe out of the library and use it.
+def _fault() -> str:
+    """Load the probe out of the library and use it; return what is wrong with it, if anything.
 
-    Errors   ImportError, ValueError: the library, or the librt that is installed, does not fit
+    It may be that the library, or the librt that is installed, does not fit.
     """
     spec = _built(PROBE)
     assert spec is not None, PROBE
     assert spec.loader is not None, PROBE
-    probe = module_from_spec(spec)
-    spec.loader.exec_module(probe)
-    if probe.echo(_NUMBER) != _NUMBER:
-        raise ImportError("it does not count")
+    try:
+        probe = module_from_spec(spec)
+        spec.loader.exec_module(probe)
+    except (ImportError, ValueError) as error:
+        return f"the library does not load ({error})"
+    return "" if probe.echo(_NUMBER) == _NUMBER else "the library does not count"

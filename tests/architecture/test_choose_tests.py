@@ -17,6 +17,8 @@ PROJECT = Project(
         Source("broker/tools/dump.py", "from broker.format import record"),
         Source("broker/format/record.py", ""),
         Source("scripts/torture/kill.py", "import broker.cli"),
+        Source("broker/__init__.py", "from broker import native"),
+        Source("broker/native/__init__.py", "COMPILED = ('broker.format.record',)"),
         Source("tests/conftest.py", "import tests.golden_stores"),
         Source("tests/golden_stores.py", ""),
         Source("tests/fakes/daemon.py", 'command = [python, "-m", "broker"]'),

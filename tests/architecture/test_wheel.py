@@ -1,5 +1,7 @@
-"""The wheel holds what a client and a server need: types, protos, and no tests."""
+"""The wheel holds what a client and a server need: types, protos, no tests; compiled or not."""
 
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -8,19 +10,51 @@ from pathlib import Path
 
 import pytest
 
+import compile_modules
+from broker import native
+
 ROOT = Path(__file__).resolve().parents[2]
+TREE = ("broker", "proto", "scripts", "pyproject.toml", "README.md", "LICENSE")
+WHO_RUNS = "import broker.native.probe as p; from broker import native; print(p.__file__)"
 
 
-def built(kind: str, place: Path) -> Path:
-    """Build a wheel or an sdist of this checkout."""
+def built(
+    kind: str, place: Path, *, root: Path = ROOT, **environment: str
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Build a wheel or an sdist of a tree; returns it and what was said."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(place)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env={**os.environ, "POCKETMQ_COMPILE": "0", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     (made,) = place.iterdir()
-    return made
+    return made, done
+
+
+def names_in(wheel: Path) -> set[str]:
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a wheel is made of, apart from this checkout; with what is compiled here."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in TREE:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, root / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, root / name)
+    return root
 
 
 def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
-    names = set(zipfile.ZipFile(built("wheel", tmp_path)).namelist())
+    wheel, _ = built("wheel", tmp_path)
+    names = names_in(wheel)
     protos = {f"broker/{path.relative_to(ROOT)}" for path in ROOT.glob("proto/**/*.proto")}
     stubs = {str(path.relative_to(ROOT)) for path in ROOT.glob("broker/**/*.pyi")}
     assert len(protos) == len(stubs) == 3
@@ -28,18 +62,60 @@ def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
     assert names >= protos | stubs | wanted
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
     assert tops == {"broker", "pocketmq"}
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not [name for name in names if name.startswith("broker/native/built/")]
+
+
+@pytest.mark.skipif(bool(compile_modules.lacking()), reason="a C compiler is missing")
+def test_a_compiled_wheel_is_of_this_platform_and_runs_compiled(tree: Path, tmp_path: Path) -> None:
+    wheel, _ = built("wheel", tmp_path / "dist", root=tree, POCKETMQ_COMPILE="1")
+    assert not wheel.name.endswith("-none-any.whl")
+    own = {name for name in names_in(wheel) if name.startswith("broker/native/built/")}
+    assert own == {f"broker/native/built/{path.name}" for path in compile_modules.files()}
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    done = subprocess.run(
+        [sys.executable, "-c", WHO_RUNS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site"), native.PURE_VARIABLE: "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (Path(done.stdout.strip()).parent, done.stderr) == (
+        tmp_path / "site" / "broker" / "native" / "built",
+        "",
+    )
+
+
+def test_without_a_compiler_the_wheel_holds_the_sources_and_says_why(
+    tree: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "tree"
+    shutil.copytree(tree, bare, ignore=shutil.ignore_patterns("built"))
+    wheel, done = built("wheel", tmp_path / "dist", root=bare, POCKETMQ_COMPILE="auto", CC="no-cc")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert "no C compiler: no-cc is not on the PATH" in done.stdout + done.stderr
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        built("wheel", tmp_path / "other", root=bare, POCKETMQ_COMPILE="1", CC="no-cc")
+    assert "POCKETMQ_COMPILE=1 asks for a compiled wheel" in refused.value.stderr
 
 
 @pytest.mark.parametrize(
     "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "docs/client.md",
-             "examples/blocking.py", "README.md", "CHANGELOG.md", "broker/py.typed"]
+             "examples/blocking.py", "README.md", "CHANGELOG.md", "broker/py.typed",
+             "scripts/build_hook.py", "scripts/compile_modules.py"]
 )  # fmt: skip
 def test_the_sdist_holds_all_that_a_checkout_does(name: str, sdist: set[str]) -> None:
     assert name in sdist
 
 
+def test_the_sdist_holds_nothing_compiled(sdist: set[str]) -> None:
+    assert not [name for name in sdist if name.endswith(native.SUFFIX)]
+
+
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names in an sdist."""
-    with tarfile.open(built("sdist", tmp_path_factory.mktemp("sdist"))) as archive:
+    made, _ = built("sdist", tmp_path_factory.mktemp("sdist"))
+    with tarfile.open(made) as archive:
         return {name.partition("/")[2] for name in archive.getnames()}

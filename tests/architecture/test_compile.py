@@ -1,0 +1,66 @@
+"""What scripts/compile takes for part of the library, and what it says it lacks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import compile_modules
+from broker import native
+
+ROOT = compile_modules.ROOT
+TREE = {
+    "broker/a.py": "from broker.b import LIMIT, shape\nimport struct\n",
+    "broker/b.py": "from broker.c import LIMIT\nfrom broker.d import other\n",
+    "broker/c.py": "LIMIT = 1\n",
+    "broker/d.py": "from broker.e import far\n",
+    "broker/e.py": "",
+    "broker/f.py": "import broker.d\nfrom broker import errors\nfrom broker.errors import Full\n",
+    "broker/errors/__init__.py": "from broker.errors.storage import *\n",
+    "broker/errors/storage.py": "class Full: ...\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("broker.a", "a b c"),
+        ("broker.c", "c"),
+        ("broker.f", "d errors/__init__ errors/storage f"),
+    ],
+)
+def test_a_module_depends_on_what_it_imports_and_where_that_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, expected: str
+) -> None:
+    for name, text in TREE.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(compile_modules, "ROOT", tmp_path)
+    monkeypatch.setattr(native, "COMPILED", (module,))
+    assert compile_modules.depends_on() == [f"broker/{name}.py" for name in expected.split()]
+
+
+def test_the_library_is_made_of_every_compiled_module() -> None:
+    assert set(compile_modules.depends_on()) >= {*map(native.source_of, native.COMPILED)}
+
+
+def test_every_compiled_module_has_a_test_that_runs_on_the_sources_too() -> None:
+    assert compile_modules.tests_of(["broker.native.probe"]) == ["tests/native/test_native.py"]
+    for name in native.COMPILED:
+        assert compile_modules.tests_of([name]), f"no test imports {name}"
+
+
+def test_without_a_compiler_it_says_so_and_leaves_everything(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "compile_modules.py"), "--force"],
+        env={**os.environ, "CC": "no-such-compiler"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == compile_modules.LACKING
+    assert "no-such-compiler is not on the PATH" in done.stderr
+    assert done.stderr.count("\n") == 1
