@@ -50,7 +50,8 @@ from broker.services.administration.status import Process
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted
-from broker.services.send import Send, SendRules
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
 from broker.store.message_store import MessageStore, open_store
 from broker.store.runner import Runner
 from broker.store.starting.progress import Starting

@@ -106,6 +106,17 @@ class UniqueKeyMaker:
         self._counter = (self._counter + 1) & 0xFFFF
         return f"{self._stamp}{self._counter:04X}"
 
+    def make_several(self, wall_ms: int, count: int) -> tuple[bytes, int]:
+        """Return (stamp, number): the next keys are the stamp and number + 1, + 2, … modulo 65,536.
+
+        Shape    four upper-case hexadecimal digits each
+        """
+        assert count > 0
+        if wall_ms != self._last_ms:
+            self._restamp(wall_ms)
+        before, self._counter = self._counter, (self._counter + count) & 0xFFFF
+        return self._stamp.encode(), before
+
     def _restamp(self, wall_ms: int) -> None:
         if not self._month_start_ms <= wall_ms < self._month_end_ms:
             now = datetime.fromtimestamp(wall_ms / 1000, UTC)

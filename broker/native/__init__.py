@@ -24,7 +24,12 @@ from types import ModuleType
 from typing import Final
 
 PROBE: Final = "broker.native.probe"
-COMPILED: Final = (PROBE,)
+COMPILED: Final = (
+    PROBE,
+    "broker.format.send_records",
+    "broker.format.send_reply",
+    "broker.format.send_request",
+)
 """What is compiled, all together; the sources are the same program, several times slower."""
 PURE_VARIABLE: Final = "POCKETMQ_PURE"
 """Set to anything but 0 or nothing, the sources run: to debug, and to compare."""
@@ -65,6 +70,11 @@ def why_not_compiled() -> str:
     if why:
         sys.stderr.write(f"pocketmq: {why}: the sources run until scripts/compile has run\n")
     return why
+
+
+def is_compiled() -> bool:
+    """Return whether the modules of COMPILED run compiled."""
+    return not why_not_compiled()
 
 
 def stale() -> str:

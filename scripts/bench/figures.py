@@ -252,6 +252,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "memory_growth": memory_growth,
     "reput_lag": reput_lag,
     "hot_functions": hot_functions,
+    "sending": _in_file("bench.sending", "sending_figures"),
     "queues": _in_file("bench.queues", "queue_figures"),
     "cold": _in_file("bench.cold", "cold_figures"),
     "retention": _in_file("bench.retention", "retention_figures"),

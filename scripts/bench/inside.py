@@ -22,7 +22,8 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_message import drafts_of, walk_plain
 from broker.rpc.v1.send_reply import encode_sent
 from broker.rpc.v1.stored_reply import encode_plain
-from broker.services.send import Send, SendRules, Sent
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send, Sent
 from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
 

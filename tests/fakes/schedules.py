@@ -26,7 +26,8 @@ from broker.model.errors import TransientPoolEmpty
 from broker.model.message import StoredMessage
 from broker.model.reading import PullResult, ReadRange
 from broker.services.pull import Pull, PullRequest
-from broker.services.send import Send, SendRules
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.disk import SimDisk
 from tests.fakes.drafts import draft, drafts_of

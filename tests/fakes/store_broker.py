@@ -34,7 +34,8 @@ from broker.rpc.v1.messaging import Messaging
 from broker.services.administration.status import Process
 from broker.services.pull import Pull
 from broker.services.query import Query
-from broker.services.send import Send, SendRules
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
 from broker.store.reading.patience import value_of
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
@@ -135,7 +136,7 @@ class StoreBroker:
         Errors   whatever would reach the edge and is none of ours
         """
         try:
-            await self._served(name, raw)
+            await self.served(name, raw)
         except BrokerError as error:
             return error.reason
         return "ok"
@@ -146,12 +147,23 @@ class StoreBroker:
         Errors   BrokerError kinds
         """
         method = self.methods[name]
-        return method.response.FromString(await self._served(name, request.SerializeToString()))
+        return method.response.FromString(await self.served(name, request.SerializeToString()))
 
-    async def _served(self, name: str, raw: bytes) -> bytes:
+    async def served(self, name: str, raw: bytes) -> bytes:
+        """Serve a call as a transport does, and return its response."""
+        method = self.methods[name]
+        if method.shortcut is not None and len(raw) <= method.request_size_max:
+            reply = method.shortcut(raw, CALL)
+            if reply is not None:
+                return await reply if isawaitable(reply) else reply
+        return await self.served_the_usual_way(name, raw)
+
+    async def served_the_usual_way(self, name: str, raw: bytes) -> bytes:
+        """Serve a call by its handler, whatever shortcut it has."""
         method = self.methods[name]
         answer = method.handler(method.reader()(raw), CALL)
-        return method.writer()(await answer if isawaitable(answer) else answer)
+        written: bytes = method.writer()(await answer if isawaitable(answer) else answer)
+        return written
 
 
 @asynccontextmanager

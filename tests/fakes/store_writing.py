@@ -14,7 +14,7 @@ from broker.model.batch import Destination, PutResult, Run, Written
 from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
-from broker.store.writing.writing import Writer
+from broker.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.rows import Row, batch

@@ -28,6 +28,7 @@ from broker.format.table_json import decode_rows, encode_table
 from broker.metrics.logs import start_logs
 from broker.model.errors import BrokerError
 from broker.rpc.pb import broker_pb2 as pb
+from tests.fakes.mutated import mutated
 from tests.fakes.records import record
 from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.faults.requests import TEXTS, put
@@ -41,29 +42,6 @@ CONFIGS: Final = 300
 SLOW_S: Final = 0.1
 MEMORY_MAX: Final = 64 << 20
 FACTOR: Final = 4 if "PYTEST_XDIST_WORKER" in os.environ or os.environ.get("CI") == "true" else 1
-EDGES: Final = [b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\n\0", b"\x01", b"\x02", b'"']
-
-
-def mutated(random: Random, raw: bytes) -> bytes:
-    """Return bytes with some changed, cut out, doubled or put in."""
-    found = bytearray(raw)
-    for _ in range(random.randrange(1, 6)):
-        place = random.randrange(len(found) + 1)
-        size = random.choice((1, 1, 2, 4, 8, 40))
-        match random.randrange(6):
-            case 0:
-                found[place : place + 1] = bytes([random.randrange(256)])
-            case 1:
-                del found[place : place + size]
-            case 2:
-                found[place:place] = found[place : place + size]
-            case 3:
-                found[place : place + size] = random.choice(EDGES)
-            case 4:
-                found[place:place] = random.randbytes(size)
-            case _:
-                del found[place:]
-    return bytes(found)
 
 
 class Fuzz:

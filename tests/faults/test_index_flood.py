@@ -21,9 +21,9 @@ import pytest
 from broker.format.index_entries import IndexEntries
 from broker.format.index_layout import IndexGeometry
 from broker.format.java_hash import java_hash
+from broker.format.send_request import MESSAGES_MAX
 from broker.log.index_file import BROKEN, IndexFile
 from broker.rpc.pb import broker_pb2 as pb
-from broker.services.send import MESSAGES_MAX
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_broker import StoreBroker, store_broker
 

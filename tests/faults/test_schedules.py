@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from broker.services.pull import Pull
-from broker.services.send import Send
+from broker.services.sending.send import Send
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import Patience
 from broker.store.reading.pulling import Pulling

@@ -15,7 +15,8 @@ from broker.rpc.v1.send_message import drafts_of
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, RetentionSettings
-from broker.services.send import Send, SendRules
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
 from tests.fakes.call import FakeCall
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
 

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.format.addresses import UniqueKeyMaker
+from broker.format.send_request import MESSAGES_MAX
 from broker.model import errors
 from broker.model.message import StoredMessage
-from broker.services.send import MESSAGES_MAX, Send, SendRules, Sent
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send, Sent
 from tests.fakes.clock import START_MS
 from tests.fakes.drafts import Draft, draft, drafts_of
 from tests.fakes.store_broker import StoreBroker, store_broker
@@ -189,12 +191,12 @@ async def test_a_broker_that_may_not_be_written_refuses_sends(broker: StoreBroke
 async def test_messages_are_counted_by_topic_and_kind(sender: Sender) -> None:
     await sender.send(draft(body=b"abc"), draft(body=b"de"))
     await sender.send(draft(group="g"))
-    assert sender.send_service.messages_in.values == {
+    assert sender.send_service.counts.messages_in.values == {
         ("orders", "normal", "false"): 2,
         ("orders", "fifo", "false"): 1,
     }
-    sizes = sender.send_service.message_size.at(("orders", "normal", "false"))
-    stored = sender.send_service.throughput_in.values["orders", "normal", "false"]
+    sizes = sender.send_service.counts.message_size.at(("orders", "normal", "false"))
+    stored = sender.send_service.counts.throughput_in.values["orders", "normal", "false"]
     assert (sum(sizes.counts), sizes.sum) == (2, stored)
     assert stored > 5
 

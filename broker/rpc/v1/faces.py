@@ -13,7 +13,7 @@ from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.service import Handler, Method, Service, method
-from broker.rpc.v1.send_message import parse_send_request
+from broker.rpc.v1.send_message import SendMessage, parse_send_request
 from broker.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
@@ -77,4 +77,5 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
         call_class = CallClass.SEND
         own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
         own |= {"request_size_max": SEND_SIZE_MAX}
+        own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessage) else None}
     return method(descriptor, name, handler, call_class, **own)

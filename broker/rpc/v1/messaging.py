@@ -19,7 +19,7 @@ from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_message import SendMessage
 from broker.services.pull import Pull
 from broker.services.query import Query
-from broker.services.send import Send
+from broker.services.sending.send import Send
 from broker.store.message_store import MessageStore
 
 

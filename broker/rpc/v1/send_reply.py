@@ -12,7 +12,7 @@ from typing import Final
 from broker.format.addresses import offset_message_id
 from broker.model.batch import PutStatus
 from broker.rpc.pb import broker_pb2 as pb
-from broker.services.send import Sent
+from broker.services.sending.send import Sent
 
 SEND_STATUSES: Final = {
     PutStatus.OK: pb.SEND_OK,

@@ -2,21 +2,17 @@
 
     room? ─► one synchronous block under the put-lock ─► wait for the flush (durability.py)
 
-The block assigns queue offsets, encodes, appends, and remembers for dispatch, never across an
-await: what a caller does afterwards (give up, be cancelled) cannot split it. Queue offsets are
-dense; a put that fails before the block takes none.
-Source: CommitLog.asyncPutMessages, QueueOffsetOperator, DefaultAppendMessageCallback.
+The block is `Writer.append` (writer.py). Queue offsets are dense; a put that fails before the block
+takes none.
+Source: CommitLog.asyncPutMessages.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from itertools import accumulate
-from time import perf_counter
 
-from broker.format.record import encode_records, record_sizes
-from broker.format.record_scan import tags_codes_of
-from broker.log.commit_log import CommitLog
-from broker.model.batch import PutResult, PutStatus, Run, Written
+from broker.format.send_records import SendRecords
+from broker.model.batch import Destination, PutResult, PutStatus, Run
 from broker.model.errors import (
     BrokerError,
     DiskFull,
@@ -25,10 +21,8 @@ from broker.model.errors import (
     StoreFailed,
     TransientPoolEmpty,
 )
-from broker.model.message import QueueKey, has_queue_offset
-from broker.model.stats import Histogram, Stat
+from broker.model.stats import Stat
 from broker.model.step import Clock, Step
-from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC
 from broker.store.starting.structures import Structures
@@ -36,95 +30,9 @@ from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.allocation import Allocation, Reserve
 from broker.store.writing.commit import Commit
 from broker.store.writing.durability import Durability
-from broker.store.writing.put_lock import PutLock
+from broker.store.writing.writer import Writer
 
 logger = logging.getLogger(__name__)
-
-
-class Writer:
-    """Appends runs to the log; owns the queue-offset table."""
-
-    __slots__ = (
-        "_clock", "_dispatcher", "_levels", "_log", "_marks", "append_seconds", "lock",
-        "next_offsets",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        log: CommitLog,
-        dispatcher: Dispatcher,
-        marks: Marks,
-        clock: Clock,
-        levels: DelayLevels,
-        busy_timeout_ms: int,
-    ) -> None:
-        self._log = log
-        self._dispatcher = dispatcher
-        self._marks = marks
-        self._clock = clock
-        self._levels = levels
-        self.lock = PutLock(busy_timeout_ms)
-        self.next_offsets: dict[QueueKey, int] = {}
-        """The queue offset the next message of each queue gets; 0 where absent."""
-        self.append_seconds = Histogram(
-            "pocketmq_append_seconds", "Time one append took.", labels={"result": "ok"}
-        )
-
-    def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
-        """Return the bytes each message of each run will take in the log."""
-        crc = self._log.property_crc
-        return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
-
-    def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
-        """Store runs next to each other by one write; the log has room for them.
-
-        Shape    sizes as `sizes` gave them
-        Errors   StoreBusy: nothing was stored
-        """
-        assert len(runs) == len(sizes)
-        log, marks = self._log, self._marks
-        begun = perf_counter()
-        with self.lock:
-            time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
-            begin = place = log.place(sum(map(sum, sizes)))
-            taken: dict[QueueKey, int] = {}
-            contents, written, results = [], [], []
-            for (destination, batch), run_sizes in zip(runs, sizes, strict=True):
-                queue_offset = 0
-                if has_queue_offset(destination.system_flag):
-                    key = destination.queue
-                    queue_offset = taken[key] if key in taken else self.next_offsets.get(key, 0)
-                    taken[key] = queue_offset + len(run_sizes)
-                contents.append(
-                    encode_records(
-                        destination, batch, run_sizes, queue_offset=queue_offset,
-                        physical_offset=place, store_timestamp_ms=time_ms,
-                        property_crc=log.property_crc,
-                    )
-                )  # fmt: skip
-                *places, place = accumulate(run_sizes, initial=place)
-                written.append(
-                    Written(
-                        destination,
-                        queue_offset,
-                        physical_offsets=places,
-                        sizes=run_sizes,
-                        tags_codes=tags_codes_of(destination, batch, time_ms, self._levels),
-                        store_time_ms=time_ms,
-                        unique_keys=batch.unique_keys,
-                        keys=batch.keys,
-                        tags=batch.tags,
-                    )
-                )
-                results.append(PutResult(PutStatus.OK, places, queue_offset, time_ms, place))
-            content = contents[0] if len(contents) == 1 else b"".join(contents)
-            assert begin + len(content) == place
-            log.write(begin, content)
-            marks.append(log.appended, time_ms)
-            self.next_offsets.update(taken)
-            self._dispatcher.remember(written)
-        self.append_seconds.observe(perf_counter() - begun)
-        return results
 
 
 class Writing:
@@ -201,17 +109,56 @@ class Writing:
             await self.allocation.room()
             self._check_writable()
         results = self.writer.append(runs, sizes)
-        end = results[-1].end
-        assert end == self._marks.appended.value
-        if log.pool is None:
-            self._marks.commit(end, results[-1].store_timestamp_ms)
-        if log.spare_base is not None:
-            self.allocation.request()
+        assert results[-1].end == self._marks.appended.value
+        self._appended()
         if wait and self._settings.flush == FLUSH_SYNC:
-            if not await self.durability.reached(end):
+            if not await self.durability.reached(results[-1].end):
                 late = PutStatus.FLUSH_DISK_TIMEOUT
                 return [result._replace(status=late) for result in results]
         return results
+
+    def takes_plain(self, records: SendRecords) -> bool:
+        """Return whether `put_plain` would store the records of a request now.
+
+        False    `put` waits, or tells why not
+        """
+        log, size = self._log, records.size_sum
+        if size > log.record_size_max or log.property_crc or not self._takes:
+            return False
+        return log.has_room(size)
+
+    def put_plain(self, records: SendRecords, destination: Destination) -> None:
+        """Store the messages of one plain request next to each other; `takes_plain` says yes.
+
+        Errors   StoreBusy: nothing was stored
+        """
+        assert records.size_sum <= self._log.record_size_max
+        self.writer.append_plain(records, destination)
+        self._appended()
+
+    def _appended(self) -> None:
+        """Go on after an append: commit what lies in the files, ask for the next file."""
+        log, marks = self._log, self._marks
+        if log.pool is None:
+            marks.commit(marks.appended.value, marks.appended.time_ms)
+        if log.spare_base is not None:
+            self.allocation.request()
+
+    def durable(self) -> asyncio.Future[bool] | None:
+        """Return what is True once all appended so far is as durable as the flush mode promises.
+
+        Returns  None: it is now; the future is False when `sync_flush_timeout_ms` passed first
+        Errors   FsyncFailed
+        """
+        if self._settings.flush != FLUSH_SYNC:
+            return None
+        return self.durability.reached(self._marks.appended.value)
+
+    @property
+    def _takes(self) -> bool:
+        """Whether `_check_writable` has nothing to say."""
+        is_well = self._marks.failure is None and self._dispatcher.failure is None
+        return is_well and not (self._is_ending or self.refusal or self.reserve.released)
 
     def _check_writable(self) -> None:
         if self._marks.failure is not None:
@@ -229,8 +176,7 @@ class Writing:
     @property
     def is_writable(self) -> bool:
         """Whether a put of the usual size would be taken now."""
-        is_full = self._dispatcher.failure or self.allocation.full or self.reserve.released
-        return not (self._is_ending or self._marks.failure or self.refusal or is_full)
+        return self._takes and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:
         """Answer puts with this error from now on; None: take them again, unless damaged."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.format.addresses import offset_message_id, text_from_host
+from broker.format.send_request import MESSAGES_MAX
 from broker.model.errors import (
     BodyEmpty,
     BrokerError,
@@ -26,7 +27,6 @@ from broker.model.errors import (
 )
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_message import drafts_of
-from broker.services.send import MESSAGES_MAX
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import STORE_HOST

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.format.addresses import host_from_text
+from broker.format.send_request import FIELDS_MAX, MESSAGES_MAX
 from broker.model.errors import (
     BrokerError,
     IllegalMessageGroup,
@@ -23,13 +24,12 @@ from broker.model.errors import (
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
 from broker.rpc.v1.send_message import (
-    FIELDS_MAX,
     KEY_COUNT_MAX,
     drafts_of,
     parse_send_request,
     walk_plain,
 )
-from broker.services.send import ABSENT_QUEUE, MESSAGES_MAX, PEER, Drafts
+from broker.services.sending.send import ABSENT_QUEUE, PEER, Drafts
 
 TRIES = 5
 """What processor time it takes is the least that it ever took."""

@@ -7,7 +7,7 @@ from broker.format.addresses import host_from_text, offset_message_id
 from broker.model.batch import Destination, PutResult, PutStatus
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_reply import SEND_STATUSES, encode_sent, varint, wide_varint
-from broker.services.send import Sent
+from broker.services.sending.send import Sent
 
 HOSTS = st.sampled_from([host_from_text("10.0.0.9:80"), host_from_text("[::1]:8081")])
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)

@@ -1,7 +1,8 @@
 """Sending: check, choose a queue, add what the broker adds, put.
 
 The order of checks is RocketMQ's: time, broker permission, topic, topic creation, topic permission,
-queue, messages, sizes. One bad message refuses the whole request and stores nothing.
+queue, messages, sizes. One bad message refuses the whole request and stores nothing. Requests with
+nothing unusual take a quicker way (plain.py).
 
 Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, the user's own,
 CLUSTER, MSG_REGION, TRACE_ON.
@@ -16,6 +17,7 @@ from broker.format.addresses import UniqueKeyMaker
 from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.format.java_hash import java_hash
 from broker.format.record import PROPERTY_CRC_SIZE
+from broker.format.send_request import MESSAGES_MAX
 from broker.model.batch import Batch, Destination, PutResult
 from broker.model.errors import (
     BodyEmpty,
@@ -42,7 +44,7 @@ from broker.model.names import (
     check_tag,
     check_topic,
 )
-from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
+from broker.model.stats import Stat
 from broker.model.step import Clock
 from broker.model.topic import (
     DEFAULT_TOPIC,
@@ -53,13 +55,12 @@ from broker.model.topic import (
     is_group_topic,
     is_system_topic,
 )
+from broker.services.sending.plain import PlainSend
+from broker.services.sending.rules import SendRules, SendStats
 from broker.store.message_store import MessageStore
 
 ABSENT_QUEUE: Final = -1
 PEER: Final = b""
-MESSAGES_MAX: Final = 1_024
-"""Messages of one request: about 10 ms of the event loop."""
-REGION: Final = "DefaultRegion"
 PLAIN_ID_LENGTH: Final = 64
 """Letters and digits up to here are an id without a closer look."""
 
@@ -102,24 +103,12 @@ class Sent(NamedTuple):
     result: PutResult
 
 
-class SendRules(NamedTuple):
-    """What the operator decided about sending; store_host is packed (8 or 20 bytes)."""
-
-    store_host: bytes
-    cluster: str
-    permission: int = PERMISSION_READ | PERMISSION_WRITE
-    accept_from_ms: int = 0
-    auto_create_topics: bool = True
-    default_queue_count: int = 8
-    max_message_size_bytes: int = 4 * 1024 * 1024
-
-
 class Send:
     """The send pipeline over one store."""
 
     __slots__ = (
         "_clock", "_heads", "_key_maker", "_properties_max", "_random", "_rules", "_store", "_tail",
-        "message_size", "messages_in", "stats", "throughput_in",
+        "counts", "plain",
     )  # fmt: skip
 
     def __init__(
@@ -139,22 +128,24 @@ class Send:
         crc_size = PROPERTY_CRC_SIZE if store.settings.property_crc else 0
         self._properties_max = PROPERTIES_SIZE_MAX - crc_size
         self._heads = ("\x02WAIT\x01false\x02", "\x02WAIT\x01true\x02")
-        self._tail = f"CLUSTER\x01{rules.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
-        labels = ("topic", "message_type", "is_system")
-        self.messages_in = Counter("rocketmq_messages_in_total", "Messages stored.", labels)
-        self.throughput_in = Counter(
-            "rocketmq_throughput_in_total", "Bytes of records stored.", labels
-        )
-        self.message_size = Histograms(
-            "rocketmq_message_size", "Stored bytes of messages.", MESSAGE_SIZE_BUCKETS, labels
-        )
-        self.stats: list[Stat] = [self.messages_in, self.throughput_in, self.message_size]
+        self._tail = rules.block_tail
+        self.counts = SendStats()
+        self.plain = PlainSend(
+            store, rules, clock, self.counts, key_maker=key_maker, random=random,
+            block_size_max=self._properties_max,
+        )  # fmt: skip
 
     def take(self, rules: SendRules) -> None:
         """Follow other rules from the next request on; host and cluster stay."""
         assert rules.store_host == self._rules.store_host
         assert rules.cluster == self._rules.cluster
         self._rules = rules
+        self.plain.take(rules)
+
+    @property
+    def stats(self) -> list[Stat]:
+        """What metrics show of it."""
+        return self.counts.all
 
     async def send(self, drafts: Drafts, peer_host: bytes) -> Sent:
         """Store the messages of one request next to each other in one queue.
@@ -178,11 +169,8 @@ class Send:
         batch = self._batch(topic, drafts, peer_host)
         (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
         assert len(result.physical_offsets) == count
-        labels = (topic, "fifo" if drafts.groups[0] else "normal", "false")
-        self.messages_in.add(labels, count)
         stored_bytes = result.end - result.physical_offsets[0]
-        self.throughput_in.add(labels, stored_bytes)
-        self.message_size.at(labels).observe_many(stored_bytes / count, count)
+        self.counts.count(topic, "fifo" if drafts.groups[0] else "normal", count, stored_bytes)
         return Sent(destination, batch.unique_keys, result)
 
     def _check_moment(self) -> None:

@@ -1,0 +1,1 @@
+"""Sending: check, choose a queue, add what the broker adds, put."""

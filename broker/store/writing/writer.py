@@ -1,0 +1,144 @@
+"""What happens under the put-lock: one synchronous block that stores a put.
+
+It assigns queue offsets, encodes, appends, and remembers for dispatch, never across an await: what
+a caller does afterwards (give up, be cancelled) cannot split it.
+Source: CommitLog.asyncPutMessages, QueueOffsetOperator, DefaultAppendMessageCallback.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from time import perf_counter
+
+from broker.format.record import encode_records, record_sizes
+from broker.format.record_scan import tags_codes_of
+from broker.format.send_records import SendRecords
+from broker.log.commit_log import CommitLog
+from broker.model.batch import Destination, PutResult, PutStatus, Run, Written
+from broker.model.message import QueueKey, has_queue_offset
+from broker.model.stats import Histogram
+from broker.model.step import Clock
+from broker.model.store_shape import DelayLevels
+from broker.store.marks import Marks
+from broker.store.views.dispatcher import Dispatcher
+from broker.store.writing.put_lock import PutLock
+
+
+class Writer:
+    """Appends runs to the log; owns the queue-offset table."""
+
+    __slots__ = (
+        "_clock", "_dispatcher", "_levels", "_log", "_marks", "append_seconds", "lock",
+        "next_offsets",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        log: CommitLog,
+        dispatcher: Dispatcher,
+        marks: Marks,
+        clock: Clock,
+        levels: DelayLevels,
+        busy_timeout_ms: int,
+    ) -> None:
+        self._log = log
+        self._dispatcher = dispatcher
+        self._marks = marks
+        self._clock = clock
+        self._levels = levels
+        self.lock = PutLock(busy_timeout_ms)
+        self.next_offsets: dict[QueueKey, int] = {}
+        """The queue offset the next message of each queue gets; 0 where absent."""
+        self.append_seconds = Histogram(
+            "pocketmq_append_seconds", "Time one append took.", labels={"result": "ok"}
+        )
+
+    def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
+        """Return the bytes each message of each run will take in the log."""
+        crc = self._log.property_crc
+        return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
+
+    def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
+        """Store runs next to each other by one write; the log has room for them.
+
+        Shape    sizes as `sizes` gave them
+        Errors   StoreBusy: nothing was stored
+        """
+        assert len(runs) == len(sizes)
+        log, marks = self._log, self._marks
+        begun = perf_counter()
+        with self.lock:
+            time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
+            begin = place = log.place(sum(map(sum, sizes)))
+            taken: dict[QueueKey, int] = {}
+            contents, written, results = [], [], []
+            for (destination, batch), run_sizes in zip(runs, sizes, strict=True):
+                queue_offset = 0
+                if has_queue_offset(destination.system_flag):
+                    key = destination.queue
+                    queue_offset = taken[key] if key in taken else self.next_offsets.get(key, 0)
+                    taken[key] = queue_offset + len(run_sizes)
+                contents.append(
+                    encode_records(
+                        destination, batch, run_sizes, queue_offset=queue_offset,
+                        physical_offset=place, store_timestamp_ms=time_ms,
+                        property_crc=log.property_crc,
+                    )
+                )  # fmt: skip
+                *places, place = accumulate(run_sizes, initial=place)
+                written.append(
+                    Written(
+                        destination,
+                        queue_offset,
+                        physical_offsets=places,
+                        sizes=run_sizes,
+                        tags_codes=tags_codes_of(destination, batch, time_ms, self._levels),
+                        store_time_ms=time_ms,
+                        unique_keys=batch.unique_keys,
+                        keys=batch.keys,
+                        tags=batch.tags,
+                    )
+                )
+                results.append(PutResult(PutStatus.OK, places, queue_offset, time_ms, place))
+            content = contents[0] if len(contents) == 1 else b"".join(contents)
+            assert begin + len(content) == place
+            log.write(begin, content)
+            marks.append(log.appended, time_ms)
+            self.next_offsets.update(taken)
+            self._dispatcher.remember(written)
+        self.append_seconds.observe(perf_counter() - begun)
+        return results
+
+    def append_plain(self, records: SendRecords, destination: Destination) -> None:
+        """Store the records of one plain request next to each other; the log has room for them.
+
+        Shape    records that fit, and whose messages have ids; the log keeps no property CRC
+        Errors   StoreBusy: nothing was stored
+        """
+        log, marks = self._log, self._marks
+        assert not log.property_crc
+        begun = perf_counter()
+        with self.lock:
+            time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
+            place = log.place(records.size_sum)
+            key = destination.queue
+            queue_offset = self.next_offsets.get(key, 0)
+            log.write(place, records.encode(destination.queue_id, queue_offset, place, time_ms))
+            assert log.appended == place + records.size_sum
+            marks.append(log.appended, time_ms)
+            sizes = records.sizes
+            self.next_offsets[key] = queue_offset + len(sizes)
+            written = Written(
+                destination,
+                queue_offset,
+                physical_offsets=records.places,
+                sizes=sizes,
+                tags_codes=records.codes,
+                store_time_ms=time_ms,
+                unique_keys=[],
+                keys=[],
+                tags=[],
+                units=records.units,
+                entries=records.entries,
+            )
+            self._dispatcher.remember((written,))
+        self.append_seconds.observe(perf_counter() - begun)

@@ -1,0 +1,129 @@
+"""What a send costs in the broker's own process, without a transport: request bytes to reply bytes.
+
+Processor time of the thread, dispatch apart. The shortcut and the usual way take turns.
+"""
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import thread_time
+from typing import Final
+
+from bench.table import Extent, Figure, turns
+from broker.files.disk import Disk
+from broker.format.addresses import UniqueKeyMaker, host_from_text
+from broker.model.step import SystemClock
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.messaging import Messaging
+from broker.rpc.v1.send_message import parse_send_request
+from broker.services.pull import Pull
+from broker.services.query import Query
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
+from broker.store.message_store import open_store
+from broker.store.settings import StoreSettings
+
+HOST: Final = host_from_text("127.0.0.1:8081")
+MESSAGES: Final = 4_000
+"""Of each kind in a round."""
+BURST: Final = 200
+"""Messages between two turns of the loop."""
+REQUESTS: Final[dict[str, tuple[int, bool]]] = {
+    "unary": (1, False),
+    "batch_32": (32, False),
+    "batch_100": (100, False),
+    "mixed_32": (32, True),
+    "mixed_100": (100, True),
+}
+"""Messages of a request, and whether they differ in size, keys, tags and ids."""
+
+
+class _Peer:
+    """A call of nobody in particular."""
+
+    peer = "ipv4:127.0.0.1:4711"
+    peer_host = host_from_text("127.0.0.1:4711")
+
+    def metadata(self, name: str, /) -> str | None:
+        return None
+
+    def time_left_ms(self) -> int | None:
+        return None
+
+
+PEER: Final = _Peer()
+Way = Callable[[bytes], bytes | Awaitable[bytes]]
+
+
+def request_of(count: int, *, is_mixed: bool) -> bytes:
+    """Return a request of so many messages, of 1 KiB each with a tag and a key, or of all sorts."""
+    chance = random.Random(count)
+    messages = []
+    for number in range(count):
+        size = chance.choice((100, 512, 1024, 2048)) if is_mixed else 1024
+        message = pb.Message(topic="bench", body=chance.randbytes(size), tag="TagA")
+        message.keys.extend(f"key-{number}-{n}" for n in range(number % 3 if is_mixed else 1))
+        if is_mixed and number % 2:
+            message.tag = f"Tag{number % 5}"
+            message.message_id = chance.randbytes(16).hex().upper()
+        if is_mixed and number % 4 == 3:
+            message.born_timestamp_ms = 1_795_000_000_000 + number
+            message.born_host = "10.1.2.3:4567"
+        messages.append(message)
+    return pb.SendMessageRequest(messages=messages).SerializeToString()
+
+
+def sending_figures(extent: Extent) -> list[Figure]:
+    """Return microseconds of processor time a message, by kind of request and way."""
+    return asyncio.run(_figures(extent))
+
+
+async def _figures(extent: Extent) -> list[Figure]:
+    taken: dict[tuple[str, str], list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
+        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
+        clock = SystemClock()
+        store = await open_store(settings, clock, Disk())
+        maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"send")
+        rules = SendRules(HOST, "DefaultCluster")
+        send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
+        await store.tables.topics.create("bench", queue_count=8)
+        method = Messaging(store, send, Pull(store), Query(store)).send_message
+
+        async def usual(raw: bytes) -> bytes:
+            return await method(parse_send_request(raw), PEER)
+
+        def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
+            return method.shortcut(raw, PEER) or usual(raw)  # The next file may be in the making.
+
+        ways: dict[str, Way] = {"shortcut": shortcut, "usual": usual}
+        for number in range(extent.rounds + 1):  # The first warms up.
+            for name, way in turns([(n, w) for n in REQUESTS for w in ways], number):
+                count, is_mixed = REQUESTS[name]
+                raw = request_of(count, is_mixed=is_mixed)
+                seconds = await _seconds(ways[way], raw, count, extent.count(MESSAGES))
+                taken.setdefault((name, way), []).append(seconds * 1e6)
+        await store.close()
+    return [
+        Figure.of(f"{name}_{way}", f"{name.replace('_', ' ')}, {way} way, a message", us[1:], "µs")
+        for (name, way), us in sorted(taken.items())
+    ]
+
+
+async def _seconds(send: Way, raw: bytes, count: int, message_count: int) -> float:
+    """Return the processor time of a message; between bursts the log is dispatched."""
+    taken, left = 0.0, max(message_count // count, 1)
+    sent = left * count
+    while left:
+        burst = min(max(BURST // count, 1), left)
+        left -= burst
+        begun = thread_time()
+        for _ in range(burst):
+            reply = send(raw)
+            if not isinstance(reply, bytes):
+                await reply
+        taken += thread_time() - begun
+        await asyncio.sleep(0.002)
+    return taken / sent

@@ -1,0 +1,180 @@
+"""Requests to send of all kinds, and two brokers that must do the same with each of them.
+
+maker = RequestMaker(Random(1))
+async with twins() as (quick, usual): …       equal but for the shortcut, which `quick` takes
+await served_alike(quick, usual, maker.some())
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from inspect import isawaitable
+from random import Random
+from typing import Any, Final, TypeVar
+
+from broker.format.content import PAIR_SEPARATOR
+from broker.format.record import split_record
+from broker.format.send_request import MESSAGES_MAX
+from broker.model.errors import BrokerError
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.send_message import SendMessage
+from tests.fakes.mutated import mutated
+from tests.fakes.store_broker import CALL, StoreBroker, store_broker
+
+Item = TypeVar("Item")
+LONG: Final = "x" * 255
+TEXTS: Final = ("A", "TagA", "order-4711", "!~", LONG[:64])
+ODD_TEXTS: Final = (
+    "",
+    " ",
+    "a b",
+    "a|b",
+    "\xfc",
+    "\x01",
+    "\x7f",
+    "\u20ac",
+    "\U0001f600",
+    LONG + "x",
+)
+HOSTS: Final = ("10.1.2.3:4567", "[2001:db8::1]:80", "[::ffff:1.2.3.4]:5", "0.0.0.0:0")
+ODD_HOSTS: Final = ("", "nowhere", "1.2.3.4:70000", "1.2.3.4:\u0661", "[::1%eth0]:7")
+TOPICS: Final = ("orders", "orders", "orders", "orders", "narrow", "T" * 127)
+ODD_TOPICS: Final = ("", "fresh", "SELF_TEST_TOPIC", "%RETRY%g", "sealed", "orders\xfc", "T" * 128)
+ODD_NAMES: Final = ("", " ", "KEYS", "TIMER_X", "\xfc", "a b", "DELAY")
+ODD_VALUES: Final = ("", "\x02", "\xfc", "\x1f")
+
+
+class RequestMaker:
+    """Makes requests out of a seed."""
+
+    def __init__(self, random: Random, *, properties_max: int = 1) -> None:
+        self._random = random
+        self._properties_max = properties_max
+        self._oddity = 0.0
+
+    def plain(self) -> bytes:
+        """Return a request with nothing unusual in it."""
+        self._oddity = 0.0
+        return self._request().SerializeToString()
+
+    def some(self) -> bytes:
+        """Return a request: a plain one, one with unusual parts, or one that was damaged."""
+        chance = self._random.random()
+        if chance < 0.5:
+            return self.plain()
+        self._oddity = 0.03 if chance < 0.75 else 0.0
+        raw = self._request().SerializeToString()
+        return raw if chance < 0.75 else mutated(self._random, raw)
+
+    def _of(self, usual: Sequence[Item], odd: Sequence[Item]) -> Item:
+        is_odd = self._random.random() < self._oddity
+        return self._random.choice(odd if is_odd else usual)
+
+    def _is_odd(self) -> bool:
+        return self._random.random() < self._oddity / 4
+
+    def _request(self) -> pb.SendMessageRequest:
+        random = self._random
+        count = random.choice((1, 1, 1, 2, 3, 5, 17))
+        topic = self._of(TOPICS, ODD_TOPICS)
+        queue_id = random.choice((None, None, None, 0, 0 if topic == "narrow" else 1))
+        messages = [self._message(topic, queue_id) for _ in range(count)]
+        request = pb.SendMessageRequest(messages=messages)
+        request.wait = self._of((0, 1, 2), (3, -1))  # type: ignore[assignment]
+        return request
+
+    def _message(self, topic: str, queue_id: int | None) -> pb.Message:
+        random = self._random
+        body = random.randbytes(self._of((1, 7, 100, 127, 128, 300), (0, 17_000)))
+        message = pb.Message(topic=topic, body=body)
+        if queue_id is not None or self._is_odd():
+            message.queue_id = self._of((queue_id or 0,), (-1, 2, 7, 1 << 20))
+        if random.random() < 0.6:
+            message.tag = self._of(TEXTS, ODD_TEXTS)
+        for _ in range(random.choice((0, 1, 1, 2, 4))):
+            message.keys.append(self._of((*TEXTS, LONG), ODD_TEXTS))
+        if random.random() < 0.5:
+            message.message_id = self._of((*TEXTS, LONG), ODD_TEXTS)
+        for _ in range(random.randrange(self._properties_max + 1)):
+            name = self._of(("colour", "a.b", "x"), ODD_NAMES)
+            message.properties[name] = self._of(("red", "a b", LONG * 2), ODD_VALUES)
+        if random.random() < 0.3:
+            message.born_timestamp_ms = self._of((0, 1, 1_795_000_000_123, 2**63 - 1), (-1,))
+        if random.random() < 0.3:
+            message.born_host = self._of(HOSTS, ODD_HOSTS)
+        if random.random() < 0.3:
+            message.flag = self._of((0, 1, 2**31 - 1), (-1, -(2**31)))
+        if self._is_odd():
+            self._spoil(message)
+        return message
+
+    def _spoil(self, message: pb.Message) -> None:
+        """Ask for what only the usual way knows."""
+        field, value = self._random.choice(
+            (("message_group", "g"), ("delay_level", 0), ("deliver_at_ms", 5), ("priority", 0),
+             ("transactional", True), ("topic", "orders"), ("message_group", ""))
+        )  # fmt: skip
+        setattr(message, field, value)
+
+
+class Twin:
+    """A broker, and what it did."""
+
+    def __init__(self, broker: StoreBroker, *, is_quick: bool) -> None:
+        self.broker = broker
+        self._method = SendMessage(broker.send, messages_max=MESSAGES_MAX) if is_quick else None
+        self.shortcut_count = 0
+
+    async def outcome(self, raw: bytes) -> bytes | str:
+        """Serve a request; returns the reply, or what is wrong."""
+        try:
+            reply = self._method.shortcut(raw, CALL) if self._method is not None else None
+            if reply is None:
+                return await self.broker.served_the_usual_way("SendMessage", raw)
+            self.shortcut_count += 1
+            return await reply if isawaitable(reply) else reply
+        except BrokerError as error:
+            return f"{error.reason}: {error}"
+
+    async def files(self) -> dict[str, bytes]:
+        """Return the content of every file of the store, once all is dispatched."""
+        await self.broker.talking.settled()
+        disk: Any = self.broker.talking.disk
+        disk.image.look()
+        return {path: file.content for path, file in disk.image.files()}
+
+
+@asynccontextmanager
+async def twins(**settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
+    """Open two brokers that are equal; the first takes the shortcut where it can."""
+    async with store_broker(**settings) as first, store_broker(**settings) as second:
+        for broker in (first, second):
+            topics = broker.store.tables.topics
+            await topics.keep("orders")
+            await topics.create("narrow", queue_count=1)
+            await topics.create("T" * 127, queue_count=3)
+            await topics.create("sealed", queue_count=1, permission=4)
+        yield Twin(first, is_quick=True), Twin(second, is_quick=False)
+
+
+async def served_alike(quick: Twin, usual: Twin, raw: bytes) -> None:
+    """Serve a request by both, and see that they say the same and append the same records."""
+    logs = [twin.broker.store.log for twin in (quick, usual)]
+    begins = [log.appended for log in logs]
+    assert begins[0] == begins[1]
+    assert await quick.outcome(raw) == await usual.outcome(raw), raw.hex()
+    assert logs[0].appended == logs[1].appended, raw.hex()
+    size = logs[0].appended - begins[0]
+    found, wanted = (log.read(begins[0], size) for log in logs)
+    if found != wanted:
+        assert _in_order(found) == _in_order(wanted), raw.hex()
+
+
+def _in_order(records: bytes) -> list[tuple[bytes, list[str]]]:
+    """Return records with their properties in order: that of a map of several is nobody's."""
+    found, place = [], 0
+    while place < len(records):
+        head, *_, begin, end = split_record(records, place)
+        pairs = records[begin:end].decode().split(PAIR_SEPARATOR)
+        found.append((records[place:begin], sorted(pairs)))
+        place += head[0]
+    return found

@@ -1,0 +1,54 @@
+"""A plain request takes the shortcut, and nothing shows that it did: not the bytes of log, queues,
+index and reply, not an error, not what is counted."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.rpc.pb import broker_pb2 as pb
+from tests.fakes.send_requests import RequestMaker, served_alike, twins
+
+REQUESTS = 1_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ({"flush": "async"}, 0.6),
+        ({"flush": "sync", "index_style": "5.3"}, 0.6),
+        ({"property_crc": True}, 0.0),
+    ],
+    ids=["async", "sync", "property_crc"],
+)
+async def test_both_ways_do_the_same(settings: dict[str, Any], least: float) -> None:
+    maker = RequestMaker(Random(str(settings)))
+    async with twins(**settings) as (quick, usual):
+        for _ in range(REQUESTS):
+            await served_alike(quick, usual, maker.some())
+        assert quick.shortcut_count >= least * REQUESTS
+        assert (quick.shortcut_count > 0) == (least > 0)
+        assert await quick.files() == await usual.files()
+        counted = [
+            (stat.name, getattr(stat, "values", None))
+            for twin in (quick, usual)
+            for stat in twin.broker.send.stats
+        ]
+        assert counted[: len(counted) // 2] == counted[len(counted) // 2 :]
+
+
+async def test_every_plain_request_takes_the_shortcut() -> None:
+    maker = RequestMaker(Random(2), properties_max=5)
+    async with twins(flush="async", commit_log_file_size_bytes=1 << 22) as (quick, usual):
+        for count in range(1, 100):
+            await served_alike(quick, usual, maker.plain())
+            assert quick.shortcut_count == count
+
+
+async def test_a_batch_of_the_largest_count_takes_it_and_one_more_does_not() -> None:
+    message = pb.Message(topic="orders", body=b"x")
+    async with twins(flush="async", commit_log_file_size_bytes=1 << 22) as (quick, usual):
+        for count, taken in ((1023, 1), (1024, 2), (1025, 2)):
+            raw = pb.SendMessageRequest(messages=[message] * count).SerializeToString()
+            await served_alike(quick, usual, raw)
+            assert quick.shortcut_count == taken
