@@ -33,7 +33,7 @@ from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
 from broker.log.store_directory import FORMAT_VERSION
-from broker.metrics.exposition import Exposition, build_info
+from broker.metrics.exposition import Exposition, build_info, compiled_modules
 from broker.metrics.logs import start_logs
 from broker.metrics.numbers import LoopLag, Numbers
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
@@ -337,7 +337,7 @@ async def _http_served(config: Config, outside: _Outside) -> AsyncIterator[str]:
 
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
-        lambda: [*outside.stats(), build],
+        lambda: [*outside.stats(), build, compiled_modules()],
         cluster=config.broker.cluster,
         broker=config.broker.name,
         profiles=config.metrics.profile.split(","),

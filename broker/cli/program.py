@@ -26,6 +26,7 @@ PLACES: Final = {
     "msg": Place("broker.cli.message", "Look single messages up."),
     "store": Place("broker.cli.store", "Look at, check and mend a store directory."),
     "backfill": Place("broker.cli.backfill", "Build queues and index with Spark."),
+    "version": Place("broker.cli.version", "Show what runs here, compiled or not."),
     "completion": Place("broker.cli.completion", "Print what completes commands."),
 }
 

@@ -56,6 +56,7 @@ def readable_status(status: StoreStatus) -> Document:
     log_bytes = status.appended_offset - status.min_offset
     return {
         "broker": f"{status.broker} of {status.cluster}, version {status.version}",
+        "modules": status.modules,
         "state": f"{status.state} since {moment(status.state_since_ms)}",
         "store": status.directory,
         "log": f"{amount(log_bytes)}, from {status.min_offset} to {status.appended_offset}",

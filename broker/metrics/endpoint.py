@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from broker import native
 from broker.metrics.exposition import Exposition
 from broker.model.errors import IllegalConfig
 
@@ -99,7 +100,8 @@ def application(
         return answer(health.is_ready)
 
     async def show_version(request: Request) -> Response:
-        return JSONResponse({**version, "python": platform.python_version()})
+        told = {"python": platform.python_version(), "modules": native.form()}
+        return JSONResponse({**version, **told})
 
     return Starlette(
         routes=[

@@ -26,6 +26,7 @@ from prometheus_client.openmetrics import exposition as open_metrics
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from broker import native
 from broker.metrics.text_format import Family, LineMaker, TextFormat, format_for
 from broker.model.stats import Counter, Gauge, Histograms, Stat
 
@@ -64,6 +65,16 @@ def build_info(version: str, store_version: int) -> Gauge:
         "What runs here, by its labels.",
         lambda: {labels: 1.0},
         ("version", "python", "store_version"),
+    )
+
+
+def compiled_modules() -> Gauge:
+    """Return the metric that says which modules run compiled."""
+    return Gauge(
+        "pocketmq_module_compiled",
+        "1: the module runs compiled, 0: its source does.",
+        lambda: {(name,): float(name in native.running()) for name in native.COMPILED},
+        ("module",),
     )
 
 

@@ -173,6 +173,7 @@ class StoreStatus(NamedTuple):
     queue_file_count: int
     state_since_ms: int
     group_count: int
+    modules: str
 
 
 class SettingRow(NamedTuple):

@@ -56,6 +56,17 @@ def install() -> None:
         sys.meta_path.insert(0, CompiledModules())
 
 
+def running() -> tuple[str, ...]:
+    """Return the names of the modules that run compiled: all of COMPILED, or none."""
+    return () if why_not_compiled() else COMPILED
+
+
+def form() -> str:
+    """Return in which form the modules run, for people: `compiled`, or `sources` and why."""
+    why = why_not_compiled()
+    return f"sources ({why})" if why else "compiled"
+
+
 @cache
 def why_not_compiled() -> str:
     """Return why the sources run, for people; empty: the compiled modules do.

@@ -1,5 +1,6 @@
 """The root: quick help, an example in each command's help, and exit codes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker import __version__
+from broker import __version__, native
 from broker.cli.groups import WORDS, LazyGroup, Place
 from broker.cli.program import PLACES, program
 from broker.client import Unreachable
@@ -44,6 +45,13 @@ def test_help_loads_neither_grpc_nor_numpy_nor_a_web_server() -> None:
 
 def test_the_version_is_told() -> None:
     assert run("--version").out == f"pocketmq, version {__version__}\n"
+
+
+def test_the_version_command_names_what_runs_compiled() -> None:
+    shown = json.loads(run("version", "-o", "json").out)
+    assert shown["version"] == __version__
+    assert shown["modules"] == native.form()
+    assert shown["compiled"] == list(native.running())
 
 
 def test_python_m_broker_is_the_same() -> None:

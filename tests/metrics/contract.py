@@ -77,6 +77,7 @@ NATIVE: Final = (
 
 OWN: Final = (
     Row("pocketmq_build_info", "gauge", ("version", "python", "store_version")),
+    Row("pocketmq_module_compiled", "gauge", ("module",)),
     Row("pocketmq_store_state", "gauge", ("state",)),
     Row("pocketmq_put_lock_wait_seconds", "histogram", (), SECONDS_BUCKETS),
     Row("pocketmq_put_lock_hold_seconds", "histogram", (), SECONDS_BUCKETS),

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.applications import Starlette
 
+from broker import native
 from broker.metrics.endpoint import Health, HttpServer, application
 from broker.metrics.exposition import Exposition
 from broker.model.errors import IllegalConfig
@@ -97,11 +98,12 @@ async def test_probes_follow_the_store() -> None:
     assert state == {"state": "failed"}
 
 
-async def test_the_version_names_python_too() -> None:
+async def test_the_version_names_python_and_the_form_of_the_modules_too() -> None:
     async with serving() as port:
         version = json.loads((await port.ask("/version")).body)
     assert version["version"] == "0.1.0"
     assert version["python"].startswith("3.")
+    assert version["modules"] == native.form()
 
 
 async def test_another_page_is_not_found() -> None:

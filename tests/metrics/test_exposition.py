@@ -6,10 +6,12 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker import native
 from broker.metrics.exposition import (
     LEGACY_NAMES,
     Exposition,
     build_info,
+    compiled_modules,
 )
 from broker.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 
@@ -71,6 +73,16 @@ def test_the_build_is_told_by_labels() -> None:
     assert 'version="0.1.0"' in line
     assert 'store_version="1"' in line
     assert line.endswith(" 1.0")
+
+
+def test_every_module_that_may_run_compiled_says_whether_it_does() -> None:
+    lines = [x for x in page(compiled_modules()).split("\n") if x.startswith("pocketmq_module_")]
+    value = float(native.form() == "compiled")
+    expected = [f'module="{name}"' for name in native.COMPILED]
+    assert len(lines) == len(expected)
+    for line, label in zip(sorted(lines), sorted(expected), strict=True):
+        assert label in line
+        assert line.endswith(f" {value}")
 
 
 # --- names ---

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from broker.format.addresses import UniqueKeyMaker
-from broker.metrics.exposition import Exposition, build_info
+from broker.metrics.exposition import Exposition, build_info, compiled_modules
 from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.pb import broker_pb2 as pb
@@ -51,7 +51,7 @@ class WholeBroker:
         )
         build = build_info("1.2.3", 1)
         self.exposition = Exposition(
-            lambda: [*self.numbers.stats(), LoopLag().seconds, build],
+            lambda: [*self.numbers.stats(), LoopLag().seconds, build, compiled_modules()],
             cluster="c1",
             broker="b1",
             max_series=max_series,

@@ -98,6 +98,12 @@ def test_without_a_library_the_sources_run_and_nothing_is_said(
     assert capsys.readouterr().err == ""
 
 
+def test_the_form_is_told_with_its_reason(compiled: Path) -> None:
+    native.SOURCES.unlink()
+    assert native.form() == "sources (not compiled)"
+    assert native.running() == ()
+
+
 def test_other_modules_are_none_of_its_business() -> None:
     assert native.CompiledModules().find_spec("broker.model.message") is None
 

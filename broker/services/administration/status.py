@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from broker import __version__
+from broker import __version__, native
 from broker.model.administration import StoreStatus
 from broker.model.stats import Gauge
 from broker.store.message_store import MessageStore
@@ -40,6 +40,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
         dispatched_offset=store.dispatched,
         flush_mode=settings.flush,
         version=__version__,
+        modules=native.form(),
         topic_count=len(configs),
         queue_count=sum(config.write_queue_count for config in configs),
         group_count=len(store.tables.groups.names()),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker import __version__
+from broker import __version__, native
 from broker.model.errors import UnsupportedFeature
 from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.v1.admin import Admin
@@ -28,6 +28,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
         dispatched_offset=end,
         flush_mode="sync",
         version=__version__,
+        modules=native.form(),
         topic_count=1,
         queue_count=2,
         group_count=1,
