@@ -29,6 +29,21 @@ COMPILED: Final = (
     "broker.format.send_records",
     "broker.format.send_reply",
     "broker.format.send_request",
+    "broker.wire.frames",
+    "broker.wire.huffman",
+    "broker.wire.fields",
+    "broker.wire.hpack",
+    "broker.wire.messages",
+    "broker.wire.metadata",
+    "broker.wire.headers",
+    "broker.wire.stream",
+    "broker.wire.flow",
+    "broker.wire.streams",
+    "broker.wire.blocks",
+    "broker.wire.outbound",
+    "broker.wire.requests",
+    "broker.wire.peer",
+    "broker.wire.connection",
 )
 """What is compiled, all together; the sources are the same program, several times slower."""
 PURE_VARIABLE: Final = "POCKETMQ_PURE"

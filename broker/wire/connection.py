@@ -1,0 +1,278 @@
+"""The server's side of one HTTP/2 connection: bytes in, streams with news out; and back.
+
+    connection = Connection()
+    for stream in connection.receive(data):         what came; look at headers, messages, ended
+        connection.respond(stream, answer)
+    while data := connection.take():                what goes
+        transport.write(data)
+
+Never raises for what a peer does: it breaks its own stream, or the connection, which then is
+`closing`: what `take` still returns is sent, and the transport closed.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, final
+
+from broker.native.machine import i64, read_i32_be
+from broker.wire.flow import Limits
+from broker.wire.frames import (
+    ACK,
+    CANCEL,
+    CONTINUATION,
+    DATA,
+    ENHANCE_YOUR_CALM,
+    FRAME_HEAD_SIZE,
+    FRAME_SIZE_ERROR,
+    FRAME_SIZE_MIN,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_HEADER_LIST_SIZE,
+    NO_ERROR,
+    PREFACE,
+    PROTOCOL_ERROR,
+    SETTINGS,
+    STREAM_ID_MAX,
+    ConnectionFault,
+    StreamFault,
+    write_goaway,
+    write_ping,
+    write_settings,
+)
+from broker.wire.outbound import Outbound
+from broker.wire.peer import DRAIN_PING, Peer
+from broker.wire.requests import Requests
+from broker.wire.stream import Stream
+from broker.wire.streams import Streams
+
+_OWN_PING: Final = b"are you?"
+CONTROL_SIZE_MAX: Final[i64] = 4_194_304
+"""Bytes beyond what answers may take of the output; a peer that lets more wait reads nothing."""
+
+
+@final
+class Connection:
+    """One HTTP/2 connection with gRPC on it. Cost: memory within `Limits`, whatever the peer does.
+
+    closing    the connection is broken: send what `take` returns, then close
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, clock: Callable[[], float] = monotonic
+    ) -> None:
+        """Begin a connection: its SETTINGS are the first that `take` returns.
+
+        clock   seconds that only grow; asked at the beginning and where a peer does much of little
+        """
+        self.limits = limits or Limits()
+        self.closing = False
+        self._streams = Streams()
+        self._outbound = Outbound(self.limits, self._streams)
+        self._requests = Requests(self.limits, self._streams, self._outbound, clock)
+        self._peer = Peer(self._requests, self._outbound, self._streams, clock)
+        self._rest = b""  # the beginning of a frame, or of the preface
+        self._is_begun = False
+        self._is_settled = False
+        write_settings(
+            self._outbound.out,
+            [
+                (MAX_CONCURRENT_STREAMS, self.limits.streams_max),
+                (INITIAL_WINDOW_SIZE, self.limits.stream_window),
+                (MAX_HEADER_LIST_SIZE, self.limits.list_max),
+            ],
+        )
+        self._requests.open_connection()
+
+    # -- what comes
+
+    def receive(self, data: bytes) -> list[Stream]:
+        """Take what the transport read; return the streams with news, each once.
+
+        News are a new stream, messages, the end of a request, or a stream that was cut off.
+        """
+        requests = self._requests
+        requests.begin_turn()
+        if self.closing or not data:
+            return requests.news
+        try:
+            p = self._resume(data)
+            if p < len(data):
+                p = self._frames(data, p)
+                if p < len(data):
+                    self._rest = data[p:]
+            if len(self._outbound.out) > self.limits.output_max + CONTROL_SIZE_MAX:
+                raise ConnectionFault(ENHANCE_YOUR_CALM, "the peer reads nothing")
+        except ConnectionFault as fault:
+            self._break(fault.code, fault.why)
+        return requests.news
+
+    def _resume(self, data: bytes) -> i64:
+        """Finish the preface or a frame that was cut short; return where the next frame begins."""
+        p: i64 = 0
+        if not self._is_begun:
+            missing: i64 = len(PREFACE) - len(self._rest)
+            begun = self._rest + data[:missing]
+            if not PREFACE.startswith(begun):
+                raise ConnectionFault(PROTOCOL_ERROR, "no HTTP/2 preface")
+            self._is_begun = len(begun) == len(PREFACE)
+            self._rest = b"" if self._is_begun else begun
+            return missing if self._is_begun else len(data)
+        if not self._rest:
+            return 0
+        missing = FRAME_HEAD_SIZE - len(self._rest)
+        if missing > 0:
+            self._rest += data[:missing]
+            if len(self._rest) < FRAME_HEAD_SIZE:
+                return len(data)
+            p = missing
+        missing = FRAME_HEAD_SIZE + self._payload_size(self._rest, 0) - len(self._rest)
+        whole = self._rest + data[p : p + missing]
+        if missing > len(data) - p:
+            self._rest = whole
+            return len(data)
+        self._rest = b""
+        self._frames(whole, 0)
+        return p + missing
+
+    def _payload_size(self, data: bytes, p: i64) -> i64:
+        """Return the size of the payload of the frame at `p`."""
+        size: i64 = i64(read_i32_be(data, p))
+        size = size >> 8 & 0xFFFFFF
+        if size > FRAME_SIZE_MIN:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "a frame larger than was agreed")
+        return size
+
+    def _frames(self, data: bytes, p: i64) -> i64:
+        """Take all whole frames from `p` on; return where the rest begins."""
+        end: i64 = len(data)
+        while end - p >= FRAME_HEAD_SIZE:
+            size = self._payload_size(data, p)
+            begin = p + FRAME_HEAD_SIZE
+            if size > end - begin:
+                break
+            kind: i64 = data[p + 3]
+            flags: i64 = data[p + 4]
+            stream_id: i64 = i64(read_i32_be(data, p + 5))
+            stream_id &= STREAM_ID_MAX
+            p = begin + size
+            try:
+                self._frame(kind, flags, stream_id, data, begin, p)
+            except StreamFault as fault:
+                self._requests.cut(stream_id, fault.code)
+        return p
+
+    def _frame(self, kind: i64, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
+        """Take one frame with its payload at [p, end)."""
+        assert p <= end <= len(data), "a frame lies within what came"
+        requests = self._requests
+        unfinished = requests.blocks.stream_id
+        if unfinished:
+            if kind != CONTINUATION or stream_id != unfinished:
+                raise ConnectionFault(PROTOCOL_ERROR, "a frame within a header block")
+            requests.continuation(flags, data[p:end])
+        elif not self._is_settled:
+            if kind != SETTINGS or flags & ACK:
+                raise ConnectionFault(PROTOCOL_ERROR, "no SETTINGS after the preface")
+            self._is_settled = True
+            self._peer.frame(kind, flags, stream_id, data[p:end])
+        elif kind == HEADERS:
+            requests.headers(flags, stream_id, data, p, end)
+        elif kind == DATA:
+            requests.data(flags, stream_id, data, p, end)
+        else:
+            self._peer.frame(kind, flags, stream_id, data[p:end])
+
+    def _break(self, code: i64, why: str) -> None:
+        """End the connection: all its streams are cut off."""
+        self.closing = True
+        self._rest = b""
+        write_goaway(self._outbound.out, self._streams.last_id, code, why)
+        self._requests.cut_all(code)
+
+    # -- what goes
+
+    def take(self) -> bytes:
+        """Return what is to be sent now; empty when that is nothing.
+
+        Answers that wait are made ready here, about `Limits.output_max` bytes at a time: call it
+        again until it is empty, or until the transport takes no more.
+        """
+        if not self.closing:
+            self._requests.open_connection()
+        return self._outbound.take()
+
+    def respond(self, stream: Stream, message: bytes) -> None:
+        """Answer with one message and OK; what can be sent at once costs least. Closed: nothing."""
+        self._outbound.respond(stream, message)
+
+    def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
+        """Begin an answer with the call's own fields; values of `-bin` names as they are."""
+        self._outbound.send_headers(stream, metadata)
+
+    def send_message(self, stream: Stream, message: bytes) -> None:
+        """Send one message of an answer; `stream.pending` bytes wait for the client."""
+        self._outbound.send_message(stream, message)
+
+    def finish(
+        self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
+    ) -> None:
+        """End an answer: gRPC's status, its text, and the call's own trailers."""
+        self._outbound.finish(stream, status, text, metadata)
+
+    def reset(self, stream: Stream, code: i64 = CANCEL) -> None:
+        """Cut a stream off; nothing more of it comes or goes."""
+        self._outbound.reset(stream, code)
+
+    def consume(self, stream: Stream, size: i64) -> None:
+        """Tell that messages of `size` bytes were taken: the client may send as many again.
+
+        Needless for calls that are answered whole at once: their end gives all back.
+        """
+        self._requests.consume(stream, size)
+
+    # -- the connection
+
+    @property
+    def open_count(self) -> int:
+        """Calls that are under way, or whose answers have not all gone."""
+        return len(self._streams.open)
+
+    @property
+    def pending(self) -> int:
+        """Bytes of answers that wait for the peer's windows or for `take`."""
+        return self._streams.pending + len(self._outbound.out)
+
+    @property
+    def held(self) -> int:
+        """Bytes of requests that are here and not consumed."""
+        return self._streams.held
+
+    @property
+    def drained(self) -> bool:
+        """Whether no call is open and none will be: `drain` is over."""
+        return self._requests.last_served >= 0 and not self._streams.open
+
+    @property
+    def pongs(self) -> int:
+        """How many pings of ours were answered."""
+        return self._peer.pongs
+
+    def ping(self) -> None:
+        """Ask whether the peer is there; `pongs` rises when it is."""
+        write_ping(self._outbound.out, 0, _OWN_PING)
+
+    def drain(self) -> None:
+        """Take no new calls; those that the peer sent before it knows are served still.
+
+        The first GOAWAY names no stream; the last one follows when the peer has answered a ping,
+        or at a second `drain`.
+        """
+        if self.closing or self._requests.last_served >= 0:
+            return
+        if self._peer.is_draining:
+            self._peer.end_drain()
+            return
+        self._peer.is_draining = True
+        write_goaway(self._outbound.out, STREAM_ID_MAX, NO_ERROR, "")
+        write_ping(self._outbound.out, 0, DRAIN_PING)

@@ -1,0 +1,121 @@
+"""One call: what came of its request, and what of its answer has not gone yet."""
+
+from typing import final
+
+from broker.native.machine import BytesWriter, i64, read_i32_be
+from broker.wire.headers import Headers
+from broker.wire.messages import PREFIX_SIZE, check_prefix, opened
+
+
+@final
+class Stream:
+    """One stream of a connection, as its server sees it.
+
+    id          the client's number, odd
+    headers     what the call asks for
+    messages    whole requests, decompressed; the shell empties the list and tells `consume`
+    ended       the client sends no more
+    reset_code  HTTP/2's code by which the stream was cut off, by either side; -1 for none
+    call        the shell's own, None at first
+    pending     bytes of answers that wait for the client's window
+    closed      nothing can be sent any more: answered whole, or cut off
+    held        bytes of the request here: messages the shell has, and the unfinished one
+    """
+
+    def __init__(self, stream_id: i64, headers: Headers, receive_window: i64) -> None:
+        """Begin where HEADERS opened the stream.
+
+        receive_window   bytes the client may send
+        """
+        self.id: i64 = stream_id
+        self.headers = headers
+        self.messages: list[bytes] = []
+        self.ended = False
+        self.reset_code: i64 = -1
+        self.call: object = None
+        self.closed = False
+        self.turn: i64 = 0  # the `receive` that last named it
+        self.body_size: i64 = 0  # of all DATA so far
+        # -- the request
+        self.receive_window: i64 = receive_window
+        self.held: i64 = 0
+        self.waiting: i64 = 0  # of held, what whole messages take
+        self.partial: BytesWriter | None = None
+        self.wanted: i64 = 0  # bytes of the unfinished message, once its prefix is whole
+        # -- the answer
+        self.pending: i64 = 0
+        self.is_head_sent = False
+        self.parts: list[bytes] = []  # framed messages that wait
+        self.part_start: i64 = 0  # of the first, what has gone
+        self.trailers: bytes = b""  # the block that ends the stream once all parts have gone
+        self.credit: i64 = 0  # its send window less the initial one
+        self.is_ready = False  # stands in the queue of those that may send
+
+    def accept(self, data: bytes, p: i64, end: i64, size_max: i64) -> None:
+        """Take the part of the request's body that lies at [p, end).
+
+        Errors   MessageFault: the call cannot go on
+        """
+        partial = self.partial
+        while p < end:
+            if partial is None:
+                length = self._whole(data, p, end, size_max)
+                if length >= 0:
+                    p += PREFIX_SIZE + length
+                    continue
+                partial = BytesWriter()
+                self.partial = partial
+            p = self._grow(partial, data, p, end, size_max)
+            partial = self.partial
+        self.held = self.waiting + (len(partial) if partial is not None else 0)
+        assert self.held >= self.waiting, "what waits is held"
+
+    def _whole(self, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
+        """Take the message that begins at `p` if it is all there; return its length, else -1."""
+        if end - p < PREFIX_SIZE:
+            return -1
+        length: i64 = i64(read_i32_be(data, p + 1))
+        length &= 0xFFFFFFFF
+        flag: i64 = data[p]
+        if length > size_max or flag:
+            check_prefix(flag, length, self.headers.encoding, size_max)
+        if length > end - p - PREFIX_SIZE:
+            return -1
+        begin = p + PREFIX_SIZE
+        self._finish(data[begin : begin + length], flag, size_max)
+        return length
+
+    def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
+        """Add to the unfinished message what belongs to it; return where that ends."""
+        size: i64 = len(partial)
+        if size < PREFIX_SIZE:
+            take = PREFIX_SIZE - size
+            if take > end - p:
+                take = end - p
+            partial.write(data[p : p + take])
+            p += take
+            if size + take < PREFIX_SIZE:
+                return p
+            size = PREFIX_SIZE
+            prefix = partial.getvalue()
+            length: i64 = i64(read_i32_be(prefix, 1))
+            length &= 0xFFFFFFFF
+            check_prefix(i64(prefix[0]), length, self.headers.encoding, size_max)
+            self.wanted = PREFIX_SIZE + length
+        take = self.wanted - size
+        if take > end - p:
+            take = end - p
+        partial.write(data[p : p + take])
+        if size + take == self.wanted:
+            flag: i64 = i64(partial[0])
+            self.partial = None
+            self.wanted = 0
+            self._finish(partial.getvalue()[PREFIX_SIZE:], flag, size_max)
+        return p + take
+
+    def _finish(self, message: bytes, flag: i64, size_max: i64) -> None:
+        """Put a whole message where the shell finds it."""
+        if flag:
+            message = opened(message, size_max)
+        self.waiting += len(message)
+        self.messages.append(message)

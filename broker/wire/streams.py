@@ -1,0 +1,80 @@
+"""The streams of a connection, and what becomes of frames for those that are none any more."""
+
+from typing import Final, final
+
+from broker.native.machine import i64
+from broker.wire.stream import Stream
+
+# How a stream ended, or why there is none.
+IDLE: Final[i64] = 0  # not opened yet
+DONE: Final[i64] = 1  # both sides ended
+CUT_BY_PEER: Final[i64] = 2
+CUT_HERE: Final[i64] = 3  # the peer may not know yet
+FORGOTTEN: Final[i64] = 4  # long ago
+
+# What a frame for it leads to.
+IGNORED: Final[i64] = 0
+STREAM_ERROR: Final[i64] = 1  # RST_STREAM with STREAM_CLOSED
+CLOSED_ERROR: Final[i64] = 2  # GOAWAY with STREAM_CLOSED
+PROTOCOL_BREACH: Final[i64] = 3  # GOAWAY with PROTOCOL_ERROR
+
+# By how the stream ended; in it by the kind of frame, DATA to WINDOW_UPDATE (RFC 9113, 5.1).
+_VERDICTS: Final = (
+    b"\3\0\0\3\0\0\0\0\3",  # IDLE: HEADERS open it
+    b"\1\2\0\0\0\0\0\0\0",  # DONE
+    b"\1\1\0\0\0\0\0\0\0",  # CUT_BY_PEER
+    b"\0\0\0\0\0\0\0\0\0",  # CUT_HERE
+    b"\1\3\0\0\0\0\0\0\0",  # FORGOTTEN
+)
+RECENT_COUNT: Final[i64] = 256
+"""Ended streams whose end is remembered."""
+
+
+@final
+class Streams:
+    """The open streams by their number, the ends of the last others, and sums over the open.
+
+    last_id   the highest number the client has used
+    held      bytes of requests of all open streams that are here
+    pending   bytes of answers of all open streams that wait for windows
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[int, Stream] = {}
+        self.last_id: i64 = 0
+        self.held: i64 = 0
+        self.pending: i64 = 0
+        self._recent: list[int] = [0] * RECENT_COUNT
+        self._closed: i64 = 0
+
+    def close(self, stream: Stream, how: i64) -> None:
+        """Remove an open stream; what waits of its answer and is unfinished of its request goes."""
+        assert not stream.closed, "a stream closes once"
+        del self.open[stream.id]
+        stream.closed = True
+        self.held -= stream.held
+        stream.held = 0
+        stream.partial = None
+        if stream.pending:
+            self.pending -= stream.pending
+            stream.pending = 0
+            stream.parts.clear()
+        self.remember(stream.id, how)
+
+    def remember(self, stream_id: i64, how: i64) -> None:
+        """Note how a stream ended, for frames that still come for it."""
+        self._recent[self._closed % RECENT_COUNT] = stream_id << 3 | how
+        self._closed += 1
+
+    def verdict(self, stream_id: i64, kind: i64) -> i64:
+        """Return what a frame leads to that comes for a stream which is not open."""
+        return _VERDICTS[self._end(stream_id)][kind]
+
+    def _end(self, stream_id: i64) -> i64:
+        if stream_id > self.last_id or not stream_id & 1:
+            return IDLE
+        for entry in self._recent:
+            known: i64 = entry
+            if known >> 3 == stream_id:
+                return known & 7
+        return FORGOTTEN
