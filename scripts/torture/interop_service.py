@@ -1,0 +1,213 @@
+"""GRPC's interop test service on a transport of this broker, in a process of its own.
+
+    python -m torture.interop_service own|grpcio      prints the port it listens on
+
+It is a Service as the broker's own are: four kinds of method, errors as statuses. Echoing metadata
+is no thing of our services: `EchoingWire` does that below them, between shell and connection.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.message_factory import GetMessageClass
+
+from broker.model.errors import BrokerError, RequestError
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.service import Method, Service, WireStatus, method
+
+PROTO: Final = Path(__file__).with_name("interop.proto")
+NAME: Final = "grpc.testing.TestService"
+REQUEST_MAX: Final = 4 * 1024 * 1024
+INITIAL: Final = "x-grpc-test-echo-initial"
+TRAILING: Final = "x-grpc-test-echo-trailing-bin"
+UNKNOWN: Final = 2
+
+
+class Wanted(RequestError):
+    """The status that a request asked to be answered with."""
+
+    message = "{why}"
+    why: str
+    number: int
+
+
+def described() -> ServiceDescriptor:
+    """Return the service that interop.proto describes; grpcio-tools reads it."""
+    protoc: Any = import_module("grpc_tools.protoc")
+    with tempfile.NamedTemporaryFile() as file:
+        arguments = ["protoc", f"-I{PROTO.parent}", f"--descriptor_set_out={file.name}"]
+        if protoc.main([*arguments, PROTO.name]) != 0:
+            raise SystemExit(f"{PROTO} cannot be read")
+        files = FileDescriptorSet.FromString(Path(file.name).read_bytes())
+    pool: Any = Default()
+    for one in files.file:
+        pool.Add(one)
+    found: ServiceDescriptor = pool.FindServiceByName(NAME)
+    return found
+
+
+class Interop:
+    """The handlers of the test service."""
+
+    def __init__(self, descriptor: ServiceDescriptor) -> None:
+        self._descriptor = descriptor
+        messages = descriptor.file.message_types_by_name
+        self._types: dict[str, Any] = {n: GetMessageClass(found) for n, found in messages.items()}
+
+    def service(self) -> Service:
+        """Return it as transports take it."""
+        handlers = {
+            "EmptyCall": self.empty,
+            "UnaryCall": self.unary,
+            "StreamingOutputCall": self.output,
+            "StreamingInputCall": self.input,
+            "FullDuplexCall": self.full_duplex,
+            "HalfDuplexCall": self.half_duplex,
+        }
+        methods = tuple(
+            method(self._descriptor, name, handler, CallClass.QUERY, request_size_max=REQUEST_MAX)
+            for name, handler in handlers.items()
+        )
+        return Service(NAME, methods, refused)
+
+    def empty(self, request: Any, call: Call) -> Any:
+        """Answer nothing."""
+        return self._types["Empty"]()
+
+    async def unary(self, request: Any, call: Call) -> Any:
+        """Answer so many bytes, or by the status that is asked for."""
+        await _echo_on_grpcio(call)
+        _raise_wanted(request.response_status)
+        return self._types["SimpleResponse"](payload=self._payload(request.response_size))
+
+    async def output(self, request: Any, call: Call) -> AsyncIterator[Any]:
+        """Answer as many messages as are asked for."""
+        for asked in request.response_parameters:
+            yield await self._streamed(asked)
+
+    async def input(self, requests: AsyncIterator[Any], call: Call) -> Any:
+        """Answer how many bytes all requests had."""
+        size = 0
+        async for request in requests:
+            size += len(request.payload.body)
+        return self._types["StreamingInputCallResponse"](aggregated_payload_size=size)
+
+    async def full_duplex(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
+        """Answer each request as it comes."""
+        await _echo_on_grpcio(call)
+        async for request in requests:
+            _raise_wanted(request.response_status)
+            for asked in request.response_parameters:
+                yield await self._streamed(asked)
+
+    async def half_duplex(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
+        """Answer all requests when there are no more."""
+        for request in [one async for one in requests]:
+            for asked in request.response_parameters:
+                yield await self._streamed(asked)
+
+    async def _streamed(self, asked: Any) -> Any:
+        if asked.interval_us:
+            await asyncio.sleep(asked.interval_us / 1e6)
+        return self._types["StreamingOutputCallResponse"](payload=self._payload(asked.size))
+
+    def _payload(self, size: int) -> Any:
+        return self._types["Payload"](body=bytes(size))
+
+
+def _raise_wanted(status: Any) -> None:
+    if status.code:
+        raise Wanted(why=status.message, number=status.code)
+
+
+def refused(error: BrokerError, method: Method) -> WireStatus:
+    """Show an error as the status it stands for."""
+    number = error.number if isinstance(error, Wanted) else UNKNOWN
+    return WireStatus(number, str(error), b"")
+
+
+async def _echo_on_grpcio(call: Call) -> None:
+    """Send back what a client asked to have sent back; on ours the wire does."""
+    context = getattr(call, "_context", None)
+    if context is None:
+        return
+    given = dict(context.invocation_metadata())
+    if INITIAL in given:
+        await context.send_initial_metadata(((INITIAL, given[INITIAL]),))
+    if TRAILING in given:
+        context.set_trailing_metadata(((TRAILING, given[TRAILING]),))
+
+
+class EchoingWire:
+    """A connection of wire/ that sends back the metadata a call asked to have sent back."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def respond(self, stream: Any, message: bytes) -> None:
+        """Answer with one message and OK."""
+        if not stream.is_head_sent:
+            self.send_headers(stream, [])
+        self._connection.send_message(stream, message)
+        self.finish(stream, 0, "", [])
+
+    def send_headers(self, stream: Any, metadata: list[tuple[bytes, bytes]]) -> None:
+        """Begin an answer."""
+        self._connection.send_headers(stream, [*metadata, *_asked(stream, INITIAL)])
+
+    def finish(
+        self, stream: Any, status: int, text: str, metadata: list[tuple[bytes, bytes]]
+    ) -> None:
+        """End an answer."""
+        self._connection.finish(stream, status, text, [*metadata, *_asked(stream, TRAILING)])
+
+
+def _asked(stream: Any, name: str) -> list[tuple[bytes, bytes]]:
+    return [pair for pair in stream.headers.metadata if pair[0] == name.encode()]
+
+
+class Server(Protocol):
+    """What both transports' servers have."""
+
+    def add_port(self, address: str) -> int:
+        """Listen."""
+
+    async def start(self) -> None:
+        """Take calls."""
+
+
+def server_of(transport: str, service: Service) -> Server:
+    """Return a server that serves the service alone."""
+    if transport == "grpcio":
+        return GrpcioServer([service])
+    own: Any = import_module("broker.rpc.own.connection")
+    make = own.Connection
+    own.Connection = lambda: EchoingWire(make())
+    server: Server = import_module("broker.rpc.own.server").OwnServer([service])
+    return server
+
+
+async def main(transport: str) -> None:
+    """Serve until killed."""
+    server = server_of(transport, Interop(described()).service())
+    port = server.add_port("127.0.0.1:0")
+    await server.start()
+    print(port, flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
