@@ -31,6 +31,7 @@ from broker.format.consume_unit import (
     is_extension_address,
 )
 from broker.format.record import RECORD_SIZE_MIN
+from broker.format.runs import following_units
 from broker.log.queue_extension import QueueExtension, last_address
 from broker.log.queue_units import FILL_UNITS, QueueEnd, QueueUnits, Units, find_end, leave_out_last
 from broker.model.batch import Written
@@ -97,34 +98,16 @@ class ConsumeQueue:
         Cost     about 0.2 µs a record when they follow on each other
         """
         assert runs
-        if self._follow(runs):
-            units: list[bytes] = []
-            for run in runs:
-                codes = run.tags_codes
-                if run.units and not self.writes_extension:
-                    units.append(run.units)
-                    continue
-                if self.writes_extension:
-                    codes = [self._extended(code, run.store_time_ms) for code in codes]
-                units += map(UNIT.pack, run.physical_offsets, run.sizes, codes)
-            self._append(b"".join(units))
-            self.max_physical_offset = runs[-1].end
-            return
+        if self.max_offset and not self.writes_extension:
+            units = following_units(runs, self.max_offset, self.max_physical_offset)
+            if units is not None:
+                self._append(units)
+                self.max_physical_offset = runs[-1].end
+                return
         for run in runs:
             columns = zip(run.physical_offsets, run.sizes, run.tags_codes, strict=True)
             for queue_offset, unit in enumerate(columns, run.queue_offset):
                 self.put(*unit, queue_offset, gaps, store_timestamp_ms=run.store_time_ms)
-
-    def _follow(self, runs: Sequence[Written]) -> bool:
-        """Return whether runs follow on each other and on the last unit, of which there is one."""
-        expected, end = self.max_offset, self.max_physical_offset
-        if not expected:
-            return False
-        for run in runs:
-            if run.queue_offset != expected or run.begin < end:
-                return False
-            expected, end = expected + len(run), run.end
-        return True
 
     def put_row(self, queue_offset: int, units: Units) -> bool:
         """Take units of messages that follow on each other and on the last one.

@@ -21,12 +21,13 @@ from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size
 from broker.format.names import queue_directory, queue_id_from_name
+from broker.format.runs import by_queue
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import QueueEnd, Units
 from broker.model.batch import Written
 from broker.model.errors import StoreGap, WrongFileSize
-from broker.model.message import QueueKey, has_queue_offset
+from broker.model.message import QueueKey
 from broker.model.names import is_queue_topic
 from broker.model.stats import Gauge
 from broker.model.topic import QUARANTINE_TOPIC
@@ -90,7 +91,7 @@ class ConsumeQueueTable:
         self._batch_topics = batch_topics  # Their queues are of another kind, and left alone.
         self.extension_failures = 0
         """Messages whose extension could not be written, since the start."""
-        self._held: list[Written] = []
+        self._held: Sequence[Written] = ()
         self._gaps: dict[int, int] = {}
         """Begin and end of the quarantine records that were applied."""
         self.stats: list[Gauge] = [
@@ -207,29 +208,30 @@ class ConsumeQueueTable:
         """
         if self._held:
             written = [*self._held, *written]
-        self._held = list(written)
-        groups: dict[QueueKey, list[Written]] = {}
-        for run in written:
-            key = run.destination.queue
-            if not has_queue_offset(run.destination.system_flag):
-                if key[0] == QUARANTINE_TOPIC:
-                    self.note_gaps((begin, begin + size) for begin, size in run.places())
+        self._held = written
+        groups, apart = by_queue(written)
+        for run in apart:
+            if run.destination.topic == QUARANTINE_TOPIC:
+                self.note_gaps((begin, begin + size) for begin, size in run.places())
+        gaps = self._gaps.items()
+        for key, runs in groups.items():
+            group = self._not_removed(key, runs) if key in self.removed else runs
+            queue = self.queues.get(key)
+            if not group or (queue is None and not self._may_have_queue(key)):
                 continue
-            lost = self.removed.get(key, 0) - run.queue_offset if self.removed else 0
-            if lost >= len(run):
-                continue
-            group = groups.get(key)
-            if group is None:
-                if key not in self.queues and not self._may_have_queue(key):
-                    continue
-                group = groups[key] = []
-            group.append(run.behind(lost) if lost > 0 else run)
-        for key, group in groups.items():
-            queue = self.queues.get(key) or self._open_new(*key)
+            if queue is None:
+                queue = self._open_new(*key)
             self.dirty.add(key)
-            queue.put_all(group, self._gaps.items())
-            self._count_failures(queue)
-        self._held = []
+            queue.put_all(group, gaps)
+            if queue.extension_failures:
+                self._count_failures(queue)
+        self._held = ()
+
+    def _not_removed(self, key: QueueKey, runs: list[Written]) -> list[Written]:
+        """Return runs without the records that are of a topic that was removed."""
+        lowest = self.removed[key]
+        kept = [run for run in runs if run.queue_offset + len(run) > lowest]
+        return [run.behind(max(lowest - run.queue_offset, 0)) for run in kept]
 
     def apply_units(
         self, keys: Sequence[QueueKey], queue: Numbers, queue_offset: Numbers, units: Units,
@@ -329,7 +331,7 @@ class ConsumeQueueTable:
         Effects  cuts of many queues are left to the next checkpoint: `has_unsynced_cuts`
         """
         del time_of  # Units carry no time.
-        self._held.clear()
+        self._held = ()
         doubtful = self.doubtful
         cut = [queue.truncate(physical_offset) for queue in self.queues.values()]
         if not all(queue.is_doubtful for queue in doubtful):

@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.disk_errors import close_all
-from broker.format.index_entries import IndexEntries, index_entries, searched_hash
+from broker.format.index_entries import PACKED, index_entries, searched_hash
 from broker.format.index_layout import IndexGeometry, is_indexed
 from broker.format.names import is_index_file_name, next_index_file_name
+from broker.format.runs import entries_of
 from broker.log.index_file import IndexFile
-from broker.model.batch import Written
+from broker.model.batch import ENTRY_BYTES, Written
 from broker.model.stats import Counter, Gauge
 
 TIME_MARGIN_MS: Final = 1_000
@@ -60,7 +61,7 @@ class HashIndex:
         self.zone = zone
         self.name = "index"
         self.files: list[IndexFile] = []
-        self._held: list[IndexEntries] = []
+        self._held: list[bytes] = []
         self.is_damaged = False
         """Whether `load` removed a file that was cut short: the index lacks entries."""
         self.sealed_time = 0
@@ -125,6 +126,11 @@ class HashIndex:
         Source   IndexService.buildIndex
         """
         guard = self.files[-1].header.end_physical_offset if self.files else 0
+        if written and written[0].begin >= guard:
+            entries = entries_of(written)
+            if entries is not None:
+                self.put(entries)
+                return
         wanted = []
         for run in written:
             if not is_indexed(run.destination.transaction):
@@ -137,25 +143,26 @@ class HashIndex:
                 wanted += [run.behind(known)] if known < len(run) else []
         self.put(index_entries(wanted, self.style))
 
-    def put(self, entries: IndexEntries) -> None:
+    def put(self, entries: bytes) -> None:
         """Add entries in log order, of which none lies before the last one indexed.
 
+        Shape    as in `Written.entries`
         Errors   DiskFull, AllocationFailed: what is left is held for the next call
         """
-        if len(entries.hashes):
+        if entries:
             self._held.append(entries)
         while self._held:
             entries = self._held[0]
             file = self.files[-1] if self.files else None
             if file is None or file.is_full:
-                file = self._roll(int(entries.times_ms[0]))
+                file = self._roll(PACKED.unpack_from(entries)[2])
             count = file.put_all(entries)
             assert count > 0, "a file that is not full takes an entry"
             self.entries_put.value += count
-            if count == len(entries.hashes):
+            if count * ENTRY_BYTES == len(entries):
                 self._held.pop(0)
             else:
-                self._held[0] = entries.behind(count)
+                self._held[0] = entries[count * ENTRY_BYTES :]
 
     def _roll(self, time_ms: int) -> IndexFile:
         full = self.files[-1] if self.files else None

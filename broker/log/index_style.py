@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.format.index_entries import ENTRY_TYPE, index_entries
+from broker.format.index_entries import ENTRY_TYPE, index_entries, unpacked
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
@@ -270,7 +270,7 @@ def _style_told(record: Written, hashes: list[int]) -> str | None:
 
 
 def _key_hashes(record: Written, style: str) -> list[int]:
-    return [*map(int, index_entries([record], style).hashes)]
+    return [*map(int, unpacked(index_entries([record], style))[0])]
 
 
 def _is_tag_left_out(records: Iterator[Written]) -> bool:

@@ -148,7 +148,7 @@ class MessageStore:
             next_offsets[key] = max(queue.max_offset, next_offsets.get(key, 0))
         behind = views.dispatcher
         self.stats: list[Stat] = [
-            *store_gauges(lambda: self.state, marks, lambda: behind.remembered_count),
+            *store_gauges(lambda: self.state, marks, lambda: behind.remembered.count),
             *stats,
             *views.stats,
             *self.reading.stats,

@@ -105,6 +105,11 @@ class Arrivals:
         self._marks: dict[QueueKey, Watermark] = {}
         self._is_closed = False
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether somebody may wait for a queue."""
+        return bool(self._marks)
+
     def mark(self, key: QueueKey, max_offset: int) -> Watermark:
         """Return the mark of a queue whose max offset is known."""
         mark = self._marks.get(key)

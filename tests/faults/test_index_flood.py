@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from broker.format.index_entries import IndexEntries
+from broker.format.index_entries import packed
 from broker.format.index_layout import IndexGeometry
 from broker.format.java_hash import java_hash
 from broker.format.send_request import MESSAGES_MAX
@@ -134,7 +134,7 @@ def entries_file(path: Path) -> IndexFile:
     count = GEOMETRY.entry_count_max - 1
     hashes = np.full(count, HASH, dtype=np.int64)
     places = np.arange(1, count + 1, dtype=np.int64) * 100
-    file.put_all(IndexEntries(hashes, places, places * 1_000))
+    file.put_all(packed(hashes, places, places * 1_000))
     file.sync()
     file.close()
     return file

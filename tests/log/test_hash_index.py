@@ -465,6 +465,6 @@ def test_entries_hashed_already_lie_as_records_put_them(tmp_path: Path) -> None:
     one, other = Index(tmp_path / "one"), Index(tmp_path / "other")
     one.index.apply(entries)
     hashed = index_entries(entries, one.index.style)
-    other.index.put(hashed.first(7))
-    other.index.put(hashed.behind(7))
+    other.index.put(hashed[: 7 * ENTRY_SIZE])
+    other.index.put(hashed[7 * ENTRY_SIZE :])
     assert files_below(tmp_path / "one") == files_below(tmp_path / "other")

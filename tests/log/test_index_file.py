@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.format.index_entries import IndexEntries, searched_hash
+from broker.format.index_entries import packed, searched_hash
 from broker.format.index_layout import (
     ENTRY,
     ENTRY_SIZE,
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 def put(file: IndexFile, rows: Sequence[Row]) -> int:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return file.put_all(IndexEntries(*columns.T))
+    return file.put_all(packed(*columns.T))
 
 
 def header_of(content: bytes) -> IndexHeaderValues:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from broker.format.columns.records import ENTRY_TYPE
-from broker.format.index_entries import IndexEntries
+from broker.format.index_entries import packed
 from broker.format.index_layout import IndexGeometry
 from broker.format.names import zone_from_name
 from broker.log.hash_index import HashIndex
@@ -47,7 +47,7 @@ def plain(
     """What the broker's index makes of entries."""
     index = HashIndex(QuickDisk(), directory, geometry, style="5.5", zone=zone_from_name(zone))
     columns = [rows[name].astype(np.int64) for name in ("hash", "physical_offset", "time_ms")]
-    index.put(IndexEntries(*columns))
+    index.put(packed(*columns))
     index.close()
     return files_below(directory)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import Decoded, decode, unit_rows
-from broker.format.index_entries import IndexEntries
+from broker.format.index_entries import packed
 from broker.model.finding import ScanEnd
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.store.starting.log_survey import CHUNK_SIZE, log_sources
@@ -108,7 +108,7 @@ class QuickDispatch:
         hashes = entries.hash[chosen].astype(np.int64)
         times = heads.store_timestamp_ms[entries.record[chosen]]
         if len(hashes):
-            self._parts.index.put(IndexEntries(hashes, places[chosen], times))
+            self._parts.index.put(packed(hashes, places[chosen], times))
 
     def _put_units(self) -> None:
         if self._collected:

@@ -10,7 +10,6 @@ Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDisp
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
@@ -21,10 +20,10 @@ from broker.log.view import View
 from broker.model.batch import Written
 from broker.model.errors import Corruption, DiskFull, ViewFailed
 from broker.model.finding import ScanEnd
-from broker.model.message import QueueKey
 from broker.model.stats import Histogram
 from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
+from broker.store.views.remembered import Remembered
 
 BATCH_MAX: Final = 1_024
 """Records one step dispatches: about 2 ms of the event loop."""
@@ -32,8 +31,6 @@ BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
 """A step that took longer is followed by one of half as many records: those of a thousand new
 queues make a thousand files."""
-REMEMBERED_MAX: Final = 65_536
-"""Records kept for dispatch; beyond that the log is read instead."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3
@@ -42,12 +39,11 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Moves `dispatched` after `visible`; `arrived` is told which queues grew."""
+    """Moves `dispatched` after `visible`; `arrived` is told what queues got."""
 
     __slots__ = (
-        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_remembered",
-        "_retry_at_ms", "_tries", "_tries_max", "_views", "failure", "remembered_count",
-        "reput_seconds",
+        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",
+        "_tries_max", "_views", "failure", "remembered", "reput_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +52,7 @@ class Dispatcher:
         marks: Marks,
         views: Sequence[View],
         levels: DelayLevels,
-        arrived: Callable[[set[QueueKey]], None],
+        arrived: Callable[[Sequence[Written]], None],
     ) -> None:
         self._log = log
         self._marks = marks
@@ -64,9 +60,8 @@ class Dispatcher:
         self._tries_max = [QUEUE_TRIES_MAX, *[INDEX_TRIES_MAX] * (len(views) - 1)]
         self._levels = levels
         self._arrived = arrived
-        self._remembered: deque[Written] = deque()
-        self.remembered_count = 0
-        """Records that wait for dispatch in memory."""
+        self.remembered = Remembered()
+        """Runs that wait for dispatch in memory."""
         self._blocked: tuple[int, list[Written]] | None = None
         self._batch_max = BATCH_MAX
         self._tries = 0
@@ -82,15 +77,7 @@ class Dispatcher:
 
     def remember(self, written: Sequence[Written]) -> None:
         """Keep the runs of a put; called in log order, under the put-lock."""
-        remembered = self._remembered
-        if self.remembered_count >= REMEMBERED_MAX:
-            remembered.clear()
-            self.remembered_count = 0
-        for run in written:
-            last = remembered[-1].begin if remembered else -1
-            assert last < run.begin
-            remembered.append(run)
-            self.remembered_count += len(run.sizes)
+        self.remembered.add(written)
 
     @property
     def _dispatched(self) -> int:
@@ -125,32 +112,21 @@ class Dispatcher:
         return result or (now_ms if self._dispatched < visible else 0)
 
     def _next_batch(self, visible: int) -> list[Written]:
-        remembered = self._remembered
-        while remembered and remembered[0].begin < self._dispatched:
-            self.remembered_count -= len(remembered.popleft())
-        if not remembered or not self._follows(remembered[0].begin):
-            upper = min(visible, remembered[0].begin) if remembered else visible
-            found = written_between(
-                self._log, self._dispatched, upper, self._levels, count_max=self._batch_max
-            )
-            if not found:  # A file's BLANK at most lies here.
-                marks = self._marks
-                marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
-            return found
-        batch: list[Written] = []
-        count = 0
-        # A put becomes visible whole, so its runs are taken whole.
-        while remembered and remembered[0].begin < visible and count < self._batch_max:
-            batch.append(remembered.popleft())
-            count += len(batch[-1])
-        self.remembered_count -= count
-        assert self.remembered_count >= 0
-        return batch
+        dispatched = self._dispatched
+        begin = self.remembered.first_from(dispatched)
+        if begin == dispatched or (begin >= 0 and self._follows(begin)):
+            return self.remembered.take(visible, self._batch_max)
+        upper = min(visible, begin) if begin >= 0 else visible
+        found = written_between(
+            self._log, dispatched, upper, self._levels, count_max=self._batch_max
+        )
+        if not found:  # A file's BLANK at most lies here.
+            marks = self._marks
+            marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
+        return found
 
     def _follows(self, physical_offset: int) -> bool:
         """Return whether nothing but a file's BLANK lies between `dispatched` and an offset."""
-        if physical_offset == self._dispatched:
-            return True
         size = self._log.file_size_bytes
         is_file_start = physical_offset % size == 0
         if not is_file_start or physical_offset - self._dispatched > size:
@@ -169,7 +145,7 @@ class Dispatcher:
         self.failure = None
         last = batch[-1]
         self._marks.dispatch(last.end, last.store_time_ms, last.physical_offsets[-1])
-        self._arrived({run.destination.queue for run in batch})
+        self._arrived(batch)
         return 0
 
     def _block(self, number: int, batch: list[Written], now_ms: int, error: DiskFull) -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
 
+from broker.format.runs import queues_of
+from broker.model.batch import Written
 from broker.model.errors import StoreFailed
-from broker.model.message import QueueKey
 from broker.model.stats import Stat
 from broker.model.step import Next, Now, Step
 from broker.store.marks import Marks
@@ -117,8 +118,10 @@ class Views:
             self._extension_failures = failures
         return again_at_ms
 
-    def _grew(self, keys: set[QueueKey]) -> None:
-        for key in keys:
+    def _grew(self, written: Sequence[Written]) -> None:
+        if not self.arrivals.has_marks:
+            return
+        for key in queues_of(written):
             queue = self.queues.queues.get(key)
             if queue is not None:
                 self.arrivals.advance(key, queue.max_offset)

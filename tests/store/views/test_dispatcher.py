@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker.format.index_layout import STYLE_5_5, IndexGeometry
 from broker.format.record_scan import written_at
+from broker.format.runs import queues_of
 from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import HashIndex
 from broker.log.view import View
@@ -25,15 +26,14 @@ from broker.model.message import (
 )
 from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
-from broker.store.views import dispatcher as dispatcher_module
 from broker.store.views.dispatcher import (
     BATCH_MAX,
     INDEX_TRIES_MAX,
     QUEUE_TRIES_MAX,
-    REMEMBERED_MAX,
     RETRY_INTERVAL_MS,
     Dispatcher,
 )
+from broker.store.views.remembered import REMEMBERED_MAX, Remembered
 from tests.fakes.store_language import view_files
 from tests.fakes.store_writing import WritingLog
 
@@ -79,7 +79,10 @@ class Dispatching:
 
     def _make(self) -> Dispatcher:
         views = (self.queues, self.index)
-        return Dispatcher(self.log.log, self.log.marks, views, LEVELS, self.heard.append)
+        return Dispatcher(self.log.log, self.log.marks, views, LEVELS, self._hear)
+
+    def _hear(self, written: Sequence[Written]) -> None:
+        self.heard.append(set(queues_of(written)))
 
     def put(self, *bodies: str, topic: str = "T", queue_id: int = 0) -> list[int]:
         return self.log.put(topic, *bodies, queue_id=queue_id).physical_offsets
@@ -111,7 +114,7 @@ def test_records_reach_every_view_in_log_order(dispatching: Dispatching) -> None
     assert dispatching.step() == 0
     assert dispatching.queues.places == dispatching.index.places == places
     assert dispatching.log.marks.dispatched.value == dispatching.log.log.appended
-    assert dispatching.dispatcher.remembered_count == 0
+    assert dispatching.dispatcher.remembered.count == 0
 
 
 def test_those_who_wait_hear_which_queues_grew_and_marks_know_the_last_record(
@@ -140,7 +143,7 @@ def test_what_is_not_visible_waits(dispatching: Dispatching) -> None:
     first, second = dispatching.put("a"), dispatching.put("b")
     assert dispatching.dispatcher.step(second[0], 0) == 0
     assert dispatching.queues.places == first
-    assert dispatching.dispatcher.remembered_count == 1
+    assert dispatching.dispatcher.remembered.count == 1
     assert dispatching.step() == 0
     assert dispatching.queues.places == first + second
 
@@ -160,15 +163,15 @@ def test_a_step_is_bounded_and_asks_for_the_next(
 
 
 def test_too_much_to_remember_is_read_from_the_log(
-    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+    dispatching: Dispatching,
 ) -> None:
-    monkeypatch.setattr(dispatcher_module, "REMEMBERED_MAX", 5)
+    dispatching.dispatcher.remembered = Remembered(5)
     places = [place for _ in range(20) for place in dispatching.put("a", "b")]
-    assert dispatching.dispatcher.remembered_count < 6
+    assert dispatching.dispatcher.remembered.count < 6
     while dispatching.step(now_ms=1):
         pass
     assert dispatching.queues.places == places
-    assert dispatching.dispatcher.remembered_count == 0
+    assert dispatching.dispatcher.remembered.count == 0
 
 
 def test_the_end_of_a_file_is_passed_over(dispatching: Dispatching) -> None:
@@ -313,7 +316,7 @@ def test_views_are_those_of_a_plain_rebuild(puts: list[tuple[object, ...]]) -> N
             log.clock.advance(700)
             remembers.dispatcher.remember(memory[-1])
             if is_forgotten:  # As when too much waits: all that was remembered so far is lost.
-                forgets.dispatcher.remembered_count = REMEMBERED_MAX
+                forgets.dispatcher.remembered.count = REMEMBERED_MAX
             forgets.dispatcher.remember(memory[-1])
             for number, views in enumerate((remembers, reads, forgets)):
                 if step == number:
