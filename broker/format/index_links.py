@@ -66,22 +66,14 @@ def chained(
     position: i64 = 0
     end: i64 = len(entries)
     head: i64 = 0
-    # The slots seen so far, hashed: slot + 1 above 32 bits of the number of its newest entry.
-    mask: i64 = 1
-    while mask < 2 * (end // ROW_BYTES):
-        mask *= 2
-    newest = vec[i64](capacity=mask)
-    place: i64 = 0
-    while place < mask:
-        newest = append(newest, 0)
-        place += 1
-    mask -= 1
+    newest = _no_slots(end // ROW_BYTES)
+    mask: i64 = len(newest) - 1
     while position < end:
         key_hash: int = read_i32_be(entries, position)
         time_ms: i64 = read_i64_be(entries, position + _TIME_AT)
         slot: i64 = key_hash
         slot = slot % count + 1
-        place = slot & mask
+        place: i64 = slot & mask
         found: i64 = newest[place]
         while found != 0 and found >> 32 != slot:
             place = (place + 1) & mask
@@ -110,3 +102,19 @@ def chained(
         position += ROW_BYTES
         head += _NUMBER_BYTES
     return rows.getvalue(), numbers.getvalue(), used
+
+
+def _no_slots(count: i64) -> "vec[i64]":
+    """Return an empty table with room for twice so many slots, a power of two.
+
+    Slots are hashed into it: slot + 1 above 32 bits of the number of its newest entry.
+    """
+    size: i64 = 1
+    while size < 2 * count:
+        size *= 2
+    table = vec[i64](capacity=size)
+    filled: i64 = 0
+    while filled < size:
+        table = append(table, 0)
+        filled += 1
+    return table

@@ -20,7 +20,7 @@ from broker.format.index_layout import IndexGeometry, is_indexed
 from broker.format.names import is_index_file_name, next_index_file_name
 from broker.format.runs import entries_of
 from broker.log.index_file import IndexFile
-from broker.model.batch import ENTRY_BYTES, Written
+from broker.model.batch import Written
 from broker.model.stats import Counter, Gauge
 
 TIME_MARGIN_MS: Final = 1_000
@@ -159,10 +159,10 @@ class HashIndex:
             count = file.put_all(entries)
             assert count > 0, "a file that is not full takes an entry"
             self.entries_put.value += count
-            if count * ENTRY_BYTES == len(entries):
+            if count * PACKED.size == len(entries):
                 self._held.pop(0)
             else:
-                self._held[0] = entries[count * ENTRY_BYTES :]
+                self._held[0] = entries[count * PACKED.size :]
 
     def _roll(self, time_ms: int) -> IndexFile:
         full = self.files[-1] if self.files else None

@@ -40,7 +40,6 @@ from broker.format.index_layout import (
 )
 from broker.format.index_links import chained, slots_of
 from broker.format.layout import is_zero
-from broker.model.batch import ENTRY_BYTES
 from broker.model.errors import WrongFileSize
 
 KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
@@ -163,12 +162,12 @@ class IndexFile:
         header = self.header
         assert header.index_count >= 1
         count = self.geometry.entry_count_max - header.index_count
-        count = min(len(entries) // ENTRY_BYTES, count)
+        count = min(len(entries) // PACKED.size, count)
         if count <= 0:
             return 0
         self._file.allocate(self._position(header.index_count + count), ITEM_ALLOCATION_STEP)
-        if count * ENTRY_BYTES < len(entries):
-            entries = entries[: count * ENTRY_BYTES]
+        if count * PACKED.size < len(entries):
+            entries = entries[: count * PACKED.size]
         if count < FEW_ENTRIES:
             self._put_few(entries)
         else:
@@ -190,19 +189,19 @@ class IndexFile:
         begin, begin_place = header.begin_timestamp, header.begin_physical_offset
         if number <= 1:
             _, begin_place, begin = PACKED.unpack_from(entries)
-        _, end_place, end = PACKED.unpack_from(entries, len(entries) - ENTRY_BYTES)
+        _, end_place, end = PACKED.unpack_from(entries, len(entries) - PACKED.size)
         self._write_header(
             IndexHeaderValues(
                 begin, end, begin_place, end_place, header.hash_slot_count + used,
-                number + len(entries) // ENTRY_BYTES,
+                number + len(entries) // PACKED.size,
             )
         )  # fmt: skip
 
     def _put_many(self, entries: bytes) -> None:
         if self.header.index_count <= 1:
             # The first entry's time counts from the inherited begin, which it then replaces.
-            self._put_few(entries[:ENTRY_BYTES])
-            entries = entries[ENTRY_BYTES:]
+            self._put_few(entries[: PACKED.size])
+            entries = entries[PACKED.size :]
         columns = unpacked(entries)
         for begin in range(0, len(columns[0]), LINKED_MAX):
             part = slice(begin, begin + LINKED_MAX)

@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
 
-from broker.format.record_scan import written_at
 from broker.log.commit_log import CommitLog
 from broker.log.view import View
 from broker.model.batch import Written
-from broker.model.errors import Corruption, DiskFull, ViewFailed
-from broker.model.finding import ScanEnd
+from broker.model.errors import DiskFull, ViewFailed
 from broker.model.stats import Histogram
 from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
+from broker.store.views.read_back import written_between
 from broker.store.views.remembered import Remembered
 
 BATCH_MAX: Final = 1_024
@@ -144,6 +143,7 @@ class Dispatcher:
             self._tries = 0
         self.failure = None
         last = batch[-1]
+        assert last.begin >= self._dispatched, "nothing is dispatched twice"
         self._marks.dispatch(last.end, last.store_time_ms, last.physical_offsets[-1])
         self._arrived(batch)
         return 0
@@ -156,27 +156,3 @@ class Dispatcher:
         logger.warning("view.blocked", extra={"path": error.path, "tries": self._tries})
         if self._tries >= tries_max:
             self.failure = ViewFailed(path=error.path, tries=self._tries, why="the disk is full")
-
-
-def written_between(
-    log: CommitLog, begin: int, end: int, levels: DelayLevels, *, count_max: int
-) -> list[Written]:
-    """Return the first records in [begin, end), read from the log.
-
-    Errors   Corruption when sound records end before `end`
-    Cost     about 5 µs a record
-    """
-    scan = log.scan(begin, end)
-    found: list[Written] = []
-    for _, file, position, _ in scan:
-        found.append(written_at(file.view, position, levels))
-        if len(found) == count_max:
-            return found
-    if scan.end is not ScanEnd.END_OF_DATA and scan.position < end:
-        raise Corruption(
-            path=scan.path,
-            file_position=scan.position % log.file_size_bytes,
-            physical_offset=scan.position,
-            why=scan.reason,
-        )
-    return found
