@@ -40,7 +40,9 @@ else:
             write_i64_be,
         )
         from librt.vecs import append, extend, pop, vec
-        from mypy_extensions import i16, i32, i64, u8
+        from mypy_extensions import i64  # what vec[i64] asks for
+
+        i16 = i32 = u8 = int  # in the sources; mypy_extensions' own take five times as long
     except ImportError:
         from broker.native.plain import (
             BytesWriter,

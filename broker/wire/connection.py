@@ -14,7 +14,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, final
 
-from broker.native.machine import i64, read_i32_be
+from broker.native.machine import i64, read_i64_be
 from broker.wire.flow import Limits
 from broker.wire.frames import (
     ACK,
@@ -126,7 +126,7 @@ class Connection:
             if len(self._rest) < FRAME_HEAD_SIZE:
                 return len(data)
             p = missing
-        missing = FRAME_HEAD_SIZE + self._payload_size(self._rest, 0) - len(self._rest)
+        missing = FRAME_HEAD_SIZE + payload_size(read_i64_be(self._rest, 0)) - len(self._rest)
         whole = self._rest + data[p : p + missing]
         if missing > len(data) - p:
             self._rest = whole
@@ -135,26 +135,19 @@ class Connection:
         self._frames(whole, 0)
         return p + missing
 
-    def _payload_size(self, data: bytes, p: i64) -> i64:
-        """Return the size of the payload of the frame at `p`."""
-        size: i64 = i64(read_i32_be(data, p))
-        size = size >> 8 & 0xFFFFFF
-        if size > FRAME_SIZE_MIN:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "a frame larger than was agreed")
-        return size
-
     def _frames(self, data: bytes, p: i64) -> i64:
         """Take all whole frames from `p` on; return where the rest begins."""
         end: i64 = len(data)
         while end - p >= FRAME_HEAD_SIZE:
-            size = self._payload_size(data, p)
+            head = read_i64_be(data, p)  # all but the last byte of the stream's number
+            size = payload_size(head)
             begin = p + FRAME_HEAD_SIZE
             if size > end - begin:
                 break
-            kind: i64 = data[p + 3]
-            flags: i64 = data[p + 4]
-            stream_id: i64 = i64(read_i32_be(data, p + 5))
-            stream_id &= STREAM_ID_MAX
+            kind = head >> 32 & 255
+            flags = head >> 24 & 255
+            last: i64 = data[p + 8]
+            stream_id = (head & 0x7FFFFF) << 8 | last
             p = begin + size
             try:
                 self._frame(kind, flags, stream_id, data, begin, p)
@@ -276,3 +269,11 @@ class Connection:
         self._peer.is_draining = True
         write_goaway(self._outbound.out, STREAM_ID_MAX, NO_ERROR, "")
         write_ping(self._outbound.out, 0, DRAIN_PING)
+
+
+def payload_size(head: i64) -> i64:
+    """Return the size of a frame's payload from the first eight bytes of its head."""
+    size = head >> 40 & 0xFFFFFF
+    if size > FRAME_SIZE_MIN:
+        raise ConnectionFault(FRAME_SIZE_ERROR, "a frame larger than was agreed")
+    return size

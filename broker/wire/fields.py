@@ -5,7 +5,7 @@ A field is looked at once, when it is made; what the header tables hold is known
 
 from typing import Final, final
 
-from broker.native.machine import i64
+from broker.native.machine import i64, read_i64_be
 
 ENTRY_OVERHEAD: Final[i64] = 32
 """What a field costs in a table or a list beside its bytes (RFC 7541, section 4.1)."""
@@ -22,6 +22,9 @@ CONTENT_LENGTH: Final[i64] = 8
 TRANSPORT: Final[i64] = 9  # of no use to anybody: te, grpc-accept-encoding
 ILLEGAL: Final[i64] = 10  # in requests of HTTP/2; from here on up
 PSEUDO_MAX: Final[i64] = AUTHORITY
+
+_LOW_HALVES: Final[i64] = 0x0F0F0F0F0F0F0F0F
+_CARRIES: Final[i64] = 0x1010101010101010
 
 _KINDS: Final[dict[bytes, int]] = {
     b":method": METHOD,
@@ -56,7 +59,7 @@ class Field:
         self.name_kind: i64 = name_kind
         self.kind: i64 = name_kind
         self.size: i64 = len(name) + len(value) + ENTRY_OVERHEAD
-        if not _is_value(value) or (name == b"te" and value != b"trailers"):
+        if not _is_value(value) or (name_kind == TRANSPORT and not _is_transport(name, value)):
             self.kind = ILLEGAL
 
 
@@ -66,6 +69,11 @@ def kind_of(name: bytes) -> i64:
     if kind is not None:
         return kind
     return METADATA if _is_name(name) else ILLEGAL
+
+
+def _is_transport(name: bytes, value: bytes) -> bool:
+    """Return whether HTTP/2 has such a field: `te` may only be `trailers`."""
+    return name != b"te" or value == b"trailers"
 
 
 def _is_name(name: bytes) -> bool:
@@ -90,6 +98,12 @@ def _is_value(value: bytes) -> bool:
     if first == 32 or first == 9 or last == 32 or last == 9:
         return False
     p: i64 = 0
+    while end - p >= 8:
+        # Eight bytes at once: none is below 16 where all upper halves are at least 1.
+        halves = (read_i64_be(value, p) >> 4 & _LOW_HALVES) + _LOW_HALVES
+        if halves & _CARRIES != _CARRIES:
+            break
+        p += 8
     while p < end:
         byte: i64 = value[p]
         if byte < 14 and (byte == 0 or byte == 10 or byte == 13):

@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from broker.native.machine import BytesWriter, i32, i64, write_i32_be
+from broker.native.machine import (
+    BytesWriter,
+    i16,
+    i32,
+    i64,
+    u8,
+    write_i16_be,
+    write_i32_be,
+    write_i64_be,
+)
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEAD_SIZE: Final[i64] = 9
@@ -74,17 +83,15 @@ class StreamFault(Exception):
 
 def write_frame_head(out: BytesWriter, size: i64, kind: i64, flags: i64, stream_id: i64) -> None:
     """Write the nine bytes before a frame's payload of `size` bytes."""
-    write_i32_be(out, i32(size << 8 | kind))
-    out.append(flags)
-    write_i32_be(out, i32(stream_id))
+    write_i64_be(out, size << 40 | kind << 32 | flags << 24 | stream_id >> 8)
+    out.append(u8(stream_id & 255))
 
 
 def write_settings(out: BytesWriter, settings: list[tuple[int, int]]) -> None:
     """Write SETTINGS with these (identifier, value)."""
     write_frame_head(out, 6 * len(settings), SETTINGS, 0, 0)
     for identifier, value in settings:
-        out.append(0)
-        out.append(identifier)
+        write_i16_be(out, i16(identifier))
         write_i32_be(out, i32(value))
 
 

@@ -140,7 +140,12 @@ class Decoder:
 
     def _literal(self, block: bytes, p: i64, first: i64) -> tuple[Field, i64]:
         """Return the literal field at `p`, and where it ends; an indexed one joins the table."""
-        index, p = integer(block, p, 63 if first >= 64 else 15)
+        mask: i64 = 63 if first >= 64 else 15
+        index = first & mask
+        if index == mask:
+            index, p = integer(block, p, mask)
+        else:
+            p += 1
         if index:
             named = self.entry(index)
             name = named.name
@@ -156,11 +161,16 @@ class Decoder:
 
     def _string(self, block: bytes, p: i64) -> tuple[bytes, i64]:
         """Return the string at `p`, and where it ends."""
-        size, begin = integer(block, p, 127)
+        if p >= len(block):
+            raise ConnectionFault(COMPRESSION_ERROR, "a header block ends within a field")
+        first: i64 = block[p]
+        size = first & 127
+        begin = p + 1
+        if size == 127:
+            size, begin = integer(block, p, 127)
         if size > len(block) - begin:
             raise ConnectionFault(COMPRESSION_ERROR, "a header block ends within a string")
         end = begin + size
-        first: i64 = block[p]
         if first >= 128:
             return huffman_decode(block, begin, end, self._text), end
         return block[begin:end], end

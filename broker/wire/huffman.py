@@ -8,7 +8,7 @@ first leads there: few of the 256 ever are.
 
 from typing import Final
 
-from broker.native.machine import BytesWriter, i32, i64, read_i32_be, write_i32_be
+from broker.native.machine import BytesWriter, i32, i64, read_i32_be, u8, write_i32_be
 from broker.wire.frames import COMPRESSION_ERROR, ConnectionFault
 
 LENGTHS: Final = bytes.fromhex(
@@ -91,12 +91,13 @@ def decode(block: bytes, p: i64, end: i64, out: BytesWriter) -> bytes:
     Errors   ConnectionFault COMPRESSION_ERROR: EOS, or an end that is no padding
     """
     out.truncate(0)
+    rows = _ROWS
     state: i64 = 0
     while p < end:
-        row = _ROWS[state]
+        row = rows[state]
         if not row:
             row = _row(state)
-            _ROWS[state] = row
+            rows[state] = row
         byte: i64 = block[p]
         p += 1
         entry: i64 = i64(read_i32_be(row, byte << 2))
@@ -105,9 +106,9 @@ def decode(block: bytes, p: i64, end: i64, out: BytesWriter) -> bytes:
         state = entry & 255
         count = entry >> 8 & 3
         if count:
-            out.append(entry >> 10 & 255)
+            out.append(u8(entry >> 10 & 255))
             if count > 1:
-                out.append(entry >> 18 & 255)
+                out.append(u8(entry >> 18 & 255))
     if not _PADDING[state]:
         raise ConnectionFault(COMPRESSION_ERROR, "a string ends within a code")
     return out.getvalue()

@@ -5,7 +5,7 @@ from binascii import Error as Base64Error
 from typing import Final
 from urllib.parse import quote_from_bytes
 
-from broker.native.machine import BytesWriter, i64
+from broker.native.machine import BytesWriter, i64, u8
 
 BINARY_SUFFIX: Final = b"-bin"
 TIMEOUT_DIGITS_MAX: Final[i64] = 8
@@ -75,14 +75,14 @@ def write_string(out: BytesWriter, text: bytes) -> None:
     """Write a string of a header block."""
     size: i64 = len(text)
     if size < 127:
-        out.append(size)
+        out.append(u8(size))
     else:
         out.append(127)
         size -= 127
         while size > 127:
-            out.append(size & 127 | 128)
+            out.append(u8(size & 127 | 128))
             size >>= 7
-        out.append(size)
+        out.append(u8(size))
     out.write(text)
 
 

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from broker.native.machine import BytesWriter, i64, read_i32_be
+from broker.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
 from broker.wire.headers import Headers
 from broker.wire.messages import PREFIX_SIZE, check_prefix, opened
 
@@ -74,9 +74,9 @@ class Stream:
         """Take the message that begins at `p` if it is all there; return its length, else -1."""
         if end - p < PREFIX_SIZE:
             return -1
-        length: i64 = i64(read_i32_be(data, p + 1))
-        length &= 0xFFFFFFFF
-        flag: i64 = data[p]
+        prefix = read_i64_be(data, p - 3)  # frames' heads stand before all DATA
+        length = prefix & 0xFFFFFFFF
+        flag = prefix >> 32 & 255
         if length > size_max or flag:
             check_prefix(flag, length, self.headers.encoding, size_max)
         if length > end - p - PREFIX_SIZE:

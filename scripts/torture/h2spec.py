@@ -1,0 +1,87 @@
+"""h2spec, the conformance tests of HTTP/2 and HPACK by somebody else, against an echo of ours.
+
+It is a program in Go: `go install github.com/summerwind/h2spec/cmd/h2spec@latest`, on the PATH or
+named by H2SPEC. What it asks of a server that gRPC's never do (a body in answer to GET) is served
+by the refusal in HTTP's words.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+from broker.native import why_not_compiled
+from broker.wire.connection import Connection
+from torture.budget import Budget, NotHere
+
+SUITES: Final = ("generic", "http2", "hpack")
+TOTAL: Final = re.compile(r"(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed")
+ANSWER_S: Final = 2
+
+
+class EchoProtocol(asyncio.Protocol):
+    """A connection on a socket whose calls are answered with their first message."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self.connection = Connection()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the SETTINGS."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer all calls that are whole."""
+        for stream in self.connection.receive(data):
+            if stream.headers.status:
+                headers = stream.headers
+                self.connection.finish(stream, headers.status, headers.why_refused, [])
+            elif stream.ended:
+                self.connection.respond(stream, stream.messages[0] if stream.messages else b"")
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is to be sent."""
+        while data := self.connection.take():
+            self.transport.write(data)
+        if self.connection.closing:
+            self.transport.close()
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Run all suites once.
+
+    Errors   AssertionError: a case failed; NotHere: h2spec is not installed
+    """
+    return asyncio.run(_conformance(place, budget))
+
+
+async def _conformance(place: Path, budget: Budget) -> dict[str, Any]:
+    program = os.environ.get("H2SPEC") or shutil.which("h2spec")
+    if program is None:
+        raise NotHere(
+            "h2spec is missing: go install github.com/summerwind/h2spec/cmd/h2spec@latest"
+        )
+    server = await asyncio.get_running_loop().create_server(EchoProtocol, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    report = place / "report.xml"
+    run = await asyncio.create_subprocess_exec(
+        *(program, *SUITES, "-h", "127.0.0.1", "-p", str(port), "-o", str(ANSWER_S)),
+        *("-j", str(report)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await asyncio.wait_for(run.communicate(), max(60.0, budget.seconds))
+    server.close()
+    text = said.decode(errors="replace")
+    found = TOTAL.search(text)
+    assert found, f"h2spec did not finish:\n{text}"
+    tests, passed, skipped, failed = map(int, found.groups())
+    assert not failed, f"{failed} cases failed:\n{text[text.find('Failures:') :]}"
+    form = why_not_compiled() or "compiled"
+    return {"tests": tests, "passed": passed, "skipped": skipped, "failed": failed, "form": form}
