@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,7 +19,7 @@ from broker.model.errors import AllocationFailed, DiskFull, ReadFailed, StoreFai
 
 Result = TypeVar("Result")
 Lost = Callable[[StoreFailed], object]
-Full = Callable[[DiskFull], bool]
+Full = Callable[[DiskFull], AbstractContextManager[bool]]
 
 FULL_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -84,14 +85,15 @@ class Trouble:
         self.failure: StoreFailed | None = None
         """The first loss of written bytes, None while there was none."""
         self._lost: Lost = lambda error: None
-        self._full: Full = lambda full: False
+        self._full: Full = lambda full: contextlib.nullcontext(False)
 
     @contextlib.contextmanager
     def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
         """Report to somebody while the block lasts.
 
         lost   hears of the first loss, once, in the thread that met it
-        full   is asked for room where there is none; True when it made some: a second try is due
+        full   is asked for room where there is none; its block says whether a second try is due,
+               which is made within it
         """
         before = self._lost, self._full
         now = self._lost, self._full = lost or self._lost, full or self._full
@@ -118,14 +120,15 @@ class Trouble:
         return type(self.failure)(why=self.failure.why)
 
     def with_room(self, work: Callable[[], Result]) -> Result:
-        """Do what needs room, unless there was a loss; twice where room was made."""
+        """Do what needs room, unless there was a loss; twice where room may have been made."""
         self.check()
         try:
             return work()
         except DiskFull as full:
-            if not self._full(full):
-                raise
-        return work()
+            with self._full(full) as is_due:
+                if not is_due:
+                    raise
+                return work()
 
 
 def close_all(closes: Iterable[Callable[[], object]]) -> None:

@@ -6,8 +6,8 @@ with refusing("fdatasync", errno.EIO): …        a call of the operating system
 import errno
 import gc
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from unittest.mock import patch
 
@@ -159,10 +159,11 @@ def test_bytes_that_are_lost_at_closing_are_lost(tmp_path: Path, code: int) -> N
 def test_room_that_is_made_is_used(tmp_path: Path, has_room: bool) -> None:
     disk, full = Disk(), refusing("mkdir", errno.ENOSPC)
 
-    def give(found: DiskFull) -> bool:
+    @contextmanager
+    def give(found: DiskFull) -> Iterator[bool]:
         assert found.path == str(tmp_path / "d")
         full.__exit__(None, None, None)
-        return has_room
+        yield has_room
 
     full.__enter__()
     with disk.trouble.reporting(full=give), nullcontext() if has_room else pytest.raises(DiskFull):

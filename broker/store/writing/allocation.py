@@ -40,15 +40,15 @@ logger = logging.getLogger(__name__)
 
 
 class Reserve:
-    """The file, and whether it stands; several threads use it."""
+    """The file, and whether it stands; several threads use it, one at a time."""
 
-    __slots__ = ("_disk", "_draft", "_keeping", "_lock", "path", "released", "size_bytes")
+    __slots__ = ("_disk", "_draft", "_is_kept", "_lock", "path", "released", "size_bytes")
 
     def __init__(self, disk: Disk, own_directory: Path, size_bytes: int) -> None:
         self._disk = disk
         self._draft = own_directory / _RESERVE_DRAFT
-        self._lock = threading.Lock()
-        self._keeping = threading.local()
+        self._lock = threading.RLock()
+        self._is_kept = False
         self.path = own_directory / RESERVE_FILE
         self.size_bytes = size_bytes
         """0: nothing is set aside."""
@@ -71,7 +71,7 @@ class Reserve:
 
         Errors   DiskFull, AllocationFailed; nothing stays behind
         """
-        with self._lock, self.kept():
+        with self.kept():
             try:
                 self._make()
             except DiskFull as full:
@@ -86,28 +86,33 @@ class Reserve:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let `release` give nothing to this thread until the block ends."""
-        before, self._keeping.is_on = self._is_kept, True
-        try:
-            yield
-        finally:
-            self._keeping.is_on = before
+        """Let nobody have the bytes until the block ends: not this thread, and others wait.
 
-    @property
-    def _is_kept(self) -> bool:
-        return bool(getattr(self._keeping, "is_on", False))
-
-    def release(self, cause: DiskFull) -> bool:
-        """Give the bytes away; returns whether there is room now that was not there before."""
-        if self._is_kept or not self.size_bytes:
-            return False
+        What a file in the making takes and, where there is too little, gives back is so never
+        missed by them.
+        """
         with self._lock:
-            self.released = self.released or cause
-            assert self.size_bytes > 0
-            if not self._disk.exists(self.path):
-                return False
-            self._disk.unlink(self.path)
-            return True
+            before, self._is_kept = self._is_kept, True
+            try:
+                yield
+            finally:
+                self._is_kept = before
+
+    @contextmanager
+    def release(self, cause: DiskFull) -> Iterator[bool]:
+        """Give the bytes away; yields whether to try again within the block.
+
+        Nothing is set aside meanwhile. Also where the bytes are gone a second try is due: another
+        thread may have given them away after the first one failed.
+        Blocks   while a file is being made, some ms
+        """
+        with self._lock:
+            is_due = self.size_bytes > 0 and not self._is_kept
+            if is_due:
+                self.released = self.released or cause
+                self._disk.unlink(self.path)
+                assert not self._disk.exists(self.path)
+            yield is_due
 
 
 class Allocation:
@@ -160,9 +165,9 @@ class Allocation:
         def make() -> MappedFile | None:
             for file in full:
                 file.cool()
-            if reserve is not None:
-                reserve.make()
             with reserve.kept() if reserve is not None else nullcontext():
+                if reserve is not None:
+                    reserve.make()
                 return None if base is None else self._log.make_spare(self._own_directory, base)
 
         job = loop.run_in_executor(self._pool, make)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -165,6 +166,11 @@ class Aside:
         self.disk = QuickDisk()
         self.reserve = Reserve(self.disk, directory, size)
 
+    def release(self, cause: DiskFull) -> bool:
+        """Give it away; returns whether a second try is due."""
+        with self.reserve.release(cause) as is_due:
+            return is_due
+
     def cause(self) -> DiskFull | None:
         """Why it does not stand."""
         return self.reserve.released
@@ -189,13 +195,60 @@ def test_it_has_blocks_behind_every_byte(aside: Aside) -> None:
 
 def test_it_is_given_away_once_and_tells_why_until_it_stands_again(aside: Aside) -> None:
     aside.reserve.make()
-    assert aside.reserve.release(FULL)
-    assert not aside.reserve.release(DiskFull(path="/s/other"))
+    assert aside.release(FULL)
+    aside.release(DiskFull(path="/s/other"))
     assert aside.cause() is FULL
     assert aside.names == []
     aside.reserve.make()
     assert aside.cause() is None
     assert aside.names == [RESERVE_FILE]
+
+
+def test_work_that_failed_before_another_thread_gave_it_away_has_a_second_try(aside: Aside) -> None:
+    aside.reserve.make()
+    tries: list[bool] = []
+
+    def work() -> str:
+        tries.append(RESERVE_FILE in aside.names)
+        if len(tries) == 1:
+            assert aside.release(FULL)  # As another thread does, before this one asks for room.
+            raise DiskFull(path="/s/other")
+        return "done"
+
+    with aside.disk.trouble.reporting(full=aside.reserve.release):
+        assert aside.disk.trouble.with_room(work) == "done"
+    assert tries == [True, False]
+
+
+def test_nothing_is_set_aside_until_a_second_try_is_over(aside: Aside) -> None:
+    aside.reserve.make()
+    made: list[bool] = []
+    maker = threading.Thread(target=aside.reserve.make)
+    with aside.reserve.release(FULL) as is_due:
+        assert is_due
+        maker.start()
+        maker.join(0.02)
+        made.append(RESERVE_FILE in aside.names)
+    maker.join()
+    assert [*made, RESERVE_FILE in aside.names] == [False, True]
+
+
+def test_who_needs_room_waits_for_a_file_in_the_making(aside: Aside) -> None:
+    aside.reserve.make()
+    order: list[str] = []
+
+    def ask() -> None:
+        order.append("asks")
+        aside.release(FULL)
+        order.append("has")
+
+    asking = threading.Thread(target=ask)
+    with aside.reserve.kept():
+        asking.start()
+        asking.join(0.02)
+        order.append("made")
+    asking.join()
+    assert order == ["asks", "made", "has"]
 
 
 def test_a_disk_without_room_for_it_counts_as_full(aside: Aside) -> None:
@@ -210,16 +263,16 @@ def test_it_is_kept_from_who_must_not_have_it(aside: Aside) -> None:
     aside.reserve.make()
     with aside.reserve.kept():
         with aside.reserve.kept():
-            assert not aside.reserve.release(FULL)
-        assert not aside.reserve.release(FULL)
+            assert not aside.release(FULL)
+        assert not aside.release(FULL)
     assert aside.reserve.released is None
-    assert aside.reserve.release(FULL)
+    assert aside.release(FULL)
 
 
 def test_nothing_is_set_aside_when_told_so(tmp_path: Path) -> None:
     aside = Aside(tmp_path, 0)
     aside.reserve.make()
-    assert not aside.reserve.release(FULL)
+    assert not aside.release(FULL)
     assert aside.reserve.released is None
     assert aside.names == []
 
