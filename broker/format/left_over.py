@@ -1,10 +1,13 @@
-"""Which records of a log belong to no queue any more: of topics that were deleted, or made again.
+"""What of a log its queues alone tell: which records belong to none, and where others stand.
 
 RocketMQ deletes a topic's row and its queues, never its messages, and numbers those of a topic made
 again from 0. What it left behind tells:
 
     a topic with neither a row nor a queue    its records are left over
     a queue that begins with offset 0         its records before that message are left over
+
+Records of RocketMQ 5.0.0 carry offsets above their units, as it counts refused sends too. Once the
+head of the log has expired, only the queue tells how far the first one that is left is above its.
 
 Found by log/left_over.py, applied by whatever builds queues from the log.
 """
@@ -15,16 +18,21 @@ from typing import Any, Final, NamedTuple
 from broker.model.message import QueueKey
 from broker.model.topic import LMQ_PREFIX, is_system_topic
 
+DRIFT_MAX: Final = 65_536
+"""How far an offset may be above that of its unit: more refused sends are damage."""
+
 
 class LeftOver(NamedTuple):
-    """What is left over.
+    """What is left over, and which queues do not begin where their first record says.
 
     topics   pairs of a physical offset and the topics there were: records of others below it
     places   by queue, where its first message lies: its records before
+    starts   by queue, where the first message lies that is left, and its unit's number
     """
 
     topics: tuple[tuple[int, frozenset[str]], ...] = ()
     places: dict[QueueKey, int] = {}  # noqa: RUF012 - nobody writes there
+    starts: dict[QueueKey, tuple[int, int]] = {}  # noqa: RUF012 - nobody writes there
 
     def floor_of(self, topic: str, queue_id: int) -> int:
         """Return the physical offset below which a queue's records are left over."""
@@ -40,6 +48,7 @@ class LeftOver(NamedTuple):
         before = [known for _, known in earlier.topics]
         return (
             is_same
+            and self.starts == earlier.starts
             and len(now) == len(before)
             and all(known <= later for known, later in zip(before, now, strict=True))
         )
@@ -51,7 +60,8 @@ class LeftOver(NamedTuple):
             return ""
         topics = [[upto, sorted(known)] for upto, known in self.topics]
         places = [[*key, place] for key, place in sorted(self.places.items())]
-        return json.dumps({"topics": topics, "places": places})
+        starts = [[*key, *start] for key, start in sorted(self.starts.items())]
+        return json.dumps({"topics": topics, "places": places, "starts": starts})
 
 
 NOTHING_LEFT_OVER: Final = LeftOver()
@@ -68,6 +78,10 @@ def left_over_of(text: str) -> LeftOver:
     try:
         topics = tuple((int(upto), frozenset(known)) for upto, known in document["topics"])
         places = {(str(t), int(i)): int(place) for t, i, place in document["places"]}
+        starts = {
+            (str(t), int(i)): (int(place), int(unit))
+            for t, i, place, unit in document.get("starts", ())
+        }
     except (KeyError, TypeError) as error:
         raise ValueError("it does not say what is left over") from error
-    return LeftOver(topics, places)
+    return LeftOver(topics, places, starts)

@@ -5,9 +5,11 @@
     pocketmq/left_over.json             what a backup found, as its copy has no queues
 
 A unit counts only where the record it leads to is the queue's, and the first one. A queue whose
-directory was lost is no deleted one as long as its topic has a row.
+directory was lost is no deleted one as long as its topic has a row. Where a queue begins above its
+unit 0, the first one that still leads into the log tells how far its record's offset is above it.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Final
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import decode_checkpoint
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
-from broker.format.left_over import NOTHING_LEFT_OVER, LeftOver, left_over_of
+from broker.format.left_over import DRIFT_MAX, NOTHING_LEFT_OVER, LeftOver, left_over_of
 from broker.format.names import (
     ABORT_FILE,
     BACKUP_SUFFIX,
@@ -53,13 +55,18 @@ def find_left_over(
     """
     earlier = kept_left_over(disk, directory)
     topics, places = known_topics(disk, directory), dict(earlier.places)
+    starts = dict(earlier.starts)
+    log_begin = _log_begin(disk, directory)
     for key in queue_keys(disk, directory):
         place = _first_place(disk, directory, key, log_file_bytes)
         places[key] = max(place, places.get(key, 0))
+        start = _start(disk, directory, key, log_begin, log_file_bytes) if log_begin else None
+        if start is not None:
+            starts[key] = start
     rules = earlier.topics
     if topics is not None:
         rules = ((upto, topics.union(known)), *(rule for rule in rules if rule[0] != upto))
-    return LeftOver(rules, {key: place for key, place in places.items() if place})
+    return LeftOver(rules, {key: place for key, place in places.items() if place}, starts)
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
@@ -95,21 +102,85 @@ def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
 
 def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int:
     """Return where the message of queue offset 0 lies, 0 where its unit does not lead to it."""
-    topic, queue_id = key
-    path = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id) / _FIRST
-    try:
+    path = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key) / _FIRST
+    unit = b""
+    with suppress(OSError):
         unit = disk.read_file(path, 0, UNIT_SIZE)
-        place, size, _ = UNIT.unpack(unit) if len(unit) == UNIT_SIZE else (0, 0, 0)
-        if place <= 0 or not RECORD_SIZE_MIN <= size <= log_file_bytes:
-            return 0
-        base = place - place % log_file_bytes
-        log = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
+    if len(unit) < UNIT_SIZE or _offset_of(disk, directory, key, unit, log_file_bytes) != 0:
+        return 0
+    place: int = UNIT.unpack(unit)[0]
+    return place
+
+
+def _offset_of(
+    disk: Disk, directory: Path, key: QueueKey, unit: bytes, log_file_bytes: int
+) -> int | None:
+    """Return what the record says that a unit leads to; None where it is not of the queue."""
+    place, size, _ = UNIT.unpack(unit)
+    if place <= 0 or not RECORD_SIZE_MIN <= size <= log_file_bytes:
+        return None
+    base = place - place % log_file_bytes
+    log = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
+    try:
         record = disk.read_file(log, place - base, size)
         head, _, topic_begin, topic_end, _, _ = split_record(record, 0)
     except (OSError, BadRecord):
-        return 0
-    says = (record[topic_begin:topic_end], head[3], head[5], head[6])
-    return place if says == (topic.encode(), queue_id, 0, place) else 0
+        return None
+    is_own = (record[topic_begin:topic_end], head[3], head[6]) == (key[0].encode(), key[1], place)
+    return int(head[5]) if is_own else None
+
+
+def _start(
+    disk: Disk, directory: Path, key: QueueKey, log_begin: int, log_file_bytes: int
+) -> tuple[int, int] | None:
+    """Return where the first message lies that a queue still has, and the number of its unit.
+
+    Returns  None where its record says that number itself, or a unit leads there which does
+    Cost     some 15 units read of each queue, and a record
+    """
+    queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)
+    number, unit = _first_unit(disk, queue, log_begin)
+    wanted = _offset_of(disk, directory, key, unit, log_file_bytes) if unit else None
+    if wanted is None or not number < wanted <= number + DRIFT_MAX:
+        return None
+    place: int = UNIT.unpack(unit)[0]
+    return None if _unit_at(disk, queue, wanted) == unit else (place, number)
+
+
+def _first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
+    """Return number and bytes of the first unit that leads behind an offset; no bytes: none."""
+
+    def is_old(position: int) -> bool:
+        place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
+        return bool(size > 0 and place < log_begin)
+
+    for name in disk.names(queue):
+        base = offset_from_file_name(name)
+        if base is None or disk.is_directory(queue / name):
+            continue
+        with disk.opened(queue / name) as file:
+            count = disk.file_size(queue / name) // UNIT_SIZE
+            found = bisect_left(range(count), True, key=lambda n: not is_old(n * UNIT_SIZE))
+            if found < count:
+                unit = disk.read_at(file, found * UNIT_SIZE, UNIT_SIZE)
+                return base // UNIT_SIZE + found, unit if any(unit) else b""
+    return 0, b""
+
+
+def _unit_at(disk: Disk, queue: Path, number: int) -> bytes:
+    """Return a unit of a queue, no bytes where there is none."""
+    position = number * UNIT_SIZE
+    bases = map(offset_from_file_name, disk.names(queue))
+    base = max((base for base in bases if base is not None and base <= position), default=None)
+    if base is None:
+        return b""
+    return disk.read_file(queue / offset_file_name(base), position - base, UNIT_SIZE)
+
+
+def _log_begin(disk: Disk, directory: Path) -> int:
+    """Return the physical offset of the log's first file, 0 without any."""
+    bases = map(offset_from_file_name, disk.names(directory / COMMIT_LOG_DIRECTORY))
+    return min((base for base in bases if base is not None), default=0)
 
 
 def expired_queues(disk: Disk, directory: Path) -> Iterator[Path]:
@@ -118,8 +189,7 @@ def expired_queues(disk: Disk, directory: Path) -> Iterator[Path]:
     No record tells any more which offset the queue's next message gets: these files do.
     Cost     reads the last file of each queue
     """
-    bases = map(offset_from_file_name, disk.names(directory / COMMIT_LOG_DIRECTORY))
-    log_begin = min((base for base in bases if base is not None), default=0)
+    log_begin = _log_begin(disk, directory)
     for topic, queue_id in queue_keys(disk, directory) if log_begin else ():
         queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
         found = _last_unit(disk, queue)

@@ -6,24 +6,23 @@
                               where records are gone from the log between the two, pre-blank units
                               stand for them first
 
+The first unit stands where its record's offset says, unless the queue there is tells better.
 Source: ConsumeQueue.putMessagePositionInfo.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers
 from broker.format.consume_unit import PRE_BLANK, UNIT_SIZE
+from broker.format.left_over import DRIFT_MAX
 from broker.format.record import RECORD_SIZE_MIN
 from broker.model.message import QueueKey
 from broker.rebuild.unit_files import QueueFiles
 
-DRIFT_MAX: Final = 65_536
-"""Refused sends in a row: more are damage."""
 Gaps = Sequence[tuple[int, int]]
 """Where records are gone from the log, as [begin, end), rising."""
 
@@ -32,14 +31,18 @@ class IrregularQueue:
     """One queue, given its units in log order."""
 
     __slots__ = (
-        "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "first", "is_disordered",
-        "odd_count", "odd_place",
+        "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "_start", "first",
+        "is_disordered", "odd_count", "odd_place",
     )  # fmt: skip
 
-    def __init__(self, files: QueueFiles, key: QueueKey, gaps: Gaps) -> None:
+    def __init__(
+        self, files: QueueFiles, key: QueueKey, gaps: Gaps, start: tuple[int, int] | None = None
+    ) -> None:
+        """Begin a queue; `start` is where a message lies, and its unit's number (`LeftOver`)."""
         self._files = files
         self._key = key
         self._gaps = gaps
+        self._start = start
         self._end = -1
         self._last_place = -1
         self.first = -1
@@ -82,6 +85,8 @@ class IrregularQueue:
     def _judge(self, drift: int, *, is_repeat: bool) -> None:
         """Look whether an odd record is one of several that a broker counted further."""
         end, count, before = self._odd_run
+        if self._end == self.first:  # Others, which have left the log, may stand before it.
+            end, count, before = self._end, 1, drift
         follows = end == self._end
         self.is_disordered |= is_repeat or not 0 < drift <= DRIFT_MAX
         self.is_disordered |= drift < before if follows else count == 1
@@ -101,9 +106,10 @@ class IrregularQueue:
         Returns whether the unit then stands where it belongs.
         """
         if self._end < 0:
-            self._end = self.first = wanted
-            self._files.fill(self._key, wanted)
-            return True
+            place_there, unit = self._start or (-1, 0)
+            self._end = self.first = unit if place_there == place else wanted
+            self._files.fill(self._key, self.first)
+            return wanted == self._end
         missing = wanted - self._end
         if 0 < missing <= self._room_for(place) // RECORD_SIZE_MIN:
             self._end = wanted

@@ -36,7 +36,7 @@ class Rebuilt:
     holes     damage with sound records behind it
     tail      what stands behind the last sound record, when it is no orderly end
     queues    first and end offset by queue
-    irregular queues whose offsets do not follow on each other
+    irregular queues whose offsets do not follow on each other, or not on what there was before
     """
 
     begin: int
@@ -144,8 +144,9 @@ def finish_queues(
 
     Returns  what the irregular ones became
     """
+    starts = left_over_of(settings.left_over).starts
     for key, (first, count, is_regular) in runs.items():
-        if is_regular:
+        if is_regular and key not in starts:
             queue_files.fill(key, first)
             rebuilt.queues[key] = (first, first + count)
         else:
@@ -153,7 +154,9 @@ def finish_queues(
             queue_files.forget(key)
     gaps = [gap for result in results for gap in result.gaps]
     gaps = sorted(gaps + [(hole.begin, hole.end) for hole in rebuilt.holes])
-    redone = {key: IrregularQueue(queue_files, key, gaps) for key in rebuilt.irregular}
+    redone = {
+        key: IrregularQueue(queue_files, key, gaps, starts.get(key)) for key in rebuilt.irregular
+    }
     if redone:
         _redo(files, settings, redone, results)
     rebuilt.queues |= {key: (queue.first, queue.end) for key, queue in redone.items() if queue.end}

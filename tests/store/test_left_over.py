@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.files.disk import Disk
+from broker.format.consume_unit import UNIT
 from broker.log.left_over import left_over_now
 from broker.rebuild.log_files import KnownShape
 from broker.tools.backup import backup
@@ -118,12 +119,12 @@ async def expired(tmp_path: Path) -> Path:
     return directory
 
 
-def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape) -> Path:
+def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape, queue: str = "T/1") -> Path:
     """The store, or its copy, after its queues were built anew."""
     if way == "rebuild":
         rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
     elif way == "repair":
-        path = sorted((directory / "consumequeue/T/1").iterdir())[-1]
+        path = sorted((directory / "consumequeue" / queue).iterdir())[-1]
         path.write_bytes(bytes(20) + path.read_bytes()[20:])
         assert repair_store(Disk(), directory, sizes, now_ms=NOW_MS)["is_sound"]
     else:
@@ -147,3 +148,91 @@ async def test_a_queue_whose_messages_have_expired_goes_on_where_it_was(
         await store.settled()
         assert store.store.reading.queue_range("T", 0) == (5, 6)
     assert verify(Disk(), directory, sizes).counts == {}
+
+
+# -- offsets above their units, the head of the log expired ----------------------------------------
+
+
+def aged(golden: GoldenStores, to: Path, files: int) -> Path:
+    """The store of RocketMQ 5.0.0 after it has deleted so many files of the log.
+
+    It removes queue and index files that tell of nothing else, and changes none that stay.
+    """
+    directory = golden.copy("v500", to)
+    log = sorted((directory / "commitlog").iterdir())
+    for path in log[:files]:
+        path.unlink()
+    log_begin = int(log[files].name)
+    for path in sorted(directory.glob("consumequeue/*/*/*")):
+        units = [*UNIT.iter_unpack(path.read_bytes())]
+        if all(size > 0 and place < log_begin for place, size, _ in units):
+            path.unlink()
+    for path in sorted((directory / "index").iterdir()):
+        if int.from_bytes(path.read_bytes()[24:32]) < log_begin:
+            path.unlink()
+    return directory
+
+
+def found_of(golden: GoldenStores, directory: Path) -> tuple[dict[str, int], list[str]]:
+    """What verify finds, and its notes."""
+    found = verify(Disk(), directory, known(golden, "v500", directory))
+    return found.counts, found.notes
+
+
+@pytest.mark.parametrize(("files", "above"), [(1, 527), (2, 526), (6, 500), (9, 441), (12, 0)])
+async def test_how_far_the_first_offset_is_above_its_unit_is_told_by_the_queue(
+    golden: GoldenStores, tmp_path: Path, files: int, above: int
+) -> None:
+    directory = aged(golden, tmp_path / "s", files)
+    queues = served_units(directory)
+    counts, notes = found_of(golden, directory)
+    assert counts == {}
+    assert [note.split(" ", 3)[1:3] for note in notes] == [[str(above), "records"]][: above > 0]
+    sizes = known(golden, "v500", directory)
+    rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
+    assert served_units(directory) == queues
+    assert found_of(golden, directory) == (counts, notes)
+    async with store_at(directory, **golden_sizes(golden, "v500")) as store:
+        await store.settled()
+    assert served_units(directory) == queues
+
+
+@pytest.mark.parametrize("way", ["repair", "restore", "restore and rebuild"])
+async def test_a_queue_built_again_stands_where_it_stood(
+    golden: GoldenStores, tmp_path: Path, way: str
+) -> None:
+    directory = aged(golden, tmp_path / "s", 6)
+    queues = served_units(directory)
+    again = mended(way, directory, tmp_path, known(golden, "v500", directory), "Old500/0")
+    if way == "restore":
+        async with store_at(again, **golden_sizes(golden, "v500")) as store:
+            await store.settled()
+    elif way == "restore and rebuild":
+        sizes = known(golden, "v500", again)
+        rebuild_in_place(Disk(), plan_rebuild(Disk(), again, sizes), sizes, accept_holes=False)
+    assert served_units(again) == queues
+
+
+def test_a_unit_that_stands_twice_is_no_offset_above_its_unit(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = aged(golden, tmp_path / "s", 12)
+    path = sorted(directory.glob("consumequeue/Old500/0/*"))[0]
+    units = [*UNIT.iter_unpack(path.read_bytes())]
+    log_begin = min(int(path.name) for path in (directory / "commitlog").iterdir())
+    first = next(number for number, unit in enumerate(units) if unit[0] >= log_begin)
+    units[first - 2] = units[first]
+    path.write_bytes(b"".join(UNIT.pack(*unit) for unit in units))
+    assert known(golden, "v500", directory).left_over.endswith('"starts": []}')
+    assert [*found_of(golden, directory)[0]] == ["unit"]
+
+
+def served_units(directory: Path) -> dict[str, list[tuple[int, ...]]]:
+    """Units that lead into the log, with their numbers, by queue."""
+    log_begin = min(int(path.name) for path in (directory / "commitlog").iterdir())
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for path in sorted(directory.glob("consumequeue/*/*/*")):
+        units = enumerate(UNIT.iter_unpack(path.read_bytes()), int(path.name) // 20)
+        rows = found.setdefault("/".join(path.parts[-3:-1]), [])
+        rows += [(number, *unit) for number, unit in units if unit[0] >= log_begin > 0]
+    return {name: rows for name, rows in found.items() if rows}

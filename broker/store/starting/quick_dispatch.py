@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.queues import QueueTable
-from broker.format.columns.records import Decoded, decode, unit_rows
+from broker.format.columns.records import Decoded, UnitRows, decode, unit_rows
 from broker.format.index_entries import packed
 from broker.model.finding import ScanEnd
 from broker.model.topic import QUARANTINE_TOPIC
@@ -84,11 +84,22 @@ class QuickDispatch:
         self._note_gaps(decoded)
         self._put_entries(decoded)
         heads = decoded.heads
-        record, *columns = unit_rows(decoded)
+        record, *columns = rows = unit_rows(decoded)
+        self._begin_queues(rows)
         times = heads.store_timestamp_ms[record]
         chosen = heads.physical_offset[record] >= self._queues_from
         self._collected.append(tuple(column[chosen] for column in (*columns, times)))
         return int(chosen.sum())
+
+    def _begin_queues(self, rows: UnitRows) -> None:
+        """Give first messages the numbers of their units, where their offsets are above these."""
+        starts = self._parts.left_over.starts
+        if starts:
+            places, keys = rows.units["physical_offset"], self._numbers.keys
+            for at in np.flatnonzero(np.isin(places, [place for place, _ in starts.values()])):
+                place, unit = starts.get(keys[rows.queue[at]], (-1, 0))
+                if place == places[at]:
+                    rows.queue_offset[at] = unit
 
     def _note_gaps(self, decoded: Decoded) -> None:
         keys, seen = self._numbers.keys, self._looked_at
