@@ -16,7 +16,7 @@ from bench.peer.compare import SECTIONS, fitted, measured
 from bench.peer.content import Content, equal_contents, mixed_contents, v1_request, v2_request
 from bench.peer.rocketmq import checked_jars, is_sent
 from bench.peer.rows import FLOOR, HELD, MISSED, NOT_RUN, Aim, Row, ratios, table
-from bench.peer.sends import Extent
+from bench.peer.sides import Extent
 from broker.rpc.pb import broker_pb2 as pb
 
 PRINTED = """

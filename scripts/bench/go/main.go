@@ -1,14 +1,16 @@
 // A grpc-go client that loads a server with requests, in turn, round and round.
 //
 //	load -target HOST:PORT -method /package.Service/Method -requests FILE
-//	     [-connections 8] [-in-flight 8] (-count N | -seconds S) [-rate R]
+//	     [-connections 8] [-in-flight 8] (-count N | -seconds S) [-rate R] [-warm N] [-pid PID]
 //
 // FILE holds requests, each behind its length (four bytes, the lowest first). Without -rate each of connections times in-flight callers waits
 // for its answer before it asks again; with -rate calls are due at an even pace, and a call's
 // latency runs from when it was due: a server that stalls is charged for all who queued meanwhile.
 // Every call carries headers that no other call has, as clients of RocketMQ send them (x-mq-*).
 //
-// Prints one JSON object: calls, failed, seconds, and latencies in ms. Exits with 1 when calls failed.
+// Prints one JSON object: calls, failed, seconds, latencies in ms, and the processor time that the
+// process PID took from the first call to the last, but for connecting and warming. Exits with 2 when
+// calls failed.
 package main
 
 import (
@@ -24,7 +26,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 )
@@ -139,6 +143,15 @@ func connect(target string, count int) []*grpc.ClientConn {
 		channel.Connect()
 		channels[number] = channel
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, channel := range channels {
+		for state := channel.GetState(); state != connectivity.Ready; state = channel.GetState() {
+			if !channel.WaitForStateChange(ctx, state) {
+				check(fmt.Errorf("%s does not take %d connections", target, count))
+			}
+		}
+	}
 	return channels
 }
 
@@ -161,6 +174,16 @@ func milliseconds(ordered []time.Duration, share float64) float64 {
 	return float64(ordered[max(place, 0)].Microseconds()) / 1000
 }
 
+// cpuSeconds returns the processor time a process took so far; see clock_getcpuclockid(3).
+func cpuSeconds(pid int) float64 {
+	if pid == 0 {
+		return 0
+	}
+	var spent unix.Timespec
+	check(unix.ClockGettime(int32(^pid<<3|2), &spent))
+	return float64(spent.Nano()) / 1e9
+}
+
 func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -177,11 +200,17 @@ func main() {
 	count := flag.Int64("count", 0, "calls in all")
 	seconds := flag.Float64("seconds", 3, "how long, where no count is given")
 	rate := flag.Float64("rate", 0, "calls due each second; 0: as fast as answers come")
+	warm := flag.Int64("warm", 0, "calls in all before those that count")
+	pid := flag.Int("pid", 0, "the server's process")
 	flag.Parse()
 	content, err := os.ReadFile(*file)
 	check(err)
 	requests := unframed(content)
 	work := &load{channels: connect(*target, *connections), method: *method, requests: requests}
+	if *warm > 0 {
+		work.closed(*inFlight, *warm, time.Time{})
+	}
+	spent := -cpuSeconds(*pid)
 	begun := time.Now()
 	end := begun.Add(time.Duration(*seconds * float64(time.Second)))
 	var tallies []tally
@@ -191,6 +220,7 @@ func main() {
 		tallies = work.closed(*inFlight, *count, end)
 	}
 	took := time.Since(begun).Seconds()
+	spent += cpuSeconds(*pid)
 	var latencies []time.Duration
 	failed := 0
 	for _, own := range tallies {
@@ -203,7 +233,7 @@ func main() {
 	check(json.NewEncoder(os.Stdout).Encode(map[string]float64{
 		"calls": float64(len(latencies)), "failed": float64(failed), "seconds": took,
 		"p50_ms": milliseconds(latencies, 0.5), "p99_ms": milliseconds(latencies, 0.99),
-		"max_ms": milliseconds(latencies, 1),
+		"max_ms": milliseconds(latencies, 1), "cpu_seconds": spent,
 	}))
 	check(err)
 }

@@ -33,12 +33,16 @@ _BYTES: Final = re.compile(r"\((\d+)\) data")
 
 
 class Run(NamedTuple):
-    """What a client counted; bytes are those of the answers, 0 where it does not say."""
+    """What a client counted; bytes are those of the answers, 0 where it does not say.
+
+    cpu_seconds   what the server took meanwhile, where the client was asked for it
+    """
 
     calls: int
     seconds: float
     p99_ms: float = 0.0
     answer_bytes: int = 0
+    cpu_seconds: float = 0.0
 
     @property
     def per_second(self) -> float:
@@ -95,10 +99,13 @@ def go_program() -> Path:
 
 def go_load(
     target: str, method: str, *requests: bytes, calls: int = 0, seconds: float = 0,
-    rate: float = 0, connections: int = CONNECTIONS, in_flight: int = STREAMS,
+    rate: float = 0, connections: int = CONNECTIONS, in_flight: int = STREAMS, warm: int = 0,
+    pid: int = 0,
 ) -> Run:  # fmt: skip
     """Make so many calls, or calls for some seconds, as fast as answers come or at a rate.
 
+    warm   calls that are made before and not counted
+    pid    the server's process, to tell what it takes
     Errors   SystemExit: a call failed
     """
     with tempfile.NamedTemporaryFile() as file:
@@ -108,10 +115,14 @@ def go_load(
                 str(go_program()), "-target", target, "-method", method, "-requests", file.name,
                 "-count", str(calls), "-seconds", str(seconds), "-rate", str(rate),
                 "-connections", str(connections), "-in-flight", str(in_flight),
+                "-warm", str(warm), "-pid", str(pid),
             ]
         )  # fmt: skip
     counted = json.loads(said)
-    return Run(int(counted["calls"]), counted["seconds"], counted["p99_ms"])
+    return Run(
+        int(counted["calls"]), counted["seconds"], counted["p99_ms"],
+        cpu_seconds=counted["cpu_seconds"],
+    )  # fmt: skip
 
 
 def _said(command: list[str]) -> str:

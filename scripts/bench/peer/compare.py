@@ -23,13 +23,14 @@ from bench.peer import costs, pulls, sends
 from bench.peer.clients import go_program
 from bench.peer.rocketmq import VERSION, checked_jars
 from bench.peer.rows import Row, table
-from bench.peer.sends import Extent
+from bench.peer.sides import Extent
 from bench.servers import ROOT
 
 QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
 MINUTES: Final = 15.0
 SECONDS: Final = (0.7, 4.0)
 """The shortest and the longest run of a client."""
+WHY_MAX: Final = 300
 JSON_FILE: Final = ROOT / ".cache" / "bench" / "peer.jsonl"
 
 
@@ -86,7 +87,7 @@ def measured(name: str, jars: Path, extent: Extent, left_seconds: float) -> Iter
         yield from section.measure(jars, extent)
     except (Exception, SystemExit) as error:  # noqa: BLE001 – the other rows are measured still
         print(f"{name}: {error}", file=sys.stderr)
-        why = f"{type(error).__name__}: {error}"
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:WHY_MAX]
         yield Row(name, f"what is left of {name}", None, [], why=why)
 
 
@@ -113,18 +114,24 @@ def main() -> None:
     jars = checked_jars(given.peer[1])
     go_program()
     extent = QUICK if given.quick else fitted(names, given.rounds, given.minutes)
+    extent = extent._replace(settings=tuple(given.set))
     begun, rows = monotonic(), list[Row]()
     given.json.parent.mkdir(parents=True, exist_ok=True)
     with given.json.open("a", encoding="utf-8") as file:
         head = machine() | {"extent": extent._asdict()}
         print(json.dumps(head, ensure_ascii=False), file=file)
         for name in names:
-            left = 60 * given.minutes - (monotonic() - begun)
+            since = monotonic()
+            left = 60 * given.minutes - (since - begun)
             for row in measured(name, jars, extent, left):
                 print(row.line(), file=file, flush=True)
                 rows.append(row)
+            print(f"{name}: {monotonic() - since:.0f} s", file=sys.stderr)
     took = monotonic() - begun
-    print(f"{os.cpu_count()} cores, {extent.rounds} rounds, RocketMQ {VERSION}, {took:.0f} s\n")
+    print(
+        f"\n{head['ours']}\n\n{os.cpu_count()} cores, {extent.rounds} rounds of "
+        f"{extent.seconds:.1f} s, RocketMQ {VERSION}, {took:.0f} s in all\n"
+    )
     print(f"{table(rows)}\n\nall rounds: {given.json}")
 
 
@@ -138,6 +145,7 @@ def _given() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round of each")
     parser.add_argument("--rounds", type=int, default=Extent().rounds)
     parser.add_argument("--minutes", type=float, default=MINUTES, help="about how long, in all")
+    parser.add_argument("--set", action="append", default=[], help="a setting of ours, KEY=VALUE")
     parser.add_argument("--json", type=Path, default=JSON_FILE, help="rounds are added to it")
     given = parser.parse_args()
     if given.peer[0] != "rocketmq":

@@ -1,7 +1,7 @@
 """Start and memory beside the real one, and whether a send costs the same in a larger broker."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Final, NamedTuple
@@ -10,9 +10,9 @@ from bench.peer.clients import go_load, h2load
 from bench.peer.content import equal_contents, v1_request
 from bench.peer.rocketmq import rocketmq_server
 from bench.peer.rows import Aim, Row, ratios, sides
-from bench.peer.sends import Extent, told
-from bench.peer.sides import pair
-from bench.process import anonymous_mib, cpu_seconds
+from bench.peer.sends import told
+from bench.peer.sides import Extent, pair
+from bench.process import anonymous_mib
 from bench.queues import shuffled_queues, topics_of
 from bench.servers import ASYNC, BROKER, Server, broker_server, load, send_request
 from bench.table import turns
@@ -23,6 +23,8 @@ FLAT: Final = Aim(1.15, at_most=True)
 SEND: Final = BROKER + "SendMessage"
 MILLION: Final = 1_000_000
 BATCH: Final = 100
+CALLS_PER_SECOND: Final = 10_000
+"""Sends of a run, by its seconds: every queue at least once."""
 QUEUES_MANY: Final = 10_000
 CONNECTIONS_MANY: Final = 1_000
 CONNECTIONS_RATE: Final = 2_000.0
@@ -36,7 +38,7 @@ RECORD_BYTES: Final = 1_300
 def start_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     """From the command to the first message taken, empty stores."""
     starts: dict[str, Callable[[], float]] = {
-        "ours": _our_start, "real": lambda: _real_start(jars),
+        "ours": lambda: _our_start(extent), "real": lambda: _real_start(jars),
     }  # fmt: skip
     took: dict[str, list[float]] = {name: [] for name in starts}
     for number in range(extent.rounds):
@@ -47,9 +49,13 @@ def start_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     yield told(Row("ready", what, READY, ratios(own, other), sides(own, other, "s", 2)))
 
 
-def _our_start() -> float:
+def _ours(extent: Extent) -> AbstractContextManager[Server]:
+    return broker_server(ASYNC, *extent.settings)
+
+
+def _our_start(extent: Extent) -> float:
     begun = perf_counter()
-    with broker_server(ASYNC) as server:
+    with _ours(extent) as server:
         server.call(SEND, send_request(1))
         return perf_counter() - begun
 
@@ -63,7 +69,7 @@ def _real_start(jars: Path) -> float:
 def memory_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     """RssAnon after a million messages; of the real one broker and proxy, not the name server."""
     contents = equal_contents(BATCH)
-    with pair(jars, jvm_calls=extent.jvm_calls // 10) as both:
+    with pair(jars, extent._replace(jvm_calls=extent.jvm_calls // 10)) as both:
         for side in both:
             side.run(contents, MILLION // BATCH)
         sleep(1)
@@ -81,25 +87,25 @@ class _Case(NamedTuple):
     in_flight: int = 8
     rate: float = 0
 
-    def us(self, extent: Extent, calls: int) -> float:
-        """Return the processor time of a send, dispatch included."""
-        before = cpu_seconds(self.server.process.pid)
-        amount = {"seconds": extent.seconds, "rate": self.rate} if self.rate else {"calls": calls}
+    def us(self, extent: Extent) -> float:
+        """Return the processor time of a send, dispatch of nearly all included."""
+        calls = 0 if self.rate else int(CALLS_PER_SECOND * max(extent.seconds, 1.0))
         run = go_load(
             self.server.target, SEND, *self.requests, connections=self.connections,
-            in_flight=self.in_flight, **amount,
+            in_flight=self.in_flight, rate=self.rate, calls=calls, seconds=extent.seconds,
+            warm=self.connections, pid=self.server.process.pid,
         )  # fmt: skip
-        self.server.catch_up()
-        return 1e6 * (cpu_seconds(self.server.process.pid) - before) / run.calls
+        return 1e6 * run.cpu_seconds / run.calls
 
 
-def _compared(name: str, what: str, extent: Extent, many: _Case, one: _Case, calls: int) -> Row:
-    cases, found = (many, one), ([], [])  # type: tuple[_Case, _Case], tuple[list[float], list[float]]
+def _compared(name: str, what: str, extent: Extent, many: _Case, one: _Case) -> Row:
+    cases = (many, one)
+    found: tuple[list[float], list[float]] = ([], [])
     for case in cases:
-        case.us(extent, calls)
+        case.us(extent)
     for number in range(extent.rounds):
         for place in turns((0, 1), number):
-            found[place].append(cases[place].us(extent, calls))
+            found[place].append(cases[place].us(extent))
     return told(Row(name, what, FLAT, ratios(*found), sides(*found, "µs", 1)))
 
 
@@ -108,7 +114,7 @@ def queue_rows(extent: Extent) -> Iterator[Row]:
     with ExitStack() as stack:
         cases = []
         for count in (QUEUES_MANY, 1):
-            server = stack.enter_context(broker_server(ASYNC))
+            server = stack.enter_context(_ours(extent))
             topics = topics_of(count)
             server.create_topics(topics)
             requests = [send_request(1, *queue) for queue in shuffled_queues(topics)]
@@ -116,25 +122,31 @@ def queue_rows(extent: Extent) -> Iterator[Row]:
             server.catch_up()
             cases.append(_Case(server, requests))
         what = "processor time of a send, grpc-go: 10,000 queues to 1"
-        yield _compared("queues", what, extent, cases[0], cases[1], QUEUES_MANY)
+        yield _compared("queues", what, extent, cases[0], cases[1])
 
 
 def connection_rows(extent: Extent) -> Iterator[Row]:
     """Sends at the same rate through 1,000 connections against through one."""
     requests = [v1_request(equal_contents(1))]
-    with broker_server(ASYNC) as many, broker_server(ASYNC) as one:
+    with (
+        _ours(extent) as many,
+        _ours(extent) as one,
+    ):
         what = "processor time of a send at 2,000/s, grpc-go: 1,000 connections to 1"
         yield _compared(
             "connections", what, extent,
             _Case(many, requests, CONNECTIONS_MANY, 1, CONNECTIONS_RATE),
-            _Case(one, requests, 1, 64, CONNECTIONS_RATE), 0,
+            _Case(one, requests, 1, 64, CONNECTIONS_RATE),
         )  # fmt: skip
 
 
 def log_rows(extent: Extent) -> Iterator[Row]:
     """Sends to a log of 5 GiB against one of 1 GiB."""
     requests = [v1_request(equal_contents(1))]
-    with broker_server(ASYNC) as large, broker_server(ASYNC) as small:
+    with (
+        _ours(extent) as large,
+        _ours(extent) as small,
+    ):
         for server, gib in ((large, LOG_LARGE_GIB), (small, LOG_SMALL_GIB)):
             calls = gib * (1 << 30) // (RECORD_BYTES * BATCH)
             server.call(SEND, v1_request(equal_contents(1)))
@@ -144,6 +156,4 @@ def log_rows(extent: Extent) -> Iterator[Row]:
             if appended < gib * (1 << 30) * 0.8:
                 raise SystemExit(f"{appended} bytes in a log of {gib} GiB: sends were refused")
         what = f"processor time of a send, grpc-go: a log of {LOG_LARGE_GIB} GiB to 1 GiB"
-        yield _compared(
-            "log", what, extent, _Case(large, requests), _Case(small, requests), QUEUES_MANY
-        )
+        yield _compared("log", what, extent, _Case(large, requests), _Case(small, requests))

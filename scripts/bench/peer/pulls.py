@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from bench.peer.clients import Run, h2load
 from bench.peer.content import TOPIC, equal_contents, unary_content, v1_request
 from bench.peer.rows import Aim, Row, ratios, sides
-from bench.peer.sends import Extent, told
+from bench.peer.sends import told
+from bench.peer.sides import Extent
 from bench.process import cpu_seconds
 from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, noop_server
 from bench.table import turns
@@ -73,7 +74,7 @@ def pull_rows(extent: Extent) -> Iterator[Row]:
     """Processor time of a pulled message, whole server, against the earlier commit."""
     with (
         tree(BASELINE) as root,
-        broker_server(ASYNC) as ours,
+        broker_server(ASYNC, *extent.settings) as ours,
         broker_server(ASYNC, root=root) as earlier,
     ):
         for server in (ours, earlier):
@@ -97,7 +98,7 @@ def pull_rows(extent: Extent) -> Iterator[Row]:
 def plain_rows(extent: Extent) -> Iterator[Row]:
     """The sources uncompiled, to a server on grpc.aio that parses, answers and stores nothing."""
     request = v1_request([unary_content()])
-    pure = broker_server(ASYNC, environment={"POCKETMQ_PURE": "1"})
+    pure = broker_server(ASYNC, *extent.settings, environment={"POCKETMQ_PURE": "1"})
     with pure as ours, noop_server() as noop:
         subjects = [_Subject(server, BROKER + "SendMessage", request) for server in (ours, noop)]
         own, other = _rounds(subjects, extent, extent.seconds)

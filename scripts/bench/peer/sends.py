@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
 from bench.peer.clients import Run, go_load
 from bench.peer.content import Content, equal_contents, mixed_contents, unary_content
 from bench.peer.rows import Aim, Row, ratios, sides
-from bench.peer.sides import JVM_CALLS, Measured, Pair, pair
+from bench.peer.sides import Extent, Measured, Pair, pair
 from bench.table import turns
 
 PEAK_SHARE: Final = 0.7
@@ -26,18 +26,10 @@ SHARE_OF_UNARY: Final = 0.6
 """Batches make more bytes than single sends: their runs are shorter."""
 
 
-class Extent(NamedTuple):
-    """How much is measured: rounds, seconds of each run, calls that warm a JVM."""
-
-    rounds: int = 5
-    seconds: float = 3.0
-    jvm_calls: int = JVM_CALLS
-
-
 def async_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     """Sends that no disk is waited for."""
     unary = [unary_content()]
-    with pair(jars, jvm_calls=extent.jvm_calls) as both:
+    with pair(jars, extent) as both:
         what = "unary send 1 KiB, 8 × 8 in flight, h2load"
         ours, real = both.rounds(unary, extent.rounds, extent.seconds)
         yield _rate("unary", what, UNARY, ours, real)
@@ -56,7 +48,7 @@ def async_rows(jars: Path, extent: Extent) -> Iterator[Row]:
 
 def sync_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     """Sends whose answers wait for the disk, on both sides."""
-    with pair(jars, sync=True, jvm_calls=extent.jvm_calls) as both:
+    with pair(jars, extent, sync=True) as both:
         ours, real = both.rounds([unary_content()], extent.rounds, extent.seconds)
         what = "unary send 1 KiB with sync flush on both, h2load"
         yield _rate("unary_sync", what, UNARY_SYNC, ours, real)

@@ -1,5 +1,7 @@
 """Both sides of the comparison under one set of verbs: sent to, counted, measured."""
 
+import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +19,11 @@ from bench.table import turns
 
 JVM_CALLS: Final = 150_000
 """What a JVM answers before anything is counted."""
+MESSAGES_MAX: Final = 300_000
+"""Messages of one run: beyond that a run shows the disk rather than the brokers."""
 WARM_CALLS: Final = 2_000
 CALIBRATE_CALLS: Final = 500
+CALLS_MIN: Final = 64
 SETTLE_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60
 """How long a broker may take to give its queues what it acknowledged."""
@@ -26,6 +31,20 @@ LATE_SECONDS: Final = 60
 _UNIT: Final = np.dtype([("place", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 
 Client = Callable[[str, str, bytes, int], Run]
+
+
+class Extent(NamedTuple):
+    """How much is measured, and of what.
+
+    seconds     of each run of a client
+    jvm_calls   what warms the real one
+    settings    of ours, as `serve --set` takes them
+    """
+
+    rounds: int = 5
+    seconds: float = 3.0
+    jvm_calls: int = JVM_CALLS
+    settings: tuple[str, ...] = ()
 
 
 class Measured(NamedTuple):
@@ -59,7 +78,8 @@ class Side:
         self.method = method
         self.encode = encode
         self._store = store
-        self._expected = self._settled_count()
+        self.stored = self._settled_count()
+        """Messages acknowledged, which all stand in queues."""
 
     def run(self, contents: Sequence[Content], calls: int, client: Client = h2load) -> Measured:
         """Send messages so many times, and wait until they stand in queues.
@@ -78,12 +98,12 @@ class Side:
 
         Errors   SystemExit: there are others, or not as many
         """
-        self._expected += more
+        self.stored += more
         end = monotonic() + LATE_SECONDS
-        while (stored := self._stored_count()) < self._expected and monotonic() < end:
+        while (stored := self._stored_count()) < self.stored and monotonic() < end:
             sleep(0.02)
-        if stored != self._expected:
-            raise SystemExit(f"{self.name}: {self._expected} are acknowledged, {stored} stored")
+        if stored != self.stored:
+            raise SystemExit(f"{self.name}: {self.stored} are acknowledged, {stored} stored")
 
     def _settled_count(self) -> int:
         """Wait for the first message, and a little for what is on its way."""
@@ -118,16 +138,18 @@ class Pair(NamedTuple):
 
 def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: Client) -> int:
     """Return how many calls a side answers in that time, by two runs that warm it as well."""
-    first = side.run(contents, CALIBRATE_CALLS, client).run
-    second = side.run(contents, max(64, int(first.per_second * seconds)), client).run
-    return max(64, int(second.per_second * seconds))
+    calls, most = CALIBRATE_CALLS, MESSAGES_MAX // len(contents)
+    for _ in range(2):
+        rate = side.run(contents, calls, client).run.per_second
+        calls = max(CALLS_MIN, min(int(rate * seconds), most))
+    return calls
 
 
 @contextmanager
-def pair(jars: Path, *, sync: bool = False, jvm_calls: int = JVM_CALLS) -> Iterator[Pair]:
+def pair(jars: Path, extent: Extent, *, sync: bool = False) -> Iterator[Pair]:
     """Run both on stores of their own, the JVM warm."""
     unary = [unary_content()]
-    settings = () if sync else (ASYNC,)
+    settings = extent.settings if sync else (ASYNC, *extent.settings)
     with rocketmq_server(jars, sync=sync) as real, broker_server(*settings) as ours:
         assert ours.store is not None
         ours.call(BROKER + "SendMessage", v1_request(unary))
@@ -136,6 +158,8 @@ def pair(jars: Path, *, sync: bool = False, jvm_calls: int = JVM_CALLS) -> Itera
             Side("PocketMQ", pid, ours.target, method, ours.store, v1_request),
             Side("RocketMQ", real.pid, real.target, SEND, real.store, v2_request),
         )
-        both.real.run(unary, jvm_calls)
+        both.real.run(unary, extent.jvm_calls)
         both.ours.run(unary, WARM_CALLS)
         yield both
+        stored = {side.name: side.stored for side in both}
+        print(json.dumps({"acknowledged, and found stored": stored}), file=sys.stderr)
