@@ -31,6 +31,7 @@ COMPILED: Final = (
     "broker.format.send_records",
     "broker.format.send_reply",
     "broker.format.send_request",
+    "broker.format.stored_messages",
     "broker.model.batch",
     "broker.store.views.remembered",
     "broker.wire.blocks",

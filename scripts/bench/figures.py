@@ -219,7 +219,7 @@ def hot_functions(extent: Extent) -> list[Figure]:
         "java_hashes": inside.java_hashes_us,
         "walk_plain": inside.walk_plain_us,
         "encode_sent": inside.encode_sent_us,
-        "encode_plain": inside.encode_plain_us,
+        "stored_messages": inside.stored_messages_us,
         "pull_joined": inside.pull_joined_us,
         "hash_texts": inside.hash_texts_us,
         "link_entries": inside.link_entries_us,

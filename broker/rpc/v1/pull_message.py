@@ -11,6 +11,7 @@ from broker.filter import tag
 from broker.filter.tag import TagFilter
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
+from broker.format.stored_messages import MessageWriter
 from broker.model.errors import UnsupportedFeature
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
@@ -19,7 +20,7 @@ from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable
 from broker.rpc.v1.send_reply import varint
-from broker.rpc.v1.stored_reply import encode_plain, number, proto_message
+from broker.rpc.v1.stored_reply import proto_message
 from broker.services.pull import Pull, PullRequest
 from broker.store.message_store import MessageStore
 
@@ -34,9 +35,8 @@ WAIT_MS_MAX: Final = 30_000
 DEADLINE_RESERVE_MS: Final = 200
 """What is left of a client's deadline for the answer to travel."""
 
-MESSAGES_TAG: Final = bytes([pb.PullMessageResponse.MESSAGES_FIELD_NUMBER << 3 | 2])
 RECORDS_TAG: Final = bytes([pb.PullMessageResponse.RECORDS_FIELD_NUMBER << 3 | 2])
-"""What stands before the length of such a field: its number and wire type."""
+"""What stands before the length of this field: its number and wire type."""
 PULL_STATUSES: Final = {status: status.name for status in PullStatus}
 
 _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
@@ -45,12 +45,13 @@ _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 class PullMessage:
     """The method, for callers who may read what `check` lets pass."""
 
-    __slots__ = ("_check", "_pull", "_store")
+    __slots__ = ("_check", "_messages", "_pull", "_store")
 
     def __init__(self, store: MessageStore, pull: Pull, *, check: TopicCheck) -> None:
         self._store = store
         self._pull = pull
         self._check = check
+        self._messages = MessageWriter()
 
     def __call__(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
         """Return an encoded PullMessageResponse, at once or when something arrives.
@@ -62,19 +63,20 @@ class PullMessage:
         request = request_from_message(message, call)
         joined = message.shape == pb.RECORDS
         if not 0 <= message.queue_id < config.read_queue_count:
-            return encode(_NO_SUCH_QUEUE, joined=joined)
+            return encode(_NO_SUCH_QUEUE, self._messages, joined=joined)
         if message.HasField("commit_offset"):
             return self._commit_and_pull(request, message.commit_offset, joined=joined)
-        found = self._pull.pull(request, joined=joined)
+        found = self._pull.pull(request, joined=True)
         if isinstance(found, PullResult) and not self._pull.should_wait(request, found):
-            return encode(found, joined=joined)
+            return encode(found, self._messages, joined=joined)
         return self._wait(request, found, joined=joined)
 
     async def _wait(
         self, request: PullRequest, found: PullResult | Awaitable[PullResult], *, joined: bool
     ) -> bytes:
         result = found if isinstance(found, PullResult) else await found
-        return encode(await self._pull.wait(request, result, joined=joined), joined=joined)
+        result = await self._pull.wait(request, result, joined=True)
+        return encode(result, self._messages, joined=joined)
 
     async def _commit_and_pull(
         self, request: PullRequest, commit_offset: int, *, joined: bool
@@ -82,7 +84,7 @@ class PullMessage:
         topic, queue_id = request.range.topic, request.range.queue_id
         self._store.reading.check_offset(topic, queue_id, commit_offset)
         await self._store.tables.offsets.commit(request.group, topic, queue_id, commit_offset)
-        return await self._wait(request, self._pull.pull(request, joined=joined), joined=joined)
+        return await self._wait(request, self._pull.pull(request, joined=True), joined=joined)
 
 
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
@@ -115,18 +117,22 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
     )
 
 
-def encode(result: PullResult, *, joined: bool) -> bytes:
+def encode(result: PullResult, messages: MessageWriter, *, joined: bool) -> bytes:
     """Return a result as an encoded PullMessageResponse; `joined` is shape RECORDS.
 
-    Errors   UnsupportedFeature (see stored_reply.proto_message)
-    Cost     one copy of the records; with messages about 8 µs for each
+    messages  is written over
+    Errors    UnsupportedFeature (see stored_reply.proto_message)
+    Cost      one copy of the records; with messages two, and about 1.5 µs for each, 8 where the
+              sources run
     """
     following = result.next_begin_offset
     parts: list[bytes] = []
     if joined and result.records:
         parts = [RECORDS_TAG, varint(sum(map(len, result.records))), *result.records]
     elif result.records:
-        parts, following = _encoded_messages(result)
+        messages.begin()
+        following = _write_messages(result, messages)
+        parts = [messages.out.getvalue()]
     head = pb.PullMessageResponse(
         status=PULL_STATUSES[result.status],
         next_begin_offset=following,
@@ -136,19 +142,20 @@ def encode(result: PullResult, *, joined: bool) -> bytes:
     return b"".join((head.SerializeToString(), *parts))
 
 
-def _encoded_messages(result: PullResult) -> tuple[list[bytes], int]:
-    """Return as many messages as fit a reply, as encoded fields, and where to go on."""
-    parts: list[bytes] = []
-    size_sum = 0
-    for record in result.records:
-        encoded = encode_plain(record)
-        if encoded is None:
-            encoded = proto_message(decode_record(record)).SerializeToString()
-        size_sum += len(encoded)
-        if parts and size_sum > REPLY_SIZE_MAX:
-            return parts, decode_record(record).queue_offset
-        parts += (MESSAGES_TAG, number(len(encoded)), encoded)
-    return parts, result.next_begin_offset
+def _write_messages(result: PullResult, messages: MessageWriter) -> int:
+    """Write as many messages as fit a reply; returns the queue offset to go on at."""
+    for records in result.records:
+        position = 0
+        while True:
+            position = messages.add(records, position, REPLY_SIZE_MAX)
+            if position == len(records):
+                break
+            message = decode_record(records, position)
+            encoded = proto_message(message).SerializeToString()
+            if not messages.add_encoded(encoded, REPLY_SIZE_MAX):
+                return message.queue_offset
+            position += message.store_size
+    return result.next_begin_offset
 
 
 def _filter(message: pb.PullMessageRequest) -> TagFilter:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.format.record import decode_record
+from broker.format.stored_messages import MessageWriter
 from broker.model.errors import (
     BrokerError,
     IllegalFilter,
@@ -101,7 +102,7 @@ def test_an_encoded_response_is_what_the_encoder_would_make() -> None:
             max_offset=2**40,
             records=b"x" * size,
         )
-        assert encode(result, joined=True) == expected.SerializeToString()
+        assert encode(result, MessageWriter(), joined=True) == expected.SerializeToString()
 
 
 async def test_encoded_messages_are_what_the_encoder_would_make(broker: StoreBroker) -> None:
@@ -114,12 +115,14 @@ async def test_encoded_messages_are_what_the_encoder_would_make(broker: StoreBro
         max_offset=2,
         messages=[proto_message(decode_record(record)) for record in records],
     )
-    assert pb.PullMessageResponse.FromString(encode(result, joined=False)) == expected
+    assert (
+        pb.PullMessageResponse.FromString(encode(result, MessageWriter(), joined=False)) == expected
+    )
 
 
 @pytest.mark.parametrize("status", list(PullStatus))
 def test_every_status_has_its_twin_in_the_proto(status: PullStatus) -> None:
-    raw = encode(PullResult(status, 0, 0, 0, [], 0), joined=True)
+    raw = encode(PullResult(status, 0, 0, 0, [], 0), MessageWriter(), joined=True)
     assert pb.PullMessageResponse.FromString(raw).status == status.value
 
 

@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 from broker.format.addresses import host_from_text
 from broker.format.content import encode_properties
 from broker.format.record import decode_record
+from broker.format.stored_messages import BODY_SIZE_MAX, KNOWN_MAX, ROOM_KEPT_MAX, MessageWriter
 from broker.model.batch import Destination
 from broker.model.errors import UnsupportedFeature
 from broker.model.message import FLAG_COMPRESSED, StoredMessage
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.stored_reply import REPLY_BODY_SIZE_MAX, encode_plain, proto_message
+from broker.rpc.v1.stored_reply import proto_message
 from tests.fakes.records import record
 from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
 
 HOST = host_from_text("127.0.0.1:10911")
 NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "__SHARDINGKEY", "WAIT", "CLUSTER", "own", "größe"]
+WRITER = MessageWriter()
+SIZE_MAX = 1 << 24
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=30)
 
 
@@ -37,10 +40,18 @@ def record_of(
     )
 
 
-def same(record: bytes) -> bool:
-    encoded = encode_plain(record)
-    assert encoded is not None
-    return pb.StoredMessage.FromString(encoded) == proto_message(decode_record(record))
+def plain(*records: bytes) -> list[pb.StoredMessage] | None:
+    """What is made of records next to each other; None where one of them is not plain."""
+    content = b"".join(records)
+    WRITER.begin()
+    if WRITER.add(content, 0, SIZE_MAX) < len(content):
+        return None
+    assert WRITER.count == len(records)
+    return list(pb.PullMessageResponse.FromString(WRITER.out.getvalue()).messages)
+
+
+def same(*records: bytes) -> bool:
+    return plain(*records) == [proto_message(decode_record(record)) for record in records]
 
 
 @given(
@@ -68,6 +79,82 @@ def test_a_plain_record_reads_the_same(
         store_ms=store_ms,
     )
     assert same(record)
+
+
+RECORDS = st.lists(
+    st.builds(
+        record_of,
+        st.binary(max_size=40),
+        st.dictionaries(st.sampled_from(NAMES), TEXT, max_size=4).map(encode_properties),
+        topic=st.sampled_from(["orders", "a"]),
+        born_host=st.sampled_from([HOST, host_from_text("10.0.0.7:4711")]),
+        flag=st.integers(0, 1),
+        place=st.integers(0, 2**63 - 1),
+        born_ms=st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(RECORDS)
+def test_records_next_to_each_other_read_as_each_alone(records: list[bytes]) -> None:
+    assert same(*records)
+
+
+@given(RECORDS, st.integers(0, 5), st.binary(min_size=1, max_size=8))
+def test_bytes_that_are_no_record_end_the_messages_before(
+    records: list[bytes], number: int, rubbish: bytes
+) -> None:
+    sound = records[:number]
+    content = b"".join(sound)
+    WRITER.begin()
+    assert WRITER.add(content + rubbish, 0, SIZE_MAX) == len(content)
+    assert WRITER.count == len(sound)
+
+
+@given(RECORDS, st.data())
+def test_a_damaged_record_raises_nothing_but_what_the_walk_refuses(
+    records: list[bytes], data: st.DataObject
+) -> None:
+    content = bytearray(b"".join(records))
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=6)):
+        content[place] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]))
+    WRITER.begin()
+    assert 0 <= WRITER.add(bytes(content), 0, SIZE_MAX) <= len(content)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_what_does_not_fit_is_left_but_never_the_first(count: int) -> None:
+    record = record_of(b"x" * 300, b"")
+    WRITER.begin()
+    WRITER.add(record, 0, SIZE_MAX)
+    size = len(WRITER.out)
+    WRITER.begin()
+    assert WRITER.add(record * 5, 0, count * size) == count * len(record)
+    assert len(WRITER.out) == count * size
+    WRITER.begin()
+    assert WRITER.add(record * 5, 0, 7) == len(record)
+    assert not WRITER.add_encoded(b"\x0a\x01x", size)
+    assert WRITER.add_encoded(b"\x0a\x01x", 2 * size)
+    messages = pb.PullMessageResponse.FromString(WRITER.out.getvalue()).messages
+    assert [message.topic for message in messages] == ["orders", "x"]
+
+
+def test_the_room_of_a_large_reply_is_not_kept() -> None:
+    writer = MessageWriter()
+    writer.add(record_of(bytes(ROOM_KEPT_MAX), b""), 0, SIZE_MAX)
+    large = writer.out
+    writer.begin()
+    assert writer.out is not large
+    assert len(writer.out) == 0
+
+
+def test_more_kinds_than_are_remembered_read_the_same() -> None:
+    for number in range(KNOWN_MAX + 2):
+        WRITER.begin()
+        WRITER.add(record_of(b"", b"p%d\x01v\x02" % number, topic=f"t{number}"), 0, SIZE_MAX)
+    assert same(*(record_of(b"", b"p%d\x01v\x02" % n, topic=f"t{n}") for n in (0, 1, KNOWN_MAX)))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +186,7 @@ def test_the_last_of_two_tags_counts() -> None:
     ],
 )
 def test_rarer_forms_are_left_to_the_generated_classes(record: bytes) -> None:
-    assert encode_plain(record) is None
+    assert plain(record) is None
 
 
 @pytest.mark.parametrize("name", ["basic", "semantics", "propcrc", "v533"])
@@ -109,15 +196,14 @@ def test_the_records_of_a_real_broker_read_the_same(name: str, golden: GoldenSto
         for path in sorted((golden.store(name) / "commitlog").iterdir())
     }
     size = len(content[0])
-    plain = 0
+    found = 0
     for row in golden.manifest(name)["records"]:
         base = row["phy"] - row["phy"] % size
         record = content[base][row["phy"] - base : row["phy"] - base + row["size"]]
-        encoded = encode_plain(record)
-        if encoded is not None:
-            plain += 1
-            assert pb.StoredMessage.FromString(encoded) == proto_message(decode_record(record))
-    assert plain > 100
+        if plain(record) is not None:
+            found += 1
+            assert same(record)
+    assert found > 100
 
 
 # -- as objects -----------------------------------------------------------------------------------
@@ -178,7 +264,7 @@ def test_a_delay_that_is_no_level_is_absent(text: str) -> None:
 
 
 def test_a_body_too_large_for_any_reply_is_told() -> None:
-    folded = zlib.compress(bytes(REPLY_BODY_SIZE_MAX + 1))
+    folded = zlib.compress(bytes(BODY_SIZE_MAX + 1))
     stored = decode_record(record(0, folded, system_flag=FLAG_COMPRESSED))
     with pytest.raises(UnsupportedFeature, match="RECORDS"):
         proto_message(stored)
