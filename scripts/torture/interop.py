@@ -29,6 +29,7 @@ CASES: Final = (
 )  # fmt: skip
 INTEROP: Final = "google.golang.org/grpc/interop/client@v1.85.0"
 GRPCURL: Final = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"
+HOST: Final = "interop.test"
 CASE_S: Final = 60
 BUILD_S: Final = 900
 OK: Final = "ok"
@@ -43,11 +44,12 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     Errors   AssertionError: a call came to something else; NotHere: no client is here
     """
     ran: dict[str, Verdicts] = {}
+    for transport in ("own", "own, TLS", "grpcio"):
+        ran[f"gRPC's interop cases, {transport}"] = verdicts_of(_interop, transport, str(place))
     for transport in ("own", "grpcio"):
-        ran[f"gRPC's interop cases, {transport}"] = verdicts_of(_interop, transport)
-    with _daemon(place / "store") as target:
-        for name, client in CLIENTS.items():
-            ran[name] = verdicts_of(client, target, f"{TOPIC}-{name}")
+        with _daemon(place / transport, transport) as target:
+            for name, client in CLIENTS.items():
+                ran[f"{name}, {transport}"] = verdicts_of(client, target, f"{TOPIC}-{name}")
     print(f"\n{table(ran)}\n", flush=True)
     missing = {name: verdicts["here"] for name, verdicts in ran.items() if "here" in verdicts}
     if len(missing) == len(ran):
@@ -90,16 +92,38 @@ def verdicts_of(run: Callable[..., Verdicts], *arguments: str) -> Verdicts:
 # --- gRPC's interop client ----------------------------------------------------------------------
 
 
-def _interop(transport: str) -> Verdicts:
+def _interop(transport: str, place: str) -> Verdicts:
     client = _go_installed("client", INTEROP)
-    with _served([sys.executable, "-m", "torture.interop_service", transport]) as line:
-        return {case: _case(client, case, line.strip()) for case in CASES}
+    name, _, tls = transport.partition(", ")
+    cert = _certificate(Path(place)) if tls else []
+    options = ["--use_tls", "--use_test_ca", "--ca_file", *cert[:1]] if tls else []
+    options += ["--server_host_override", HOST] if tls else []
+    with _served([sys.executable, "-m", "torture.interop_service", name, *cert]) as line:
+        command = [str(client), "--server_host", "127.0.0.1", "--server_port", line.strip()]
+        return {case: _case([*command, *options, "--test_case", case]) for case in CASES}
 
 
-def _case(client: Path, case: str, port: str) -> str:
-    command = [str(client), "--server_host", "127.0.0.1", "--server_port", port]
+def _certificate(place: Path) -> list[str]:
+    """Return the files of a certificate that signs itself, and of its key."""
+    _need("openssl", "it makes a certificate; install it with your system's packages")
+    files = [str(place / "cert.pem"), str(place / "key.pem")]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    made += [
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        f"/CN={HOST}",
+        "-addext",
+        f"subjectAltName=DNS:{HOST}",
+    ]
+    _fetched([*made, "-out", files[0], "-keyout", files[1]])
+    return files
+
+
+def _case(command: list[str]) -> str:
     try:
-        done = _ended([*command, "--test_case", case], CASE_S)
+        done = _ended(command, CASE_S)
     except subprocess.TimeoutExpired:
         return f"no end after {CASE_S} s"
     return OK if done.returncode == 0 else done.stderr[-SAID_MAX:]
@@ -181,10 +205,11 @@ CLIENTS: Final[dict[str, Callable[[str, str], Verdicts]]] = {
 
 
 @contextmanager
-def _daemon(store: Path) -> Iterator[str]:
+def _daemon(store: Path, transport: str) -> Iterator[str]:
     """Run the daemon on a store and give where it listens."""
     command = [sys.executable, "-m", "broker", "serve", "--store", str(store)]
-    with _served([*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]) as line:
+    command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    with _served([*command, "--set", f"rpc.transport={transport}"]) as line:
         target: str = json.loads(line)["grpc"]
         yield target
 

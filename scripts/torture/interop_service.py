@@ -1,6 +1,6 @@
 """GRPC's interop test service on a transport of this broker, in a process of its own.
 
-    python -m torture.interop_service own|grpcio      prints the port it listens on
+    python -m torture.interop_service own|grpcio [CERT KEY]      prints the port it listens on
 
 It is a Service as the broker's own are: four kinds of method, errors as statuses. Echoing metadata
 is no thing of our services: `EchoingWire` does that below them, between shell and connection.
@@ -190,20 +190,22 @@ class Server(Protocol):
         """Take calls."""
 
 
-def server_of(transport: str, service: Service) -> Server:
-    """Return a server that serves the service alone."""
+def server_of(transport: str, service: Service, tls: list[str]) -> Server:
+    """Return a server of the service alone; `tls` are files of a certificate and its key."""
     if transport == "grpcio":
         return GrpcioServer([service])
     own: Any = import_module("broker.rpc.own.connection")
     make = own.Connection
     own.Connection = lambda: EchoingWire(make())
-    server: Server = import_module("broker.rpc.own.server").OwnServer([service])
+    module: Any = import_module("broker.rpc.own.server")
+    context = import_module("broker.rpc.own.tls").tls_context(*tls) if tls else None
+    server: Server = module.OwnServer([service], transport=module.Transport(tls=context))
     return server
 
 
-async def main(transport: str) -> None:
+async def main(transport: str, *tls: str) -> None:
     """Serve until killed."""
-    server = server_of(transport, Interop(described()).service())
+    server = server_of(transport, Interop(described()).service(), [*tls])
     port = server.add_port("127.0.0.1:0")
     await server.start()
     print(port, flush=True)
@@ -211,4 +213,4 @@ async def main(transport: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1]))
+    uvloop.run(main(*sys.argv[1:]))

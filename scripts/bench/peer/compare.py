@@ -115,10 +115,12 @@ def main() -> None:
     go_program()
     extent = QUICK if given.quick else fitted(names, given.rounds, given.minutes)
     extent = extent._replace(settings=tuple(given.set))
+    head = machine() | {"extent": extent._asdict()}
+    if '"compiled": []' in " ".join(str(head["ours"]).split()):
+        print("ours runs uncompiled; scripts/compile makes it what is shipped", file=sys.stderr)
     begun, rows = monotonic(), list[Row]()
     given.json.parent.mkdir(parents=True, exist_ok=True)
     with given.json.open("a", encoding="utf-8") as file:
-        head = machine() | {"extent": extent._asdict()}
         print(json.dumps(head, ensure_ascii=False), file=file)
         for name in names:
             since = monotonic()

@@ -63,7 +63,7 @@ class Call(NamedTuple):
 
 def plan(topic: str) -> list[Call]:
     """Return all calls; `topic` is the client's own, so that it finds what it sent."""
-    return [*_messages(topic), *_endings(topic), *_probes(topic)]
+    return [*_messages(topic), *_endings(topic), *_probes(topic), _last_of_many(topic)]
 
 
 def _messages(topic: str) -> Iterable[Call]:
@@ -82,11 +82,12 @@ def _messages(topic: str) -> Iterable[Call]:
     yield Call(
         "pull what was gzip", f"{BROKER}PullMessage", (_pulling(topic, 2),), check=_pulled(packed)
     )
-    many = pb.Message(topic=topic, queue_id=3, body=b"one of many")
-    yield Call(f"{AT_ONCE} sends at once", f"{BROKER}SendMessage", (_sending(many),), times=AT_ONCE)
-    last = pb.PullMessageRequest(topic=topic, queue_id=3, offset=AT_ONCE - 1, wait_ms=5_000)
-    asked = last.SerializeToString()
-    yield Call("the last of them pulled", f"{BROKER}PullMessage", (asked,), check=_pulled([many]))
+    yield Call(
+        f"{AT_ONCE} sends at once",
+        f"{BROKER}SendMessage",
+        (_sending(_one_of_many(topic)),),
+        times=AT_ONCE,
+    )
 
 
 def _endings(topic: str) -> Iterable[Call]:
@@ -132,6 +133,17 @@ def _probes(topic: str) -> Iterable[Call]:
         check=lambda answers, _: len(answers) == 2 and b"pocketmq.v1.Broker" in answers[0],
         stream=True,
     )  # fmt: skip
+
+
+def _one_of_many(topic: str) -> pb.Message:
+    return pb.Message(topic=topic, queue_id=3, body=b"one of many")
+
+
+def _last_of_many(topic: str) -> Call:
+    """The end of the plan, when dispatch has long come to it."""
+    asked = pb.PullMessageRequest(topic=topic, queue_id=3, offset=AT_ONCE - 1).SerializeToString()
+    check = _pulled([_one_of_many(topic)])
+    return Call("the last of them pulled", f"{BROKER}PullMessage", (asked,), check=check)
 
 
 def _sending(*messages: pb.Message) -> bytes:
