@@ -57,7 +57,7 @@ class Limits:
         self.block_max: i64 = block_max
         self.output_max: i64 = output_max
         assert self.budget >= 65_535, "a connection's window cannot begin smaller than it does"
-        assert self.stream_window > 0, "a stream needs a window"
+        assert self.stream_window >= 65_535, "a client may send so much before it knows the limit"
 
 
 @final

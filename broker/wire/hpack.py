@@ -100,7 +100,6 @@ class Decoder:
         fields: list[Field] = []
         self.is_over = False
         total: i64 = 0
-        updates: i64 = 0
         p: i64 = 0
         end: i64 = len(block)
         while p < end:
@@ -114,8 +113,7 @@ class Decoder:
                 field = self.entry(index)
             elif first >> 5 == 1:
                 size, p = integer(block, p, 31)
-                updates += 1
-                if fields or updates > 2:
+                if fields or self.is_over:
                     raise ConnectionFault(COMPRESSION_ERROR, "a size update inside a header block")
                 self._resize(size)
                 continue

@@ -32,6 +32,7 @@ class Budget:
     """What a battery may spend, from when it is made.
 
     messages           for the batteries of a size
+    cases              for the battery of the wire
     versions, shapes   for the battery of real brokers; none: all there are
     keep               where that one leaves the stores that something is wrong with
     """
@@ -43,6 +44,7 @@ class Budget:
     versions: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     keep: Path | None = None
+    cases: int = 2_000_000
     _begun: float = field(default_factory=monotonic, repr=False)
     _told: float = field(default_factory=monotonic, repr=False)
 

@@ -66,7 +66,14 @@ class Answer:
 class Pair:
     """A connection of ours and an h2 client, joined byte by byte."""
 
-    def __init__(self, limits: Limits | None = None, *, acknowledges: bool = True) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, acknowledges: bool = True, takes: bool = False
+    ) -> None:
+        """Join them.
+
+        acknowledges   the client opens its windows again for what it got
+        takes          requests are taken as they come, into `received` by stream
+        """
         self.server = Connection(limits, clock=lambda: 0.0)
         config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
         self.client = h2.connection.H2Connection(config)
@@ -74,7 +81,9 @@ class Pair:
         self.acknowledges = acknowledges
         self.answers: dict[int, Answer] = {}
         self.events: list[h2.events.Event] = []
-        self.news: list[Stream] = []
+        self.streams: dict[int, Stream] = {}
+        self.takes = takes
+        self.received: dict[int, list[bytes]] = {}
 
     def call(
         self, *messages: bytes, end: bool = True, fields: Iterable[tuple[str, str]] = ()
@@ -83,17 +92,20 @@ class Pair:
         stream_id = self.client.get_next_available_stream_id()
         self.client.send_headers(stream_id, [*REQUEST, *fields])
         self.answers[stream_id] = Answer()
-        body = framed(*messages)
-        while body:
+        self.send(stream_id, framed(*messages), end=end)
+        return stream_id
+
+    def send(self, stream_id: int, body: bytes, *, end: bool) -> None:
+        """Send more of a call, as its window opens."""
+        while body and not self.answers[stream_id].ended:
             room = min(self.client.local_flow_control_window(stream_id), 16_384)
             if not room:
                 self.exchange()
                 continue
             self.client.send_data(stream_id, body[:room])
             body = body[room:]
-        if end:
+        if end and not self.answers[stream_id].ended:
             self.client.end_stream(stream_id)
-        return stream_id
 
     def exchange(self, step: int = 1 << 30) -> list[Stream]:
         """Carry bytes both ways until none are left; return the streams with news.
@@ -104,7 +116,7 @@ class Pair:
         while True:
             sent = self.client.data_to_send()
             for at in range(0, len(sent), step):
-                news += self.server.receive(sent[at : at + step])
+                news += self._received(sent[at : at + step])
             got = b""
             while part := self.server.take():
                 got += part
@@ -112,7 +124,16 @@ class Pair:
                 break
             for event in self.client.receive_data(got):
                 self._see(event)
-        self.news += news
+        return news
+
+    def _received(self, data: bytes) -> list[Stream]:
+        news = self.server.receive(data)
+        for stream in news:
+            self.streams[stream.id] = stream
+            if self.takes:
+                self.received.setdefault(stream.id, []).extend(stream.messages)
+                self.server.consume(stream, sum(map(len, stream.messages)))
+                stream.messages.clear()
         return news
 
     def _see(self, event: h2.events.Event) -> None:
