@@ -1,6 +1,6 @@
 """The composition root: settings become objects, objects run, and stop in reverse.
 
-    gRPC port ── HTTP served ── store recovered ── gRPC served ── ready line
+    ports ── HTTP served ── store recovered ── gRPC served ── ready line
     drain: health says no, sends refused, parked polls answered ── calls end ── store ── HTTP
 
 Nothing is decided here about messages. The first SIGTERM or SIGINT drains and ends with 0, a second
@@ -23,7 +23,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker import __version__
 from broker.config.addresses import advertised_address, held_port
@@ -33,7 +33,9 @@ from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
 from broker.log.store_directory import FORMAT_VERSION
+from broker.metrics.endpoint import Health, site_pages
 from broker.metrics.exposition import Exposition, build_info, compiled_modules
+from broker.metrics.http1 import HttpPort, Site
 from broker.metrics.logs import start_logs
 from broker.metrics.numbers import LoopLag, Numbers
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
@@ -41,8 +43,10 @@ from broker.model.stats import Stat
 from broker.model.step import SystemClock
 from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer, Transport
+from broker.rpc.own.tls import tls_context
 from broker.rpc.service import Service
+from broker.rpc.transports import new_server
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.faces import closed_faces
 from broker.rpc.v1.messaging import Messaging
@@ -55,6 +59,9 @@ from broker.services.sending.send import Send
 from broker.store.message_store import MessageStore, open_store
 from broker.store.runner import Runner
 from broker.store.starting.progress import Starting
+
+if TYPE_CHECKING:
+    from broker.rpc.grpcio.server import GrpcioServer
 
 EXIT_OK: Final = 0
 EXIT_STORE_FAILED: Final = 74
@@ -149,13 +156,14 @@ async def serve(
     config = live.config
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     clock = SystemClock()
-    outside = _Outside(Starting(clock), GrpcioServer(closed_faces()))
+    site = Site()
+    outside = _Outside(Starting(clock), new_server(*_carried(config, site)))
     with held_port(config.rpc.listen) as grpc:
         outside.server.add_port(grpc)
     async with AsyncExitStack() as up:
-        http = await up.enter_async_context(_http_served(config, outside))
-        await outside.server.start(Recovering())
         up.push_async_callback(outside.server.stop, 0)
+        http = await up.enter_async_context(_http_served(config, outside, site)) or grpc
+        await outside.server.start(Recovering())
         store = await _open_unless_stopped(
             open_store(settings, clock, Disk(), outside.starting), stop
         )
@@ -168,7 +176,8 @@ async def serve(
         runner.run(parts.retention.step)
         outside.show(store, parts, live)
         where = str(store.settings.directory.resolve())
-        ready = {"grpc": grpc, "grpc_tls": None, "http": http, "store": where}
+        tls = grpc if config.rpc.tls_cert else None
+        ready = {"grpc": grpc, "grpc_tls": tls, "http": http, "store": where}
         announce({**ready, "pid": os.getpid(), "version": __version__})
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
@@ -217,7 +226,7 @@ class _Outside:
 
     __slots__ = ("_numbers", "_store", "loop_lag", "server", "starting")
 
-    def __init__(self, starting: Starting, server: GrpcioServer) -> None:
+    def __init__(self, starting: Starting, server: "GrpcioServer | OwnServer") -> None:
         self.starting = starting
         self.server = server
         self.loop_lag = LoopLag()
@@ -329,12 +338,24 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
     )
 
 
-@asynccontextmanager
-async def _http_served(config: Config, outside: _Outside) -> AsyncIterator[str]:
-    """Serve metrics and health, from before recovery until the store is closed."""
-    # Here, because loading it would keep gRPC clients waiting for the port.
-    from broker.metrics.endpoint import Health, HttpServer, application
+def _carried(config: Config, site: Site) -> tuple[str, list[Service], Transport]:
+    """Return which transport carries what, before there is a store."""
+    rpc = config.rpc
+    transport = Transport(
+        http1=site.connection,
+        tls=tls_context(rpc.tls_cert, rpc.tls_key) if rpc.tls_cert else None,
+        tls_only=rpc.tls_only,
+        proxy_protocol=rpc.proxy_protocol,
+        connections_max=rpc.connections_max,
+        idle_ms=rpc.connection_idle_ms,
+        age_ms=rpc.connection_age_ms,
+    )
+    return rpc.transport, closed_faces(), transport
 
+
+@asynccontextmanager
+async def _http_served(config: Config, outside: _Outside, site: Site) -> AsyncIterator[str]:
+    """Serve metrics and health, from before recovery until the store is closed."""
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
         lambda: [*outside.stats(), build, compiled_modules()],
@@ -346,18 +367,23 @@ async def _http_served(config: Config, outside: _Outside) -> AsyncIterator[str]:
     )
     health = Health(lambda: outside.state, read_progress=lambda: outside.starting.progress)
     version = {"version": __version__, "store_version": FORMAT_VERSION}
-    http = HttpServer(application(exposition, health, version, outside.refresh), config.http.listen)
+    site.pages.update(site_pages(exposition, health, version, outside.refresh))
+    port = HttpPort(site, config.http.listen) if config.http.listen else None
     outside.loop_lag.start()
-    running = asyncio.create_task(http.run())
+    if port is not None:
+        await port.start()
     try:
-        yield http.address
+        yield "" if port is None else port.address
     finally:
         outside.loop_lag.end()
-        http.end()
-        await running
+        if port is not None:
+            await port.close()
+        site.close()
 
 
-async def _drain(config: Config, store: MessageStore, parts: _Parts, server: GrpcioServer) -> None:
+async def _drain(
+    config: Config, store: MessageStore, parts: _Parts, server: "GrpcioServer | OwnServer"
+) -> None:
     """Take nothing new, send home who waits, and let calls under way end."""
     logger.info("broker.stopping")
     server.drain()

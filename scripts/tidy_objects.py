@@ -26,7 +26,8 @@ def classes(project: Project) -> list[Class]:
 
 def is_protocol(one: Class) -> bool:
     """Return whether a class says only what others have to offer."""
-    return any(name_of(_bare(base)) == "Protocol" for base in one.node.bases)
+    names = {ast.unparse(_bare(base)) for base in one.node.bases}
+    return not names.isdisjoint({"Protocol", "typing.Protocol"})
 
 
 def _bare(base: ast.expr) -> ast.expr:

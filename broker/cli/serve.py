@@ -36,7 +36,18 @@ ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
 )
 @click.option("--store", "directory", metavar="DIR", help="Where the store lies.")
 @click.option("--listen", metavar="HOST:PORT", help="Where gRPC is served; port 0: any.")
-@click.option("--http", metavar="HOST:PORT", help="Where metrics and health are; port 0: any.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Where metrics and health are besides; port 0: any; empty: there alone.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["own", "grpcio"]),
+    help="What carries gRPC; grpcio is there to compare with.",
+)
+@click.option("--tls-cert", metavar="FILE", help="Serve TLS too, with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
 @click.option(
     "--accept-damage",
     is_flag=True,
@@ -50,6 +61,9 @@ def serve(
     directory: str | None,
     listen: str | None,
     http: str | None,
+    transport: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     accept_damage: bool,
     assignments: tuple[str, ...],
     **sources: Any,
@@ -66,7 +80,14 @@ def serve(
     repair`, or start with --accept-damage, which sets the damaged bytes aside under
     pocketmq/quarantine/ and goes on without them.
     """
-    flags = {"store.directory": directory, "rpc.listen": listen, "http.listen": http}
+    flags = {
+        "store.directory": directory,
+        "rpc.listen": listen,
+        "http.listen": http,
+        "rpc.transport": transport,
+        "rpc.tls_cert": tls_cert,
+        "rpc.tls_key": tls_key,
+    }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what it asks for is about to be done
     assignments = (*assignments, *given)

@@ -8,6 +8,7 @@ from typing import Final
 
 from broker.config.knob import INT32_MAX, Value
 from broker.config.sections import KNOBS, Config
+from broker.config.sections_network import OWN, RpcSection
 from broker.config.units import GIB, HOUR_MS, KIB, text_from_size
 from broker.format.index_layout import IndexGeometry
 from broker.model.errors import IllegalConfig
@@ -33,6 +34,14 @@ NEEDED: Final[dict[str, tuple[str, Value]]] = {
     "store.commit_thorough_interval_ms": _POOL,
 }
 """Settings that count only while another one has a value."""
+OWN_ALONE: Final[dict[str, Value]] = {
+    "rpc.tls_cert": "",
+    "rpc.proxy_protocol": False,
+    "rpc.connection_age_ms": 0,
+    "rpc.connection_idle_ms": 0,
+    "rpc.connections_max": RpcSection.connections_max,
+}
+"""Settings that only our own transport has, and what says that they are not wanted."""
 FLOORS: Final[dict[str, tuple[int, str]]] = {
     "retention.age_ms": (HOUR_MS, "messages would be removed soon after they came"),
 }
@@ -84,11 +93,26 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     if size > INT32_MAX:
         why = f"an index file of {size} bytes would be longer than RocketMQ can read, {INT32_MAX}"
         yield "store.index_slot_count", "store.index_entry_count_max", why
-    rpc_host, _, rpc_port = config.rpc.listen.rpartition(":")
-    http_host, _, http_port = config.http.listen.rpartition(":")
+    yield from _network_conflicts(config)
+
+
+def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
+    rpc, http = config.rpc, config.http
+    rpc_host, _, rpc_port = rpc.listen.rpartition(":")
+    http_host, _, http_port = http.listen.rpartition(":")
     is_shared = rpc_host == http_host or not EVERY_HOST.isdisjoint({rpc_host, http_host})
     if rpc_port == http_port != "0" and is_shared:
-        yield "rpc.listen", "http.listen", "each needs an address of its own"
+        why = "each needs an address of its own; with http.listen empty, rpc.listen serves both"
+        yield "rpc.listen", "http.listen", why
+    if bool(rpc.tls_cert) != bool(rpc.tls_key):
+        yield "rpc.tls_cert", "rpc.tls_key", "TLS needs both files"
+    if rpc.tls_only and not rpc.tls_cert:
+        yield "rpc.tls_only", "rpc.tls_cert", "nobody could come"
+    if not http.listen and rpc.transport != OWN:
+        yield "http.listen", "rpc.transport", "grpcio's port serves no HTTP/1.1"
+    for key, value in OWN_ALONE.items():
+        if rpc.transport != OWN and config.value(key) != value:
+            yield key, "rpc.transport", "only our own transport can do it"
 
 
 def _stated(config: Config, key: str) -> str:

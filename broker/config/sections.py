@@ -19,9 +19,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
+from broker.config.sections_network import HttpSection, RpcSection
 from broker.config.texts import (
     PORT_MAX,
-    address_from_text,
     delay_levels_from_text,
     hours_from_text,
     int_from_text,
@@ -273,27 +273,6 @@ class LimitsSection:
         4 * MIB, "Largest body of a message, and of all messages of one request.",
         "maxMessageSize", lower=1, upper=INT32_MAX,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class RpcSection:
-    """The gRPC port."""
-
-    listen: str = knob(
-        "127.0.0.1:8081", "Where gRPC is served; port 0: any.", "listenPort", read=address_from_text
-    )
-    shutdown_grace_ms: int = live_knob(
-        25_000, "How long calls may finish after SIGTERM; stays below the 30 s of Kubernetes."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HttpSection:
-    """The HTTP port: metrics, health and version."""
-
-    listen: str = knob(
-        "127.0.0.1:5557", "Where HTTP is served; port 0: any.", read=address_from_text
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,14 @@ def address_from_text(text: str) -> str:
     return f"{host}:{int(port)}"
 
 
+def optional_address_from_text(text: str) -> str:
+    """Return "HOST:PORT" of an address to listen on, or "" as it is.
+
+    Errors   ValueError
+    """
+    return address_from_text(text) if text else ""
+
+
 def ip_from_text(text: str) -> str:
     """Return an IP address, or "" as it is.
 

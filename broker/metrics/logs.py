@@ -124,8 +124,6 @@ def start_logs(
     handler.addFilter(RepeatLimit())
     handler.addFilter(name_request)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # uvicorn tells at INFO that it started; the ready line has said so.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
 def _utc(seconds: float) -> datetime:

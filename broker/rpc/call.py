@@ -85,6 +85,14 @@ def begin_request(call: Call) -> None:
     _request.set(_Request(call))
 
 
+def end_request() -> None:
+    """Let log lines of this context belong to no call.
+
+    Cost     0.1 µs
+    """
+    _request.set(None)
+
+
 def current_request_id() -> str:
     """Return the id of the call under way in this context, "" outside of calls."""
     request = _request.get()

@@ -19,6 +19,7 @@ from broker.rpc.admission import Admission, CallClass
 from broker.rpc.service import Method
 
 LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
+_FIRST_BUCKET: Final = LATENCY_BUCKETS[0]
 CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
 LATENCY_LABELS: Final = (
     "protocol_type",
@@ -88,6 +89,23 @@ class MethodStats:
         """Count a call that has ended."""
         assert self.under_way > 0, "more calls ended than began"
         self.under_way -= 1
+
+    def count_answered(self, seconds: float) -> None:
+        """Count a call that was answered at once."""
+        amount_ms = seconds * 1000
+        if amount_ms <= _FIRST_BUCKET:  # as nearly all
+            success = self.success
+            success.counts[0] += 1
+            success.sum += amount_ms
+        else:
+            self.success.observe(amount_ms)
+        if self._create is not None:
+            self.count_created(seconds)
+
+    def count_waited(self, seconds: float) -> None:
+        """Count a call whose answer had to be waited for."""
+        self.waited.observe(seconds * 1000)
+        self.count_created(seconds)
 
     def count_created(self, seconds: float) -> None:
         """Count a topic or group that was made, where the method makes some."""

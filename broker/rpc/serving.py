@@ -57,14 +57,8 @@ class ServedMethod:
     """One method, served: what a transport needs to admit, read, write, count and refuse."""
 
     __slots__ = (
-        "_service",
-        "_serving",
-        "gate",
-        "method",
-        "path",
-        "read",
-        "stats",
-        "write"
+        "_service", "_serving", "gate", "kind", "method", "path", "read", "shortcut", "stats",
+        "write",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +68,8 @@ class ServedMethod:
         self._serving = serving
         self._service = service
         self.method = method
+        self.kind = method.kind
+        self.shortcut = method.shortcut
         self.path = service.path(method)
         self.gate = gate
         self.stats = counted.method(self.path, method)
@@ -91,8 +87,7 @@ class ServedMethod:
 
         Errors   what handlers raise, MalformedRequest
         """
-        method = self.method
-        shortcut = method.shortcut
+        shortcut, method = self.shortcut, self.method
         if shortcut is not None and len(raw) <= method.request_size_max:
             reply = shortcut(raw, call)
             if reply is not None:

@@ -97,15 +97,11 @@ class Watermark:
 
 
 class Arrivals:
-    """Watermarks by queue; each holds the queue's max offset.
+    """Watermarks by queue; each holds the queue's max offset."""
 
-    forget_above   marks with which those nobody waits on are forgotten
-    """
+    __slots__ = ("_is_closed", "_marks")
 
-    __slots__ = ("_forget_above", "_is_closed", "_marks")
-
-    def __init__(self, forget_above: int = FORGET_ABOVE) -> None:
-        self._forget_above = forget_above
+    def __init__(self) -> None:
         self._marks: dict[QueueKey, Watermark] = {}
         self._is_closed = False
 
@@ -118,7 +114,7 @@ class Arrivals:
         """Return the mark of a queue whose max offset is known."""
         mark = self._marks.get(key)
         if mark is None:
-            if len(self._marks) >= self._forget_above:
+            if len(self._marks) >= FORGET_ABOVE:
                 self._forget()
             mark = Watermark(max_offset)
             if self._is_closed:

@@ -19,7 +19,7 @@ from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 from tests.golden_stores import GoldenStores
 
-HEAVY = ("grpc", "google", "numpy", "starlette", "uvicorn", "prometheus_client", "asyncio")
+HEAVY = ("grpc", "google", "numpy", "h11", "prometheus_client", "asyncio")
 
 
 def commands(

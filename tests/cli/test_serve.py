@@ -45,11 +45,15 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Served:
 
 
 def test_flags_are_settings(served: Served) -> None:
-    flags = ("--store", "/s", "--listen", "0.0.0.0:1", "--http", "[::]:2")
+    flags = ("--store", "/s", "--listen", "0.0.0.0:1", "--http", "[::]:2", "--transport", "grpcio")
     run("serve", *flags, "--set", "maxIndexNum=9")
     config = served.config
     assert (config.store.directory, config.store.index_entry_count_max) == ("/s", 9)
     assert (config.rpc.listen, config.http.listen) == ("0.0.0.0:1", "[::]:2")
+    assert config.rpc.transport == "grpcio"
+    run("serve", "--tls-cert", "c.pem", "--tls-key", "k.pem")
+    rpc = served.config.rpc
+    assert (rpc.transport, rpc.tls_cert, rpc.tls_key) == ("own", "c.pem", "k.pem")
 
 
 def test_damage_is_accepted_on_request_only(served: Served) -> None:

@@ -35,6 +35,13 @@ def doubted(*assignments: str) -> tuple[str, ...]:
         ),
         (["rpc.listen=127.0.0.1:5557"], ["rpc.listen", "http.listen"]),
         (["rpc.listen=0.0.0.0:5557"], ["rpc.listen", "http.listen"]),
+        (["rpc.tls_cert=/c.pem"], ["rpc.tls_cert", "rpc.tls_key"]),
+        (["rpc.tls_only=true"], ["rpc.tls_only", "rpc.tls_cert"]),
+        (
+            ["rpc.proxy_protocol=true", "rpc.transport=grpcio"],
+            ["rpc.proxy_protocol", "rpc.transport"],
+        ),
+        (["http.listen=", "rpc.transport=grpcio"], ["http.listen", "rpc.transport"]),
     ],
 )
 def test_what_is_broken_names_both_keys(assignments: list[str], keys: list[str]) -> None:

@@ -28,6 +28,7 @@ from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from broker.model.reading import ReadRange
 from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
@@ -196,11 +197,11 @@ async def broker() -> AsyncIterator[StoreBroker]:
 # -- on a port -------------------------------------------------------------------------------------
 
 
-ServerClass = type[GrpcioServer]
+ServerClass = type[GrpcioServer] | type[OwnServer]
 
 
 @asynccontextmanager
-async def running(server: GrpcioServer) -> AsyncIterator[str]:
+async def running(server: GrpcioServer | OwnServer) -> AsyncIterator[str]:
     """Start a server on a free port and yield its address; stop it in the end."""
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
     await server.start()

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from starlette.applications import Starlette
 
 from broker import native
-from broker.metrics.endpoint import Health, HttpServer, application
+from broker.metrics.endpoint import Health, site_pages
 from broker.metrics.exposition import Exposition
+from broker.metrics.http1 import HttpPort, Site
 from broker.model.errors import IllegalConfig
 from broker.model.stats import Counter
 
@@ -53,15 +53,16 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[Port]:
     port = Port()
     counter = Counter("pocketmq_things_total", "Things.")
     exposition = Exposition(lambda: [counter], cluster="c1", broker="b1")
-    app = application(exposition, Health(lambda: port.state), {"version": "0.1.0"}, port.refresh)
-    server = HttpServer(app, address)
+    site = Site()
+    health = Health(lambda: port.state)
+    site.pages.update(site_pages(exposition, health, {"version": "0.1.0"}, port.refresh))
+    server = HttpPort(site, address)
     port.address = server.address
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(server.run())
-        try:
-            yield port
-        finally:
-            server.end()
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.close()
 
 
 async def test_metrics_are_shown_in_the_format_asked_for() -> None:
@@ -126,9 +127,8 @@ async def test_signals_are_left_alone() -> None:
 
 async def test_an_address_in_use_is_an_error_that_names_it() -> None:
     async with serving() as port:
-        app = Starlette()
         with pytest.raises(IllegalConfig, match=port.address):
-            HttpServer(app, port.address)
+            HttpPort(Site(), port.address)
 
 
 @pytest.mark.parametrize(

@@ -126,10 +126,3 @@ def test_many_events_do_not_fill_the_memory() -> None:
     limit = RepeatLimit(lambda: 0.0)
     assert all(limit.filter(record(f"a.b{number}")) for number in range(2500))
     assert len(limit._windows) <= 1000
-
-
-def test_uvicorn_does_not_tell_that_it_started() -> None:
-    stream = io.StringIO()
-    start_logs(stream)
-    logging.getLogger("uvicorn.error").info("Started server process")
-    assert stream.getvalue() == ""

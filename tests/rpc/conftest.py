@@ -4,10 +4,15 @@ import pytest
 
 from broker.rpc.grpcio.receiving import Receiving
 from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from tests.fakes.store_broker import ServerClass
 from tests.fakes.store_broker import broker as broker
 
-TRANSPORTS = {"grpcio": GrpcioServer, "careful": GrpcioServer}
+TRANSPORTS: dict[str, ServerClass] = {
+    "own": OwnServer,
+    "grpcio": GrpcioServer,
+    "careful": GrpcioServer,
+}
 """Servers by name; careful: grpcio where each request is read by the handler."""
 
 
@@ -16,5 +21,4 @@ def server_class(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """Each kind of server in turn."""
     if request.param == "careful":
         monkeypatch.setattr(Receiving, "is_busy", True)
-    found: ServerClass = TRANSPORTS[request.param]
-    return found
+    return TRANSPORTS[request.param]

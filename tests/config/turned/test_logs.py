@@ -13,12 +13,11 @@ from broker.metrics.logs import start_logs
 
 @pytest.fixture
 def _logs_restored() -> Iterator[None]:
-    root, quiet = logging.getLogger(), logging.getLogger("uvicorn")
-    handlers, levels = [*root.handlers], (root.level, quiet.level)
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
     yield
     root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    quiet.setLevel(levels[1])
+    root.setLevel(level)
 
 
 def told(*assignments: str) -> list[str]:

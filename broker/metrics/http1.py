@@ -1,0 +1,232 @@
+"""HTTP/1.1 for pages that are read: GET and HEAD, one request after the other, parsed by h11.
+
+    site = Site()                  and its pages
+    site.connection(peer)          a protocol for one connection, wherever it was accepted
+    HttpPort(site, address)        a port that speaks nothing else
+
+Made for scrapers and probes. What others cost is bounded: CONNECTIONS_MAX connections of IDLE_S
+each, 16 KiB of headers, no bodies, no pipelining beyond what the socket holds.
+"""
+
+import asyncio
+import logging
+import socket
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final, cast
+
+import h11
+
+from broker.metrics.endpoint import Answer, Page
+from broker.model.errors import IllegalConfig
+
+CONNECTIONS_MAX: Final = 256
+IDLE_S: Final = 60.0
+"""What a client may take for a request, from the last answer on."""
+HEAD_SIZE_MAX: Final = 16_384
+TEXT: Final = "text/plain; charset=utf-8"
+
+logger = logging.getLogger(__name__)
+
+
+class Site:
+    """The pages, and the connections that read them."""
+
+    __slots__ = ("connections", "pages")
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Page] = {}
+        """By their paths."""
+        self.connections: set[HttpConnection] = set()
+
+    def connection(self, peer: str) -> "HttpConnection":
+        """Return what speaks with a client."""
+        return HttpConnection(self)
+
+    def close(self) -> None:
+        """Close all connections; what is being answered is not."""
+        for connection in [*self.connections]:
+            connection.close()
+
+
+class HttpConnection(asyncio.Protocol):
+    """One client of the site."""
+
+    __slots__ = ("_machine", "_site", "_task", "_timer", "_transport")
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        self._transport = transport
+        if len(self._site.connections) >= CONNECTIONS_MAX:
+            transport.abort()
+            return
+        self._site.connections.add(self)
+        assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        self._machine.receive_data(data)
+        if self._task is None:
+            self._advance()
+
+    def eof_received(self) -> bool:
+        """Take it that the client sends no more; answers still go."""
+        self._machine.receive_data(b"")
+        if self._task is None:
+            self._advance()
+        return self._task is not None
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Stop answering."""
+        self._site.connections.discard(self)
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _wait(self) -> None:
+        """Give the client its time for the next request."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.close)
+
+    def _advance(self) -> None:
+        """Answer the next request if it is here."""
+        request: h11.Request | None = None
+        while True:
+            try:
+                event = self._machine.next_event()
+            except h11.RemoteProtocolError as error:
+                self._refuse(error.error_status_hint)
+                return
+            if isinstance(event, h11.Request):
+                request = event
+                if event.method not in (b"GET", b"HEAD"):
+                    self._refuse(HTTPStatus.METHOD_NOT_ALLOWED)
+                    return
+            elif isinstance(event, h11.Data):
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                return
+            elif isinstance(event, h11.EndOfMessage):
+                assert request is not None, "a message begins with a request"
+                if self._transport is not None:
+                    self._transport.pause_reading()
+                self._task = asyncio.Task(self._answer(request))
+                return
+            elif event is h11.NEED_DATA:
+                return
+            else:  # The client has closed its side, or was told that this one is closed.
+                self.close()
+                return
+
+    async def _answer(self, request: h11.Request) -> None:
+        accept = dict(request.headers).get(b"accept", b"").decode("latin-1")
+        page = self._site.pages.get(request.target.decode("latin-1").partition("?")[0])
+        try:
+            answer = _plain(HTTPStatus.NOT_FOUND) if page is None else await page(accept)
+        except Exception as error:
+            logger.error("http.failed", exc_info=error, extra={"path": request.target.decode()})
+            answer = _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        self._task = None
+        self._send(answer, is_head=request.method == b"HEAD")
+        if self._transport is None:
+            return
+        if self._machine.our_state is h11.MUST_CLOSE or self._machine.our_state is h11.ERROR:
+            self.close()
+            return
+        self._machine.start_next_cycle()
+        self._wait()
+        self._transport.resume_reading()
+        self._advance()
+
+    def _refuse(self, status: int) -> None:
+        """Answer what is no request of ours, and close."""
+        if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._send(_plain(HTTPStatus(status)), is_last=True)
+        self.close()
+
+    def _send(self, answer: Answer, *, is_head: bool = False, is_last: bool = False) -> None:
+        if self._transport is None:
+            return
+        headers = [
+            ("content-type", answer.content_type),
+            ("content-length", str(len(answer.body))),
+            ("date", formatdate(usegmt=True)),
+            *([("connection", "close")] if is_last else []),
+        ]
+        machine = self._machine
+        reason = HTTPStatus(answer.status).phrase
+        response = h11.Response(status_code=answer.status, headers=headers, reason=reason)
+        head = machine.send(response) or b""
+        body = b"" if is_head else machine.send(h11.Data(data=answer.body)) or b""
+        end = machine.send(h11.EndOfMessage()) or b""
+        self._transport.write(head + body + end)
+
+
+class HttpPort:
+    """Serves a site on "HOST:PORT"; port 0 takes any that is free.
+
+    Life     made (listening), `start`, `close`
+    Errors   IllegalConfig when the address cannot be listened on
+    """
+
+    __slots__ = ("_listener", "_server", "_site", "address")
+
+    def __init__(self, site: Site, address: str) -> None:
+        self._site = site
+        self._listener = _listen(address)
+        self._server: asyncio.Server | None = None
+        self.address = _address_of(self._listener)
+        """The address bound."""
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        assert self._listener.fileno() >= 0, "a port that is closed is not started"
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: self._site.connection(""), sock=self._listener
+        )
+
+    async def close(self) -> None:
+        """Listen no more, and close all connections."""
+        self._site.close()
+        if self._server is None:
+            self._listener.close()
+        else:
+            self._server.close()
+            await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
+
+
+def _plain(status: HTTPStatus) -> Answer:
+    return Answer(status, TEXT, f"{status.phrase}\n".encode())
+
+
+def _listen(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family)
+    except OSError as error:
+        why = f"{address} cannot be listened on: {error.strerror}"
+        raise IllegalConfig(field="http.listen", why=why) from error
+
+
+def _address_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,1 @@
+"""Services carried by the transport of our own: an asyncio shell around wire/, one port for all."""

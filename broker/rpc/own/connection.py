@@ -1,0 +1,248 @@
+"""One HTTP/2 connection: bytes to wire/, its streams to calls, answers back to the client.
+
+    data_received ─► wire.receive ─► streams with news ─► calls ─► wire.respond …
+                                     one write for all ◄─ wire.take ◄─┘
+
+What a slow client costs is bounded: while it does not read, nothing more is read of it, no further
+call is begun, and a handler of many answers waits. A client is slow when the socket takes no more,
+or when its windows are shut over UNREAD_SOFT_MAX bytes of answers.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, cast
+
+from broker.rpc.own.call import OwnCall, no_request
+from broker.rpc.own.edge import UNREAD_TIGHT_MAX, Client, Edge, Waiting
+from broker.rpc.service import Kind
+from broker.rpc.serving import UNIMPLEMENTED, ServedMethod
+from broker.wire.connection import Connection
+from broker.wire.stream import Stream
+
+STREAM_UNREAD_MAX: Final = 65_536
+"""Bytes of a stream of answers that may wait before its handler does."""
+UNREAD_SOFT_MAX: Final = 1024 * 1024
+"""Bytes of answers that may wait for a client before its next calls do; less where all clients
+together keep much."""
+WRITE_HIGH: Final = 262_144
+WRITE_LOW: Final = 65_536
+"""Bytes in the socket's buffer from which on nothing is written to it, and below which again."""
+
+
+class Http2Connection(Client, asyncio.Protocol):
+    """A client's connection, from its first byte to its last."""
+
+    __slots__ = (
+        "_is_dirty", "_is_paused", "_rooms", "_transport", "_waiting", "calls", "edge", "held",
+        "is_draining", "is_heard", "is_used", "peer", "sent", "unread", "wire",
+    )  # fmt: skip
+
+    def __init__(self, edge: Edge, peer: str) -> None:
+        self.edge = edge
+        self.peer = peer
+        self.wire = Connection()
+        self.calls: set[Waiting] = set()
+        self.held = self.unread = self.sent = 0
+        self._transport: asyncio.Transport | None = None
+        self._is_paused = self._is_dirty = False
+        self.is_heard = self.is_used = True
+        """Whether anything came, and anything of calls, since somebody last looked."""
+        self.is_draining = False
+        self._waiting: deque[Stream] = deque()
+        """Whole requests that wait until the client has read."""
+        self._rooms: list[asyncio.Future[None]] = []
+
+    # -- what the loop calls -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
+        self.edge.connections.add(self)
+        self.write()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent, and answer what can be answered at once."""
+        self.is_heard = True
+        for stream in self.wire.receive(data):
+            self.is_used = True
+            call = stream.call
+            if call is None:
+                self._begin(stream)
+            else:
+                assert isinstance(call, OwnCall), "a stream's call is ours"
+                call.take_news()
+        self.write()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Cancel what is under way; nothing can be sent any more."""
+        self.edge.connections.discard(self)
+        self._transport = None
+        self._waiting.clear()
+        self._wake_rooms()
+        for call in self.calls:
+            call.cancel()
+        held, unread, self.held, self.unread = self.held, self.unread, 0, 0
+        self.edge.count(-held, -unread)
+        self.edge.changed.set()
+
+    def pause_writing(self) -> None:
+        """Read and write no more until the socket takes more."""
+        self._is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_paused = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self.write()
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _begin(self, stream: Stream) -> None:
+        """Serve a stream's call as soon as enough of it is here; refuse it before that."""
+        if stream.closed:
+            return
+        served = self.edge.methods.get(stream.headers.path)
+        if served is None:
+            self.wire.finish(stream, UNIMPLEMENTED, "no such method is served here", [])
+            return
+        refusal = served.refusal()
+        if refusal is not None:
+            OwnCall(self, stream, served).refuse(refusal)
+        elif served.kind is Kind.UNARY:
+            if stream.ended:
+                if len(stream.messages) == 1 and not self._is_full():
+                    self._serve(stream, served)
+                else:
+                    self._postpone(stream, served)
+        elif served.kind.has_requests:
+            call = stream.call = OwnCall(self, stream, served)
+            call.stream_from(None)
+        elif stream.ended:
+            self._postpone(stream, served)
+
+    def _serve(self, stream: Stream, served: ServedMethod) -> None:
+        """Serve a call whose one request is here."""
+        assert len(stream.messages) == 1, "what has not one request is refused"
+        raw = stream.messages.pop()
+        call = stream.call = OwnCall(self, stream, served)
+        if served.kind is Kind.UNARY:
+            call.serve(raw)
+        else:
+            self.wire.consume(stream, len(raw))
+            call.stream_from(raw)
+
+    def _postpone(self, stream: Stream, served: ServedMethod) -> None:
+        """Serve a call later if its client has to read before."""
+        if len(stream.messages) != 1:
+            OwnCall(self, stream, served).refuse(no_request(len(stream.messages)))
+        elif self._is_full():
+            self._waiting.append(stream)
+        else:
+            self._serve(stream, served)
+
+    def _is_full(self) -> bool:
+        """Return whether so much waits for this client that its next calls wait too."""
+        unread = self.wire.pending
+        if unread <= UNREAD_TIGHT_MAX and not self._is_paused:
+            return False
+        edge = self.edge
+        return self._is_paused or unread > UNREAD_SOFT_MAX or edge.unread > edge.unread_max
+
+    # -- what is sent ------------------------------------------------------------------------------
+
+    def write_soon(self) -> None:
+        """Write in the next turn of the loop what all calls of this one give."""
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.edge.write_soon(self)
+
+    def write(self) -> None:
+        """Write all that may be written; go on with what waited for that."""
+        self._is_dirty = False
+        transport, wire = self._transport, self.wire
+        if transport is None:
+            return
+        while not self._is_paused and (data := wire.take()):
+            self.sent += len(data)
+            transport.write(data)
+            if self._waiting:
+                self._serve_waiting()
+        self._count(transport)
+        if self._rooms and not self._is_paused:
+            self._wake_rooms()
+        if self.is_draining:
+            self.edge.changed.set()
+        if wire.closing or (self.is_draining and wire.drained):
+            transport.close()
+
+    def _serve_waiting(self) -> None:
+        while self._waiting and not self._is_full():
+            stream = self._waiting.popleft()
+            if not stream.closed:
+                self._begin(stream)
+
+    def _count(self, transport: asyncio.Transport) -> None:
+        """Tell the edge what is kept for this client."""
+        held, unread = self.wire.held, self.wire.pending
+        if self._is_paused:
+            unread += transport.get_write_buffer_size()
+        if held != self.held or unread != self.unread:
+            more = (held - self.held, unread - self.unread)
+            self.held, self.unread = held, unread
+            self.edge.count(*more)
+
+    async def room(self, stream: Stream) -> None:
+        """Return when a stream of answers may go on."""
+        while not stream.closed and (self._is_paused or stream.pending > STREAM_UNREAD_MAX):
+            future = self.edge.loop.create_future()
+            self._rooms.append(future)
+            await future
+
+    def _wake_rooms(self) -> None:
+        rooms, self._rooms = self._rooms, []
+        for future in rooms:
+            if not future.done():
+                future.set_result(None)
+
+    # -- its end -----------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can still come or go."""
+        return self._transport is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way, or its answer."""
+        return bool(self.calls or self._waiting or self.wire.pending)
+
+    def ping(self) -> None:
+        """Ask the client whether it is there."""
+        self.wire.ping()
+        self.write()
+
+    def drain(self) -> None:
+        """Tell the client to begin no more calls here; the second time, that none are taken."""
+        self.is_draining = True
+        self.wire.drain()
+        self.write()
+
+    def close(self) -> None:
+        """End the connection once what was answered is sent."""
+        self.drain()
+        if self._transport is not None:
+            self._transport.close()
+
+    def cut_off(self) -> None:
+        """End the connection now, whatever is under way."""
+        transport, self._transport = self._transport, None
+        self.edge.connections.discard(self)
+        if transport is not None:
+            transport.abort()
+        held, unread, self.held, self.unread = self.held, self.unread, 0, 0
+        self.edge.count(-held, -unread)

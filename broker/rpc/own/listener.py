@@ -1,0 +1,297 @@
+"""One port for everything: a connection's first bytes say what it is.
+
+    0x16        TLS, where there is a certificate; its ALPN says h2 or http/1.1
+    "PRI"       HTTP/2 by prior knowledge
+    A…Z         HTTP/1.1: metrics and health
+    PROXY …     before any of these, where a load balancer stands in front (a setting)
+
+The bytes are only looked at (MSG_PEEK), so that whoever takes the connection over reads it from its
+begin. Until then a connection is a socket and a deadline, about 2 KiB.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+from ssl import SSLContext
+from typing import Final, NamedTuple, cast
+
+from broker.model.errors import IllegalConfig
+from broker.rpc.own.deadlines import Deadlines
+from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
+
+BACKLOG: Final = 1_024
+ACCEPTED_AT_ONCE: Final = 64
+HANDSHAKE_S: Final = 5.0
+"""What a client may take for its first bytes, and again for its TLS handshake."""
+HANDSHAKES_MAX: Final = 64
+"""TLS handshakes at once; each holds some 100 KiB."""
+RETRY_S: Final = 0.02
+"""When a start that is not whole, or has no turn yet, is looked at again."""
+OUT_OF_FILES_S: Final = 0.5
+_TLS: Final = 0x16
+_HTTP2: Final = b"PRI"
+
+Factory = Callable[[str], asyncio.Protocol]
+"""Makes what speaks with a client, by its name."""
+
+logger = logging.getLogger(__name__)
+
+
+class Speakers(NamedTuple):
+    """Who takes a connection over, by what it is; None: such connections are closed."""
+
+    http2: Factory
+    http1: Factory | None = None
+    tls: SSLContext | None = None
+    """Ready to be used, with ALPN."""
+    tls_only: bool = False
+    """Whether other connections are closed."""
+    proxy_protocol: bool = False
+    """Whether each connection begins with a PROXY header."""
+
+
+def listen_on(address: str) -> list[socket.socket]:
+    """Return sockets that listen on "host:port", one for each address of the host.
+
+    Errors   IllegalConfig when one is in use or none of this machine
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    found: list[socket.socket] = []
+    try:
+        places = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        for family, kind, number, _, place in places[:1]:
+            listener = socket.socket(family, kind, number)
+            found.append(listener)
+            listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6 and place[0] == "::":
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(place)
+            listener.listen(BACKLOG)
+    except OSError as error:
+        for listener in found:
+            listener.close()
+        why = f"{address} cannot be listened on: {error.strerror}"
+        raise IllegalConfig(field="listen", why=why) from error
+    return found
+
+
+class Listener:
+    """A listening socket, and the connections nobody has taken over yet.
+
+    is_full   returns whether there are connections enough
+    """
+
+    __slots__ = (
+        "_deadlines", "_is_full", "_loop", "_socket", "_starting", "_tasks", "speakers"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        speakers: Speakers,
+        deadlines: Deadlines,
+        is_full: Callable[[], bool],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = listener
+        self._deadlines = deadlines
+        self._is_full = is_full
+        self.speakers = speakers
+        self._starting: set[Start] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def count(self) -> int:
+        """How many connections have not been taken over yet."""
+        return len(self._starting) + len(self._tasks)
+
+    def start(self) -> None:
+        """Accept connections."""
+        self._loop.add_reader(self._socket, self._accept)
+
+    def close(self) -> None:
+        """Listen no more, and close what nobody has taken over."""
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        for start in [*self._starting]:
+            start.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, place = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                logger.warning("rpc.accept_failed", extra={"error": str(error)})
+                self._loop.remove_reader(self._socket)
+                self._loop.call_later(OUT_OF_FILES_S, self._resume)
+                return
+            if self._is_full():
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            start = Start(self, accepted, peer_text(accepted.family, place))
+            self._starting.add(start)
+            start.look()
+
+    def _resume(self) -> None:
+        if self._socket.fileno() >= 0:
+            self.start()
+
+    # -- for those who start -----------------------------------------------------------------------
+
+    @property
+    def is_shaking_enough_hands(self) -> bool:
+        """Whether the next TLS handshake has to wait."""
+        return len(self._tasks) >= HANDSHAKES_MAX
+
+    def expire_at(self, call_back: Callable[[], None]) -> int:
+        """Call back when a start takes too long."""
+        return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
+
+    def forget(self, start: "Start", tick: int) -> None:
+        """Let go of a start that is closed or taken over."""
+        assert start in self._starting, "a start ends once"
+        self._starting.remove(start)
+        self._deadlines.remove(tick, start.close)
+
+    def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+        """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
+        task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+        try:
+            if factory is not None:
+                await self._loop.connect_accepted_socket(partial(factory, peer), connection)
+                return
+            await self._loop.connect_accepted_socket(
+                partial(Negotiated, self.speakers, peer),
+                connection,
+                ssl=self.speakers.tls,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=HANDSHAKE_S,
+            )
+        except OSError as error:  # ssl's errors and timeouts are of these
+            logger.debug("rpc.handshake_failed", extra={"peer": peer, "error": str(error)})
+            connection.close()
+
+
+class Start:
+    """A connection of which nothing is known yet."""
+
+    __slots__ = ("_listener", "_peer", "_socket", "_tick", "_wants_header")
+
+    def __init__(self, listener: Listener, connection: socket.socket, peer: str) -> None:
+        self._listener = listener
+        self._socket = connection
+        self._peer = peer
+        self._wants_header = listener.speakers.proxy_protocol
+        self._tick = listener.expire_at(self.close)
+        assert connection.gettimeout() == 0, "the loop waits, not the socket"
+
+    def look(self) -> None:
+        """Look at what there is; come back when there is more."""
+        loop = asyncio.get_running_loop()
+        if self._socket.fileno() < 0:
+            return
+        loop.remove_reader(self._socket)
+        try:
+            data = self._socket.recv(SIZE_MAX, socket.MSG_PEEK)
+            is_done = bool(data) and self._pass_header(data) and self._choose()
+        except (BlockingIOError, InterruptedError):
+            loop.add_reader(self._socket, self.look)
+            return
+        except (OSError, ProxyError):
+            self.close()
+            return
+        if not data:
+            self.close()
+        elif not is_done:
+            loop.call_later(RETRY_S, self.look)
+
+    def _pass_header(self, data: bytes) -> bool:
+        """Take the PROXY header off the connection; return whether it is gone."""
+        if not self._wants_header:
+            return True
+        header = read_proxy_header(data)
+        if header is None:
+            return False
+        self._socket.recv(header.size)
+        self._peer = header.peer or self._peer
+        self._wants_header = False
+        return True
+
+    def _choose(self) -> bool:
+        """Give the connection to whoever speaks its protocol; return whether that is known."""
+        data = self._socket.recv(len(_HTTP2), socket.MSG_PEEK)
+        speakers = self._listener.speakers
+        if data[0] == _TLS and speakers.tls is not None:
+            if self._listener.is_shaking_enough_hands:
+                return False
+            self._take_over(None)
+        elif speakers.tls_only:
+            self.close()
+        elif data == _HTTP2:
+            self._take_over(speakers.http2)
+        elif _HTTP2.startswith(data):
+            return False
+        elif speakers.http1 is not None and data[:1].isupper():
+            self._take_over(speakers.http1)
+        else:
+            self.close()
+        return True
+
+    def _take_over(self, factory: Factory | None) -> None:
+        self._listener.forget(self, self._tick)
+        self._listener.take_over(self._socket, factory, self._peer)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._listener.forget(self, self._tick)
+            self._socket.close()
+
+
+class Negotiated(asyncio.Protocol):
+    """A connection whose TLS handshake is over: given to whom ALPN says, else to HTTP/1.1."""
+
+    __slots__ = ("_peer", "_speakers")
+
+    def __init__(self, speakers: Speakers, peer: str) -> None:
+        self._speakers = speakers
+        self._peer = peer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Give the connection on."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        alpn = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        factory = self._speakers.http2 if alpn == "h2" else self._speakers.http1
+        if factory is None:
+            transport.abort()
+            return
+        protocol = factory(self._peer)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
+def peer_text(family: int, place: object) -> str:
+    """Return a client's address as gRPC writes it."""
+    assert isinstance(place, tuple), "only TCP is listened on"
+    host, port = place[:2]
+    if family == socket.AF_INET6:
+        if host.startswith("::ffff:"):
+            return f"ipv4:{host[7:]}:{port}"
+        return f"ipv6:%5B{host}%5D:{port}"
+    return f"ipv4:{host}:{port}"

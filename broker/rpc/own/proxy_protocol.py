@@ -1,0 +1,96 @@
+"""The PROXY protocol, versions 1 and 2: a load balancer says whose connection it passes on.
+
+    1   PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\\r\\n       at most 107 bytes
+    2   12 bytes of signature · version and command · family · length (2) · addresses · TLVs
+
+Pure: bytes in, how many of them are the header and whose they say it is out.
+Source: The PROXY protocol, versions 1 & 2 (HAProxy, 2020).
+"""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from struct import unpack_from
+from typing import Final, NamedTuple
+
+SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
+HEADER_SIZE: Final = 16
+TEXT_SIZE_MAX: Final = 107
+SIZE_MAX: Final = 536
+"""Longest header taken: any family's addresses and some TLVs."""
+_TEXT_START: Final = b"PROXY "
+_LOCAL, _PROXY = 0x20, 0x21
+_WIDTHS: Final = {1: 4, 2: 16}
+"""Bytes of an address, by family."""
+
+
+class ProxyError(ValueError):
+    """A connection that does not begin as the protocol says."""
+
+
+class ProxyHeader(NamedTuple):
+    """How long a header is, and the client it names; "" for the balancer's own connections."""
+
+    size: int
+    peer: str
+
+
+def read_proxy_header(data: bytes) -> ProxyHeader | None:
+    """Return the header at the begin of a connection, None when more bytes are needed.
+
+    data     the first bytes, SIZE_MAX of them if there are so many
+    Errors   ProxyError
+    """
+    if data.startswith(SIGNATURE[: len(data)]):
+        return _binary(data)
+    if data.startswith(_TEXT_START[: len(data)]):
+        return _text(data)
+    raise ProxyError("the connection does not begin with a PROXY header")
+
+
+def _text(data: bytes) -> ProxyHeader | None:
+    line, end, _ = data[:TEXT_SIZE_MAX].partition(b"\r\n")
+    if not end:
+        if len(data) >= TEXT_SIZE_MAX:
+            raise ProxyError("the PROXY line does not end")
+        return None
+    size = len(line) + len(end)
+    words = line.decode("ascii", "replace").split(" ")
+    if words[1:2] == ["UNKNOWN"]:
+        return ProxyHeader(size, "")
+    if len(words) != 6 or words[1] not in ("TCP4", "TCP6"):
+        raise ProxyError("the PROXY line names no addresses")
+    try:
+        address, port = ip_address(words[2]), int(words[4])
+    except ValueError as error:
+        raise ProxyError("the PROXY line names no address") from error
+    if not 0 <= port <= 0xFFFF or address.version != int(words[1][-1]):
+        raise ProxyError("the PROXY line names no such address")
+    return ProxyHeader(size, _peer(address, port))
+
+
+def _binary(data: bytes) -> ProxyHeader | None:
+    if len(data) < HEADER_SIZE:
+        return None
+    command, family, length = unpack_from(">BBH", data, len(SIGNATURE))
+    size = HEADER_SIZE + length
+    if command not in (_LOCAL, _PROXY):
+        raise ProxyError("the PROXY header has another version or command")
+    if size > SIZE_MAX:
+        raise ProxyError(f"the PROXY header has {size} bytes, more than {SIZE_MAX}")
+    if len(data) < size:
+        return None
+    width = _WIDTHS.get(family >> 4, 0)
+    if command == _LOCAL or not width:
+        return ProxyHeader(size, "")
+    if length < 2 * width + 4:
+        raise ProxyError("the PROXY header is too short for its addresses")
+    packed = data[HEADER_SIZE : HEADER_SIZE + width]
+    address = IPv4Address(packed) if width == 4 else IPv6Address(packed)
+    (port,) = unpack_from(">H", data, HEADER_SIZE + 2 * width)
+    return ProxyHeader(size, _peer(address, port))
+
+
+def _peer(address: IPv4Address | IPv6Address, port: int) -> str:
+    """Return an address as gRPC writes it."""
+    if address.version == 4:
+        return f"ipv4:{address}:{port}"
+    return f"ipv6:%5B{address}%5D:{port}"

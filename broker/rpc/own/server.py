@@ -1,0 +1,157 @@
+"""A gRPC server of our own: what is served (serving.py), carried by wire/ over asyncio.
+
+One port serves gRPC, and what is read over HTTP/1.1, with TLS or without (listener.py).
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from ssl import SSLContext
+from typing import Final
+
+from broker.model.errors import BrokerError
+from broker.rpc.admission import DEFAULT_LIMITS, CallClass
+from broker.rpc.own.connection import Http2Connection
+from broker.rpc.own.edge import Client, Edge
+from broker.rpc.own.lifetime import Lifetime
+from broker.rpc.own.listener import Factory, Listener, Speakers, listen_on
+from broker.rpc.service import Service
+from broker.rpc.serving import Serving
+
+FLUSH_S: Final = 1.0
+"""What clients may take, once a stop is over, to read the last answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """How connections are carried.
+
+    http1            makes what answers HTTP/1.1, by the client's name; None: it is not served
+    tls              with ALPN; None: no TLS
+    tls_only         whether connections without TLS are closed
+    proxy_protocol   whether each connection begins with a PROXY header
+    connections_max  connections at once; those beyond are closed as they come
+    idle_ms, age_ms  how long a connection may be without calls, and how old it may get; 0: any
+    """
+
+    http1: Factory | None = None
+    tls: SSLContext | None = None
+    tls_only: bool = False
+    proxy_protocol: bool = False
+    connections_max: int = 16_384
+    idle_ms: int = 0
+    age_ms: int = 0
+
+
+class OwnServer:
+    """One gRPC server: services, health, reflection. Made and used on the event loop.
+
+    Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
+    """
+
+    __slots__ = ("_edge", "_listeners", "_serving", "_sockets", "_transport", "stats")
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        *,
+        limits: Mapping[CallClass, int] = DEFAULT_LIMITS,
+        transport: Transport = Transport(),
+    ) -> None:
+        self._serving = Serving(services, limits)
+        self.stats = self._serving.stats
+        self._transport = transport
+        self._edge = Edge(asyncio.get_running_loop(), self._serving)
+        self._sockets: list[socket.socket] = []
+        self._listeners: list[Listener] = []
+
+    def serve(self, services: Sequence[Service]) -> None:
+        """Serve these methods from now on, in place of those of the same names."""
+        self._serving.serve(services)
+        self._edge.take_methods()
+
+    def add_port(self, address: str) -> int:
+        """Listen on "host:port" and return the port; port 0 takes any that is free.
+
+        Errors   IllegalConfig when the address is in use or none of this machine
+        """
+        found = listen_on(address)
+        self._sockets += found
+        port: int = found[0].getsockname()[1]
+        return port
+
+    async def start(self, refusal: BrokerError | None = None) -> None:
+        """Take calls; health says NOT_SERVING until `show_ready`.
+
+        refusal   answers every call until then
+        """
+        assert not self._listeners, "a server starts once"
+        self._serving.refusal = refusal
+        transport = self._transport
+        speakers = Speakers(
+            partial(self._connection),
+            transport.http1,
+            transport.tls,
+            transport.tls_only,
+            transport.proxy_protocol,
+        )
+        for one in self._sockets:
+            listener = Listener(one, speakers, self._edge.deadlines, self._is_full)
+            self._listeners.append(listener)
+            listener.start()
+
+    def _connection(self, peer: str) -> Http2Connection:
+        connection = Http2Connection(self._edge, peer)
+        Lifetime(connection, idle_ms=self._transport.idle_ms, age_ms=self._transport.age_ms)
+        return connection
+
+    def _is_full(self) -> bool:
+        starting = sum(listener.count for listener in self._listeners)
+        return len(self._edge.connections) + starting >= self._transport.connections_max
+
+    def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
+        """Serve, and let health say so; `writable` is asked again and again if it can be."""
+        self._serving.show_ready(writable)
+
+    def drain(self) -> None:
+        """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""
+        self._serving.drain()
+        self._edge.drain()
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more calls and return when those under way have ended, or the grace has."""
+        edge = self._edge
+        for listener in self._listeners:
+            listener.close()
+        for unused in self._sockets[len(self._listeners) :]:
+            unused.close()
+        self._each(lambda one: one.drain())
+        await self._until_calls_end(grace_s)
+        for connection in [*edge.connections]:
+            for call in [*connection.calls]:
+                call.cancel()
+        await self._until_calls_end(FLUSH_S)
+        self._each(lambda one: one.close())
+        await self._until(lambda: not edge.connections, FLUSH_S)
+        self._each(lambda one: one.cut_off())
+        edge.deadlines.close()
+        await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
+
+    def _each(self, act: Callable[[Client], None]) -> None:
+        for connection in [*self._edge.connections]:
+            act(connection)
+
+    async def _until_calls_end(self, limit_s: float) -> None:
+        connections = self._edge.connections
+        await self._until(lambda: not any(one.is_busy for one in connections), limit_s)
+
+    async def _until(self, is_over: Callable[[], bool], limit_s: float) -> None:
+        changed = self._edge.changed
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while not is_over():
+                    changed.clear()
+                    await changed.wait()

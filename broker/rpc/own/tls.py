@@ -1,0 +1,39 @@
+"""What TLS connections are made with."""
+
+import ssl
+from typing import Final
+
+from broker.model.errors import IllegalConfig
+
+ALPN: Final = ["h2", "http/1.1"]
+
+
+def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
+    """Return a context for servers: TLS 1.2 or newer, with a certificate, offering both HTTPs.
+
+    cert_file   the certificate and those it is signed by, PEM
+    key_file    its key, PEM, without a password
+    Errors      IllegalConfig when a file cannot be read or they do not belong together
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_alpn_protocols(ALPN)
+    load_certificate(context, cert_file, key_file)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
+    """Have the handshakes from now on use these files, read again.
+
+    Errors   IllegalConfig, as `tls_context`; the context is as it was
+    """
+    try:
+        context.load_cert_chain(cert_file, key_file, password=_no_password)
+    except (OSError, ValueError) as error:  # ssl's errors are of the first
+        why = f"{cert_file} and {key_file} are no certificate and key: {error}"
+        raise IllegalConfig(field="rpc.tls_cert", why=why) from error
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password; take it off")

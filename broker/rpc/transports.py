@@ -1,0 +1,27 @@
+"""Which transport carries the services, by its name in the settings."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.rpc.own.server import OwnServer, Transport
+from broker.rpc.service import Service
+
+if TYPE_CHECKING:
+    from broker.rpc.grpcio.server import GrpcioServer
+
+GRPCIO: Final = "grpcio"
+
+
+def new_server(
+    name: str, services: Sequence[Service], transport: Transport
+) -> "GrpcioServer | OwnServer":
+    """Return a server of the transport named, not yet listening.
+
+    transport   how our own carries connections; grpcio can do nothing of it
+    """
+    if name == GRPCIO:
+        # Here, because loading grpcio takes a tenth of a second and 20 MB.
+        from broker.rpc.grpcio.server import GrpcioServer
+
+        return GrpcioServer(services)
+    return OwnServer(services, transport=transport)

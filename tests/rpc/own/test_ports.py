@@ -1,0 +1,275 @@
+"""One port for everything: what comes is told apart by its first bytes, however they come."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+import uvloop
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from broker.model.errors import IllegalConfig
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.own import listener
+from broker.rpc.own.server import OwnServer, Transport
+from broker.rpc.own.tls import load_certificate, tls_context
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import Service, method
+from broker.rpc.transports import new_server
+from broker.rpc.v1.faces import BROKER
+from broker.rpc.v1.status import refuse
+from tests.fakes.store_broker import connected, running
+
+FILES = Path(__file__).parents[2] / "fakes" / "certificate"
+CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
+PEM = Path(CERT).read_bytes()
+HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+
+
+class Echo(asyncio.Protocol):
+    """Speaks HTTP/1.1 so far as the tests need: it says who asks, and closes."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(f"HTTP/1.1 200 OK\r\n\r\n{self.peer} {len(data)}".encode())
+        self.transport.close()
+
+
+class Port:
+    """A server, its address, and the peers its handler was told of."""
+
+    def __init__(self, address: str, peers: list[str]) -> None:
+        self.address = address
+        self.peers = peers
+
+    async def said(self, *pieces: bytes, tls: ssl.SSLContext | None = None) -> bytes:
+        """Return what is answered to bytes until the connection ends."""
+        host, _, port = self.address.rpartition(":")
+        name = "localhost" if tls else None
+        reader, writer = await asyncio.open_connection(
+            host, int(port), ssl=tls, server_hostname=name
+        )
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(20):
+                return await reader.read()
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+
+    async def begins(self, *pieces: bytes) -> bytes:
+        """Return the first bytes that are answered, and close."""
+        host, _, port = self.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            answer = await reader.read(9)
+        writer.close()
+        return answer
+
+
+@asynccontextmanager
+async def port(**transport: Any) -> AsyncIterator[Port]:
+    peers: list[str] = []
+
+    def answer(request: Any, call: Call) -> Any:
+        peers.append(call.peer)
+        return pb.QueryByIdResponse()
+
+    row = method(BROKER, "QueryById", answer, CallClass.QUERY)
+    service = Service("pocketmq.v1.Broker", (row,), refuse)
+    server = new_server("own", [service], Transport(**{"http1": Echo, **transport}))
+    assert isinstance(server, OwnServer)
+    async with running(server) as address:
+        yield Port(address, peers)
+
+
+def trusting(*protocols: str) -> ssl.SSLContext:
+    """Return a client's context that trusts the tests' certificate."""
+    context = ssl.create_default_context(cafile=CERT)
+    if protocols:
+        context.set_alpn_protocols([*protocols])
+    return context
+
+
+async def ask(channel: grpc.aio.Channel) -> bytes:
+    raw = await channel.unary_unary("/pocketmq.v1.Broker/QueryById")(b"", timeout=20)
+    assert isinstance(raw, bytes)
+    return raw
+
+
+# -- without TLS -----------------------------------------------------------------------------------
+
+
+async def test_grpc_and_http_share_a_port() -> None:
+    async with port() as served, connected(served.address) as channel:
+        assert await ask(channel) == b""
+        assert (await served.said(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert served.peers[0].startswith("ipv4:127.0.0.1:")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+async def test_a_preface_may_come_in_pieces(size: int) -> None:
+    async with port() as served:
+        answer = await served.begins(HTTP2[:size], HTTP2[size:])
+        assert answer[3] == 4  # SETTINGS
+
+
+@pytest.mark.parametrize("data", [b"\0\0", b"\x16\3\1\0\5", b"get / HTTP/1.1", b"\xff" * 40])
+async def test_what_is_none_of_these_is_closed(data: bytes) -> None:
+    async with port() as served:
+        assert await served.said(data) == b""
+
+
+async def test_without_pages_http_is_closed() -> None:
+    async with port(http1=None) as served:
+        assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""
+
+
+async def test_a_client_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 0.05)
+    async with port() as served:
+        assert await served.said() == b""
+        assert await served.said(b"PR") == b""
+
+
+async def test_connections_beyond_the_limit_are_closed_as_they_come() -> None:
+    async with port(connections_max=1) as served, connected(served.address) as channel:
+        await ask(channel)
+        assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""
+        await ask(channel)
+
+
+async def test_a_server_that_stops_closes_what_has_said_nothing() -> None:
+    async with port() as served:
+        host, _, number = served.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(number))
+        await served.said(b"GET / HTTP/1.1\r\n\r\n")  # comes behind it
+    assert await reader.read() == b""
+    writer.close()
+
+
+# -- with TLS --------------------------------------------------------------------------------------
+
+
+async def test_tls_carries_grpc_and_http_on_the_same_port() -> None:
+    credentials = grpc.ssl_channel_credentials(PEM)
+    async with port(tls=tls_context(CERT, KEY)) as served, connected(served.address) as plain:
+        number = served.address.rpartition(":")[2]
+        async with grpc.aio.secure_channel(f"localhost:{number}", credentials) as channel:
+            assert await ask(channel) == b""
+        assert await ask(plain) == b""
+        for protocols in (["http/1.1"], []):
+            said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting(*protocols))
+            assert said.startswith(b"HTTP/1.1 200")
+
+
+async def test_tls_only_closes_what_comes_without() -> None:
+    async with port(tls=tls_context(CERT, KEY), tls_only=True) as served:
+        assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""
+        assert await served.said(HTTP2) == b""
+        said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
+        assert said.startswith(b"HTTP/1.1 200")
+
+
+async def test_a_handshake_that_fails_or_does_not_end_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 0.05)
+    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 1)
+    async with port(tls=tls_context(CERT, KEY)) as served:
+        async with asyncio.TaskGroup() as tasks:
+            begun = [tasks.create_task(served.said(b"\x16\3\1\2\0\1")) for _ in range(3)]
+        assert [task.result() for task in begun] == [b""] * 3
+        assert b"HTTP/1.1 200" in await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
+
+
+@pytest.mark.parametrize(
+    ("cert", "key"), [("/none.pem", KEY), (CERT, CERT), (CERT, str(FILES / "locked_key.pem"))]
+)
+def test_files_that_are_no_certificate_are_told_by_name(cert: str, key: str) -> None:
+    with pytest.raises(IllegalConfig, match=key.replace("/", ".")):
+        tls_context(cert, key)
+    context = tls_context(CERT, KEY)
+    with pytest.raises(IllegalConfig, match=r"rpc\.tls_cert"):
+        load_certificate(context, cert, key)
+
+
+# -- behind a load balancer ------------------------------------------------------------------------
+
+TEXT = b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 443\r\n"
+BINARY = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24" + bytes(15) + b"\1" + bytes(16) + b"\x12\x34\0\x50"
+
+
+@pytest.mark.parametrize(
+    ("header", "peer"), [(TEXT, "ipv4:192.0.2.7:56324"), (BINARY, "ipv6:%5B::1%5D:4660")]
+)
+async def test_a_balancer_says_who_comes(header: bytes, peer: str) -> None:
+    async with port(proxy_protocol=True, tls=tls_context(CERT, KEY)) as served:
+        said = await served.said(header[:7], header[7:], b"GET / HTTP/1.1\r\n\r\n")
+        assert said.endswith(f"{peer} 18".encode())
+        assert (await served.begins(header + HTTP2))[3] == 4
+
+
+async def test_behind_a_balancer_who_comes_without_it_is_closed() -> None:
+    async with port(proxy_protocol=True) as served:
+        assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""
+        assert await served.said(HTTP2) == b""
+        assert await served.said(TEXT.replace(b"TCP4", b"UDP4") + HTTP2) == b""
+
+
+async def test_a_header_that_is_not_wanted_is_no_protocol() -> None:
+    async with port() as served:
+        assert b"HTTP/1.1 200" in await served.said(TEXT)  # an HTTP/1.1 parser refuses it
+        assert await served.said(BINARY) == b""
+
+
+# -- health over the same connections --------------------------------------------------------------
+
+
+async def test_health_is_served_with_the_rest() -> None:
+    async with port() as served, connected(served.address) as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            HealthCheckRequest.SerializeToString,
+            HealthCheckResponse.FromString,
+        )
+        answer = await check(HealthCheckRequest(service="pocketmq.v1.Broker"), timeout=20)
+        assert answer.status == HealthCheckResponse.NOT_SERVING
+
+
+# -- on the other loop -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        test_grpc_and_http_share_a_port,
+        test_tls_carries_grpc_and_http_on_the_same_port,
+        test_a_server_that_stops_closes_what_has_said_nothing,
+        test_connections_beyond_the_limit_are_closed_as_they_come,
+        partial(test_a_balancer_says_who_comes, TEXT, "ipv4:192.0.2.7:56324"),
+        partial(test_a_preface_may_come_in_pieces, 2),
+    ],
+)
+def test_uvloop_does_the_same(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
