@@ -5,6 +5,7 @@ again from 0. What it left behind tells:
 
     a topic with neither a row nor a queue    its records are left over
     a queue that begins with offset 0         its records before that message are left over
+    a queue of such a topic that is not there its records before the first of these messages
 
 Records of RocketMQ 5.0.0 carry offsets above their units, as it counts refused sends too. Once the
 head of the log has expired, only the queue tells how far the first one that is left is above its.
@@ -13,6 +14,7 @@ Found by log/left_over.py, applied by whatever builds queues from the log.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from broker.model.message import QueueKey
@@ -26,7 +28,8 @@ class LeftOver(NamedTuple):
     """What is left over, and which queues do not begin where their first record says.
 
     topics   pairs of a physical offset and the topics there were: records of others below it
-    places   by queue, where its first message lies: its records before
+    places   by queue that is there, where its first message lies: its records before; 0: no queue
+             offset 0 tells
     starts   by queue, where the first message lies that is left, and its unit's number
     """
 
@@ -40,6 +43,20 @@ class LeftOver(NamedTuple):
         if not self.topics or is_system_topic(topic) or topic.startswith(LMQ_PREFIX):
             return floor
         return max(floor, *(upto for upto, known in self.topics if topic not in known), 0)
+
+    def with_empty(self, met: Iterable[QueueKey], keys: Iterable[QueueKey]) -> "LeftOver":
+        """Return what is left over of further queues, which are not there: no message came since.
+
+        met    queues of which the log has records that are left over: their topics were made again
+        keys   queues of which it has any
+        """
+        again = {topic for topic, queue_id in met if self.places.get((topic, queue_id))}
+        floors: dict[str, int] = {}
+        for (topic, _), place in self.places.items():
+            if topic in again and place:
+                floors[topic] = min(place, floors.get(topic, place))
+        empty = {key: floors[key[0]] for key in keys if key[0] in again and key not in self.places}
+        return self._replace(places=self.places | empty) if empty else self
 
     def goes_on_from(self, earlier: "LeftOver") -> bool:
         """Return whether nothing more is left over of what was there earlier."""

@@ -59,14 +59,15 @@ def find_left_over(
     log_begin = _log_begin(disk, directory)
     for key in queue_keys(disk, directory):
         place = _first_place(disk, directory, key, log_file_bytes)
-        places[key] = max(place, places.get(key, 0))
+        if place is not None:
+            places[key] = max(place, places.get(key, 0))
         start = _start(disk, directory, key, log_begin, log_file_bytes) if log_begin else None
         if start is not None:
             starts[key] = start
     rules = earlier.topics
     if topics is not None:
         rules = ((upto, topics.union(known)), *(rule for rule in rules if rule[0] != upto))
-    return LeftOver(rules, {key: place for key, place in places.items() if place}, starts)
+    return LeftOver(rules, places, starts)
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
@@ -100,13 +101,18 @@ def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
     return None
 
 
-def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int:
-    """Return where the message of queue offset 0 lies, 0 where its unit does not lead to it."""
-    path = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key) / _FIRST
-    unit = b""
+def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:
+    """Return where the message of queue offset 0 lies, 0 where its unit does not lead to it.
+
+    Returns  None for a queue without a unit
+    """
+    queue, unit = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key), b""
     with suppress(OSError):
-        unit = disk.read_file(path, 0, UNIT_SIZE)
-    if len(unit) < UNIT_SIZE or _offset_of(disk, directory, key, unit, log_file_bytes) != 0:
+        unit = disk.read_file(queue / _FIRST, 0, UNIT_SIZE)
+    if not any(unit):
+        return 0 if any(map(offset_from_file_name, disk.names(queue))) else None
+    is_whole = len(unit) == UNIT_SIZE
+    if not is_whole or _offset_of(disk, directory, key, unit, log_file_bytes) != 0:
         return 0
     place: int = UNIT.unpack(unit)[0]
     return place
@@ -139,12 +145,13 @@ def _start(
     Cost     some 15 units read of each queue, and a record
     """
     queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)
-    number, unit = _first_unit(disk, queue, log_begin)
-    wanted = _offset_of(disk, directory, key, unit, log_file_bytes) if unit else None
-    if wanted is None or not number < wanted <= number + DRIFT_MAX:
-        return None
-    place: int = UNIT.unpack(unit)[0]
-    return None if _unit_at(disk, queue, wanted) == unit else (place, number)
+    with suppress(OSError):  # Damaged otherwise, or a broker removes it meanwhile.
+        number, unit = _first_unit(disk, queue, log_begin)
+        wanted = _offset_of(disk, directory, key, unit, log_file_bytes) if unit else None
+        if wanted is not None and number < wanted <= number + DRIFT_MAX:
+            place: int = UNIT.unpack(unit)[0]
+            return (place, number) if _unit_at(disk, queue, wanted) != unit else None
+    return None
 
 
 def _first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:

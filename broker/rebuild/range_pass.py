@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from broker.format.columns.heads import Numbers
 from broker.format.columns.records import Decoded, decode, spooled, unit_rows
+from broker.model.message import QueueKey
 from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.unit_files import UnitWriter
@@ -30,6 +31,7 @@ class RangeResult:
     holes    bytes that are no record; the last one may be where the log ends
     last_times   as `LogWalk` has them behind it
     gaps     places where records were taken out by a repair, as [begin, end)
+    left_over   queues of which there were records that are left over, here or before
     """
 
     begin: int
@@ -40,6 +42,7 @@ class RangeResult:
     last_times: Times = NO_RECORD
     holes: list[Hole] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
+    left_over: list[QueueKey] = field(default_factory=list)
 
 
 class RangePass:
@@ -86,6 +89,8 @@ class RangePass:
                     self._take(found, result)
         result.stop = self.walk.stop
         result.last_times = self.walk.last_times
+        queues = self._units.queues
+        result.left_over = [queues.keys[number] for number in sorted(queues.met)]
         return result
 
     def _take(self, chunk: Chunk, result: RangeResult) -> None:

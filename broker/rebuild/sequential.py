@@ -14,7 +14,7 @@ import numpy as np
 
 from broker.format.columns.queues import QueueTable
 from broker.format.columns.records import decode, unit_rows
-from broker.format.left_over import left_over_of
+from broker.format.left_over import LeftOver, left_over_of
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.errors import Corruption
 from broker.model.message import QueueKey
@@ -140,13 +140,17 @@ def finish_queues(
     results: Sequence[RangeResult],
     rebuilt: Rebuilt,
 ) -> dict[QueueKey, IrregularQueue]:
-    """Fill up the fronts of regular queues and do irregular ones again, by the rule.
+    """Fill up the fronts of regular queues, and do others again by the rule.
+
+    Others are irregular ones, and those of which records turned out to be left over.
 
     Returns  what the irregular ones became
     """
-    starts = left_over_of(settings.left_over).starts
+    known = left_over_of(settings.left_over)
+    left_over = known.with_empty({key for result in results for key in result.left_over}, runs)
+    starts, empty = known.starts, left_over.places.keys() - known.places.keys()
     for key, (first, count, is_regular) in runs.items():
-        if is_regular and key not in starts:
+        if is_regular and key not in starts and key not in empty:
             queue_files.fill(key, first)
             rebuilt.queues[key] = (first, first + count)
         else:
@@ -158,7 +162,7 @@ def finish_queues(
         key: IrregularQueue(queue_files, key, gaps, starts.get(key)) for key in rebuilt.irregular
     }
     if redone:
-        _redo(files, settings, redone, results)
+        _redo(files, settings, left_over, redone, results)
     rebuilt.queues |= {key: (queue.first, queue.end) for key, queue in redone.items() if queue.end}
     return redone
 
@@ -166,6 +170,7 @@ def finish_queues(
 def _redo(
     files: Sequence[LogFile],
     settings: KnownShape,
+    left_over: LeftOver,
     wanted: dict[QueueKey, IrregularQueue],
     results: Sequence[RangeResult],
 ) -> None:
@@ -173,7 +178,7 @@ def _redo(
 
     Cost     the log is read and decoded once more
     """
-    queues = QueueTable(settings.removed, left_over_of(settings.left_over))
+    queues = QueueTable(settings.removed, left_over)
     levels = settings.levels
     for chunk in _sound_chunks(files, results):
         decoded = decode(

@@ -177,4 +177,5 @@ def result_of(document: dict[str, Any]) -> RangeResult:
     fields["holes"] = [Hole(**hole) for hole in fields["holes"]]
     fields["last_times"] = tuple(fields["last_times"])
     fields["gaps"] = [(begin, end) for begin, end in fields["gaps"]]
+    fields["left_over"] = [(topic, queue_id) for topic, queue_id in fields["left_over"]]
     return RangeResult(**fields)

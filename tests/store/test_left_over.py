@@ -1,5 +1,6 @@
 """Topics that a real broker deleted or made again stay so; queues never forget where they go on."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,23 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT
+from broker.format.left_over import LeftOver
 from broker.log.left_over import left_over_now
-from broker.rebuild.log_files import KnownShape
+from broker.model.message import OFFSET_MAX
+from broker.rebuild.log_files import KnownShape, find_log_files
+from broker.rebuild.parallel import Job, rebuild_parallel
+from broker.rebuild.plan import map_here
+from broker.rebuild.sequential import rebuild
 from broker.tools.backup import backup
 from broker.tools.rebuild import plan_rebuild, rebuild_in_place
 from broker.tools.repair.repair import repair_store
 from broker.tools.restore import restore
 from broker.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
+from tests.fakes.log_bytes import SMALL, LogBytes
 from tests.fakes.store_golden import golden_sizes
 from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import golden_tool_sizes, shape_of
+from tests.fakes.tool_sizes import golden_tool_sizes, known_shape, shape_of
 from tests.golden_stores import GoldenStores
 
 NOW_MS = 1_800_000_000_000
@@ -98,6 +105,94 @@ async def test_a_copy_without_queues_knows_it(
     assert not (directory / "consumequeue").exists()
     assert await ends(golden, name, directory) == ENDS[name]
     assert verify(Disk(), directory, known(golden, name, directory)).counts == {}
+
+
+# -- queues of a topic made again that have no message since ---------------------------------------
+SHAPE = known_shape(4096, SMALL.consume_queue_file_size_bytes, SMALL.geometry, "5.5", "UTC")
+
+
+def made_again(directory: Path, *, late: bool = False) -> Path:
+    """A store whose topic T had messages in queues 0 to 2, and since it was made again in queue 0.
+
+    late   and in queue 2, behind those of queue 0
+    """
+    log = LogBytes(directory)
+    for number in range(12):
+        log.add("T", number % 3, queue_offset=number // 3, keys=f"old{number}")
+    floor = log.add("T", 0, queue_offset=0, keys="new")
+    for number in range(1, 30):
+        log.add("T", 0, queue_offset=number, keys=f"new{number}")
+        log.add("T", 2, queue_offset=number - 1) if late else None
+    places = {("T", 0): floor, ("T", 1): log.end, ("T", 2): floor if late else log.end}
+    shape = replace(SHAPE, left_over=LeftOver(places=places).text)
+    rebuild(log.close().found(), shape, directory, upto=OFFSET_MAX)
+    topic = {"topicName": "T", "readQueueNums": 3, "writeQueueNums": 3, "perm": 6}
+    (directory / "config").mkdir()
+    rows = json.dumps({"topicConfigTable": {"T": topic}})
+    (directory / "config/topics.json").write_text(rows)
+    return directory
+
+
+def shape_with(directory: Path) -> KnownShape:
+    """What tools know of such a store."""
+    return replace(SHAPE, left_over=left_over_now(Disk(), directory, 4096).text)
+
+
+def rebuilt(directory: Path, out: Path, way: str) -> Path:
+    """Where its views were built anew."""
+    sizes, files = shape_with(directory), find_log_files(directory)
+    if way == "parallel":
+        rebuild_parallel(Job(files, sizes, out, OFFSET_MAX), map_here)
+    elif way == "rebuild":
+        rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
+        return directory
+    else:
+        backup(Disk(), directory, out / "b", sizes, now_ms=NOW_MS)
+        restore(Disk(), out / "b", out / "again")
+        return out / "again"
+    return out
+
+
+async def started(directory: Path) -> None:
+    """Start it, and stop it again."""
+    geometry = SMALL.geometry._asdict()
+    sizes: dict[str, Any] = {f"index_{name}": value for name, value in geometry.items()}
+    sizes["consume_queue_file_size_bytes"] = SMALL.consume_queue_file_size_bytes
+    async with store_at(directory, **sizes) as store:
+        await store.settled()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["empty", "late"])
+@pytest.mark.parametrize("way", ["rebuild", "parallel", "restore"])
+async def test_a_queue_without_a_message_since_stays_so(
+    tmp_path: Path, way: str, late: bool
+) -> None:
+    directory = made_again(tmp_path / "s", late=late)
+    queues = files_below(directory / "consumequeue")
+    names = {"T/0", "T/2"} if late else {"T/0"}
+    assert {name.rpartition("/")[0] for name in queues} == names
+    assert verify(Disk(), directory, shape_with(directory)).counts == {}
+    found = rebuilt(directory, tmp_path / "out", way)
+    if way == "restore":
+        await started(found)
+    assert files_below(found / "consumequeue") == queues
+    if way != "parallel":
+        await started(found)
+        assert files_below(found / "consumequeue") == queues
+
+
+async def test_a_lost_queue_of_a_topic_that_was_never_made_again_is_built_again(
+    tmp_path: Path,
+) -> None:
+    log = LogBytes(tmp_path / "s")
+    for number in range(30):
+        log.add("T", number % 3, queue_offset=number // 3)
+    rebuild(log.close().found(), SHAPE, log.store, upto=OFFSET_MAX)
+    queues = files_below(log.store / "consumequeue")
+    shutil.rmtree(log.store / "consumequeue/T/0")
+    assert "missing_file" in verify(Disk(), log.store, shape_with(log.store)).counts
+    await started(log.store)
+    assert files_below(log.store / "consumequeue") == queues
 
 
 # -- queues whose messages have all expired --------------------------------------------------------

@@ -38,7 +38,7 @@ class QueueTable:
 
     __slots__ = (
         "_buckets", "_floors", "_left_over", "_lowest", "_numbers", "_prefixes", "_removed",
-        "_tag_prefixes", "_topics", "keys",
+        "_tag_prefixes", "_topics", "keys", "met",
     )  # fmt: skip
 
     def __init__(self, removed: str = "", left_over: LeftOver = NOTHING_LEFT_OVER) -> None:
@@ -47,6 +47,8 @@ class QueueTable:
         self._left_over = left_over
         self._floors = np.zeros(64, dtype=np.int64)
         self.keys: list[QueueKey] = []
+        self.met: set[int] = set()
+        """Numbers of queues of which records were met that are left over."""
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._topics: dict[bytes, tuple[str, int, int]] = {}
         self._prefixes = np.zeros(64, dtype=np.uint32)
@@ -63,10 +65,18 @@ class QueueTable:
         """Queue offset below which messages have no unit, by queue number; None: all have one."""
         return self._lowest if self._removed else None
 
+    def are_left_over(self, queue: Numbers, physical_offset: Numbers) -> NDArray[np.bool_] | None:
+        """Return which records, by queue number and place, are left over; None: none are."""
+        if self._left_over is NOTHING_LEFT_OVER:
+            return None
+        are_left: NDArray[np.bool_] = physical_offset < self._floors[queue]
+        self.met.update(np.unique(queue[are_left]).tolist())
+        return are_left
+
     @property
-    def floors(self) -> Numbers | None:
-        """Physical offset below which records are left over, by queue number; None: none are."""
-        return None if self._left_over is NOTHING_LEFT_OVER else self._floors
+    def left_over(self) -> LeftOver:
+        """What is left over, as far as the records so far tell."""
+        return self._left_over.with_empty([self.keys[number] for number in self.met], self.keys)
 
     @property
     def tag_prefixes(self) -> NDArray[np.uint32]:

@@ -79,8 +79,9 @@ def decode(
     further = further_units(buffer, heads, queue, queues)
     if len(further.record):
         further = _chosen(further, is_queued[further.record])
-    if queues.floors is not None:
-        is_queued &= heads.physical_offset >= queues.floors[queue]
+    are_left = queues.are_left_over(queue, heads.physical_offset)
+    if are_left is not None:
+        is_queued &= ~are_left
     if queues.lowest is not None:
         is_queued &= heads.queue_offset >= queues.lowest[queue]
         further = _chosen(further, further.queue_offset >= queues.lowest[further.queue])

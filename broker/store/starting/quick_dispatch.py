@@ -6,7 +6,7 @@
 The views end as they would if each record had been dispatched alone.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -29,23 +29,26 @@ class QuickDispatch:
     """One run over stretches of the log without damage.
 
     queues_from, index_from   physical offsets from which on each lacks records
+    only                      queues that are to get units; None: all
     """
 
     __slots__ = (
-        "_collected", "_gap_queues", "_index_from", "_looked_at", "_numbers", "_parts",
-        "_queues_from", "_reader", "_stretches",
+        "_collected", "_gap_queues", "_index_from", "_looked_at", "_only", "_parts",
+        "_queues_from", "_reader", "_stretches", "queues",
     )  # fmt: skip
 
     def __init__(
         self, parts: Structures, stretches: Iterable[tuple[int, int]], *, queues_from: int,
-        index_from: int, chunk_size: int = CHUNK_SIZE,
+        index_from: int, chunk_size: int = CHUNK_SIZE, only: Container[object] | None = None,
     ) -> None:  # fmt: skip
         self._parts = parts
         self._stretches = stretches
         self._queues_from = queues_from
         self._index_from = index_from
+        self._only = only
         self._reader = LogReader(chunk_size=chunk_size)
-        self._numbers = QueueTable(left_over=parts.left_over)
+        self.queues = QueueTable(left_over=parts.left_over)
+        """Those met."""
         self._gap_queues: list[int] = []
         """Numbers of the queues whose records tell of gaps, among the first `_looked_at`."""
         self._looked_at = 0
@@ -79,7 +82,7 @@ class QuickDispatch:
         """Index the records of a chunk and keep their units; returns how many these are."""
         parts = self._parts
         decoded = decode(
-            chunk.buffer, chunk.heads, self._numbers, style=parts.index.style, levels=parts.levels
+            chunk.buffer, chunk.heads, self.queues, style=parts.index.style, levels=parts.levels
         )
         self._note_gaps(decoded)
         self._put_entries(decoded)
@@ -88,6 +91,9 @@ class QuickDispatch:
         self._begin_queues(rows)
         times = heads.store_timestamp_ms[record]
         chosen = heads.physical_offset[record] >= self._queues_from
+        if self._only is not None:
+            keys = self.queues.keys
+            chosen &= np.isin(rows.queue, [n for n, key in enumerate(keys) if key in self._only])
         self._collected.append(tuple(column[chosen] for column in (*columns, times)))
         return int(chosen.sum())
 
@@ -95,14 +101,14 @@ class QuickDispatch:
         """Give first messages the numbers of their units, where their offsets are above these."""
         starts = self._parts.left_over.starts
         if starts:
-            places, keys = rows.units["physical_offset"], self._numbers.keys
+            places, keys = rows.units["physical_offset"], self.queues.keys
             for at in np.flatnonzero(np.isin(places, [place for place, _ in starts.values()])):
                 place, unit = starts.get(keys[rows.queue[at]], (-1, 0))
                 if place == places[at]:
                     rows.queue_offset[at] = unit
 
     def _note_gaps(self, decoded: Decoded) -> None:
-        keys, seen = self._numbers.keys, self._looked_at
+        keys, seen = self.queues.keys, self._looked_at
         self._gap_queues += [n for n in range(seen, len(keys)) if keys[n][0] == QUARANTINE_TOPIC]
         self._looked_at = len(keys)
         if self._gap_queues:
@@ -128,4 +134,4 @@ class QuickDispatch:
             self._collected = []
             assert all(len(row) == len(queue) for row in rows)
             if len(queue):
-                self._parts.queues.apply_units(self._numbers.keys, queue, *rows)
+                self._parts.queues.apply_units(self.queues.keys, queue, *rows)

@@ -246,8 +246,18 @@ class Recovery:
         begin = max(self._begin_of_walk(lowest), parts.log.min_offset)
         holes = [hole for hole in self.holes if hole.end > begin]
         parts.queues.note_gaps((hole.begin, hole.end) for hole in holes)
+        parts_of_log = [*stretches(holes, begin, end)]
+        quick = QuickDispatch(parts, parts_of_log, queues_from=queues_from, index_from=index_from)
+        for place in quick.steps():
+            yield (place - begin) / (end - begin)
+        left_over = quick.queues.left_over
+        if left_over == parts.left_over:
+            return
+        empty = left_over.places.keys() - parts.left_over.places.keys()
+        parts.left_over = left_over
+        parts.queues.remove(empty)
         quick = QuickDispatch(
-            parts, stretches(holes, begin, end), queues_from=queues_from, index_from=index_from
+            parts, parts_of_log, queues_from=queues_from, index_from=end, only=empty
         )
         for place in quick.steps():
             yield (place - begin) / (end - begin)

@@ -137,12 +137,12 @@ class Start:
             lacking, index_lacks = missing_from_list(listed, queues, index, log.min_offset)
         elif plan.compared is Compared.LOG:
             parts.find_left_over(plan.below)
-            lacking, index_lacks = missing_from_log(
+            lacking, index_lacks, parts.left_over = missing_from_log(
                 log, queues, index, parts.levels, parts.written_styles()[0], parts.left_over
             )
             lacking = {key for key in lacking if key[0] not in parts.batch_topics}
         lacking = lacking | queues.damaged
-        if lacking or parts.keeps_left_over:
+        if plan.compared is not Compared.LOG and (lacking or parts.keeps_left_over):
             parts.find_left_over(plan.below)
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})

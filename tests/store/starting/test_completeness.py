@@ -138,7 +138,7 @@ def test_a_real_store_lacks_nothing(golden: GoldenStores, tmp_path: Path, name: 
     with golden_parts(golden, name, tmp_path, **golden_sizes(golden, name)) as parts:
         found = missing_from_log(parts.log, parts.queues, parts.index, parts.levels)
         closed = parts.closed_state()
-        assert found == (set(), False)
+        assert found[:2] == (set(), False)
         assert missing_from_list(closed, parts.queues, parts.index) == (set(), False)
 
 
