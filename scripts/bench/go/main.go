@@ -1,11 +1,13 @@
 // A grpc-go client that loads a server with requests, in turn, round and round.
 //
 //	load -target HOST:PORT -method /package.Service/Method -requests FILE
-//	     [-connections 8] [-in-flight 8] (-count N | -seconds S) [-rate R] [-warm N] [-pid PID]
+//	     [-connections 8] [-in-flight 8 | -callers N] (-count N | -seconds S) [-rate R]
+//	     [-warm N] [-pid PID]
 //
 // FILE holds requests, each behind its length (four bytes, the lowest first). Without -rate each of connections times in-flight callers waits
 // for its answer before it asks again; with -rate calls are due at an even pace, and a call's
 // latency runs from when it was due: a server that stalls is charged for all who queued meanwhile.
+// With -callers there are so few callers in all, each of which goes from connection to connection.
 // Every call carries headers that no other call has, as clients of RocketMQ send them (x-mq-*).
 //
 // Prints one JSON object: calls, failed, seconds, latencies in ms, and the processor time that the
@@ -53,15 +55,28 @@ type tally struct {
 }
 
 type load struct {
+	callers  int
 	channels []*grpc.ClientConn
 	method   string
 	requests [][]byte
 	numbers  atomic.Int64
 }
 
-// call makes one call, due at a time.
-func (l *load) call(channel *grpc.ClientConn, own *tally, due time.Time) {
+// tallies returns one for each caller there shall be.
+func (l *load) tallies(inFlight int) []tally {
+	if l.callers > 0 {
+		return make([]tally, l.callers)
+	}
+	return make([]tally, len(l.channels)*inFlight)
+}
+
+// call makes one call of a caller, due at a time.
+func (l *load) call(caller int, own *tally, due time.Time) {
 	number := l.numbers.Add(1)
+	channel := l.channels[caller%len(l.channels)]
+	if l.callers > 0 {
+		channel = l.channels[number%int64(len(l.channels))]
+	}
 	headers := metadata.Pairs(
 		"x-mq-client-id", fmt.Sprintf("bench@%d", os.Getpid()),
 		"x-mq-request-id", fmt.Sprintf("5f0c7c3e-8a1d-4e2b-9c5a-%012x", number),
@@ -84,16 +99,15 @@ func (l *load) call(channel *grpc.ClientConn, own *tally, due time.Time) {
 
 // closed runs callers that wait for their answers, until count calls were made or a time came.
 func (l *load) closed(inFlight int, count int64, end time.Time) []tally {
-	tallies := make([]tally, len(l.channels)*inFlight)
+	tallies := l.tallies(inFlight)
 	var begun atomic.Int64
 	var callers sync.WaitGroup
 	for number := range tallies {
 		callers.Add(1)
 		go func() {
 			defer callers.Done()
-			channel := l.channels[number%len(l.channels)]
 			for count > 0 && begun.Add(1) <= count || count == 0 && time.Now().Before(end) {
-				l.call(channel, &tallies[number], time.Now())
+				l.call(number, &tallies[number], time.Now())
 			}
 		}()
 	}
@@ -103,7 +117,7 @@ func (l *load) closed(inFlight int, count int64, end time.Time) []tally {
 
 // paced makes calls at an even pace until a time, by as many callers as there may be in flight.
 func (l *load) paced(inFlight int, rate float64, begun, end time.Time) []tally {
-	tallies := make([]tally, len(l.channels)*inFlight)
+	tallies := l.tallies(inFlight)
 	due := make(chan time.Time, queueMax)
 	var callers sync.WaitGroup
 	for number := range tallies {
@@ -111,7 +125,7 @@ func (l *load) paced(inFlight int, rate float64, begun, end time.Time) []tally {
 		go func() {
 			defer callers.Done()
 			for at := range due {
-				l.call(l.channels[number%len(l.channels)], &tallies[number], at)
+				l.call(number, &tallies[number], at)
 			}
 		}()
 	}
@@ -197,6 +211,7 @@ func main() {
 	file := flag.String("requests", "", "a file of requests")
 	connections := flag.Int("connections", 8, "connections")
 	inFlight := flag.Int("in-flight", 8, "callers on each")
+	callers := flag.Int("callers", 0, "callers in all, instead of those on each")
 	count := flag.Int64("count", 0, "calls in all")
 	seconds := flag.Float64("seconds", 3, "how long, where no count is given")
 	rate := flag.Float64("rate", 0, "calls due each second; 0: as fast as answers come")
@@ -206,7 +221,8 @@ func main() {
 	content, err := os.ReadFile(*file)
 	check(err)
 	requests := unframed(content)
-	work := &load{channels: connect(*target, *connections), method: *method, requests: requests}
+	channels := connect(*target, *connections)
+	work := &load{callers: *callers, channels: channels, method: *method, requests: requests}
 	if *warm > 0 {
 		work.closed(*inFlight, *warm, time.Time{})
 	}

@@ -100,10 +100,11 @@ def go_program() -> Path:
 def go_load(
     target: str, method: str, *requests: bytes, calls: int = 0, seconds: float = 0,
     rate: float = 0, connections: int = CONNECTIONS, in_flight: int = STREAMS, warm: int = 0,
-    pid: int = 0,
+    callers: int = 0, pid: int = 0,
 ) -> Run:  # fmt: skip
     """Make so many calls, or calls for some seconds, as fast as answers come or at a rate.
 
+    callers   so many in all, which go from connection to connection, not `in_flight` on each
     warm   calls that are made before and not counted
     pid    the server's process, to tell what it takes
     Errors   SystemExit: a call failed
@@ -116,6 +117,7 @@ def go_load(
                 "-count", str(calls), "-seconds", str(seconds), "-rate", str(rate),
                 "-connections", str(connections), "-in-flight", str(in_flight),
                 "-warm", str(warm), "-pid", str(pid),
+                "-callers", str(callers),
             ]
         )  # fmt: skip
     counted = json.loads(said)

@@ -28,7 +28,7 @@ CALLS_PER_SECOND: Final = 10_000
 QUEUES_MANY: Final = 10_000
 CONNECTIONS_MANY: Final = 1_000
 CONNECTIONS_RATE: Final = 2_000.0
-"""Calls a second: so few that each is read on its own, by one connection or by many."""
+"""Calls a second: few, so that each is read on its own on a machine that is not busy."""
 LOG_SMALL_GIB: Final = 1
 LOG_LARGE_GIB: Final = 5
 RECORD_BYTES: Final = 1_300
@@ -86,19 +86,23 @@ class _Case(NamedTuple):
     connections: int = 8
     in_flight: int = 8
     rate: float = 0
+    callers: int = 0
 
     def us(self, extent: Extent) -> float:
         """Return the processor time of a send, dispatch of nearly all included."""
-        calls = 0 if self.rate else int(CALLS_PER_SECOND * max(extent.seconds, 1.0))
+        is_timed = bool(self.rate or self.callers)
+        calls = 0 if is_timed else int(CALLS_PER_SECOND * max(extent.seconds, 1.0))
         run = go_load(
             self.server.target, SEND, *self.requests, connections=self.connections,
             in_flight=self.in_flight, rate=self.rate, calls=calls, seconds=extent.seconds,
-            warm=self.connections, pid=self.server.process.pid,
+            callers=self.callers, warm=self.connections, pid=self.server.process.pid,
         )  # fmt: skip
         return 1e6 * run.cpu_seconds / run.calls
 
 
-def _compared(name: str, what: str, extent: Extent, many: _Case, one: _Case) -> Row:
+def _compared(
+    name: str, what: str, extent: Extent, many: _Case, one: _Case, aim: Aim | None = FLAT
+) -> Row:
     cases = (many, one)
     found: tuple[list[float], list[float]] = ([], [])
     for case in cases:
@@ -106,7 +110,7 @@ def _compared(name: str, what: str, extent: Extent, many: _Case, one: _Case) -> 
     for number in range(extent.rounds):
         for place in turns((0, 1), number):
             found[place].append(cases[place].us(extent))
-    return told(Row(name, what, FLAT, ratios(*found), sides(*found, "µs", 1)))
+    return told(Row(name, what, aim, ratios(*found), sides(*found, "µs", 1)))
 
 
 def queue_rows(extent: Extent) -> Iterator[Row]:
@@ -126,17 +130,20 @@ def queue_rows(extent: Extent) -> Iterator[Row]:
 
 
 def connection_rows(extent: Extent) -> Iterator[Row]:
-    """Sends at the same rate through 1,000 connections against through one."""
+    """Sends through 1,000 connections against through one: one at a time, and at a rate."""
     requests = [v1_request(equal_contents(1))]
-    with (
-        _ours(extent) as many,
-        _ours(extent) as one,
-    ):
-        what = "processor time of a send at 2,000/s, grpc-go: 1,000 connections to 1"
+    with _ours(extent) as many, _ours(extent) as one:
+        what = "processor time of a send, one at a time, grpc-go: 1,000 connections to 1"
         yield _compared(
             "connections", what, extent,
-            _Case(many, requests, CONNECTIONS_MANY, 1, CONNECTIONS_RATE),
-            _Case(one, requests, 1, 64, CONNECTIONS_RATE),
+            _Case(many, requests, CONNECTIONS_MANY, callers=1),
+            _Case(one, requests, 1, callers=1),
+        )  # fmt: skip
+        what = "the same at 2,000/s, where what comes together on one connection is read together"
+        yield _compared(
+            "connections_paced", what, extent,
+            _Case(many, requests, CONNECTIONS_MANY, 1, rate=CONNECTIONS_RATE),
+            _Case(one, requests, 1, 64, rate=CONNECTIONS_RATE), None,
         )  # fmt: skip
 
 
