@@ -11,7 +11,7 @@ import pytest
 from broker.client import AsyncClient, ClientError, DeadlineExceeded, Message, Unreachable
 from broker.model import errors
 from broker.rpc.admission import CallClass
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from broker.rpc.service import DETAILS_KEY, Service, method
 from broker.rpc.v1.faces import BROKER
 from broker.rpc.v1.status import refuse
@@ -47,7 +47,7 @@ async def test_a_draining_broker_is_not_unreachable(desk: Desk) -> None:
 
 
 async def test_a_status_without_details_goes_by_its_name() -> None:
-    server = GrpcioServer([])
+    server = OwnServer([])
     async with running(server) as address, AsyncClient(address, retry_ms=0) as client:
         with pytest.raises(ClientError) as caught:
             await client.admin.store_status()
@@ -75,7 +75,7 @@ async def test_details_that_cannot_be_read_are_left_aside() -> None:
 
 
 async def test_nobody_at_the_endpoint() -> None:
-    server = GrpcioServer([])
+    server = OwnServer([])
     async with running(server) as address:
         pass
     async with AsyncClient(address, retry_ms=0) as client:
@@ -96,7 +96,7 @@ async def test_an_answer_that_does_not_come() -> None:
         await asyncio.get_running_loop().create_future()
 
     row = method(BROKER, "QueryById", never, CallClass.QUERY)
-    server = GrpcioServer([Service("pocketmq.v1.Broker", (row,), refuse)])
+    server = OwnServer([Service("pocketmq.v1.Broker", (row,), refuse)])
     async with (
         running(server) as address,
         AsyncClient(address, timeout_ms=1_000, retry_ms=0) as client,

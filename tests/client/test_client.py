@@ -24,7 +24,7 @@ from broker.client import (
     errors,
 )
 from broker.client.async_client import MessageIds
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from tests.fakes.store_broker import running, store_broker
 
 THREADS = 8
@@ -35,7 +35,7 @@ WAIT_MS = 10_000
 @pytest.fixture
 async def endpoint() -> AsyncIterator[str]:
     """Where a broker answers; it lives on the test's loop."""
-    async with store_broker() as broker, running(GrpcioServer(broker.services())) as address:
+    async with store_broker() as broker, running(OwnServer(broker.services())) as address:
         yield address
 
 

@@ -20,7 +20,7 @@ from broker.client import (
 from broker.client.channel import RETRY_MS, pauses_ms
 from broker.client.wire import BlockingWire, LoopWire
 from broker.model.errors import BrokerError
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import DETAILS_KEY
 from broker.rpc.v1.status import wire_status
@@ -178,7 +178,7 @@ def test_pauses_grow_and_stay_below_the_budget() -> None:
 @pytest.mark.parametrize("kind", [LoopWire, BlockingWire])
 async def test_grpc_tells_that_it_had_no_connection(kind: Any) -> None:
     """The words that a client knows as: nothing was sent."""
-    async with store_broker() as broker, running(GrpcioServer(broker.services())) as address:
+    async with store_broker() as broker, running(OwnServer(broker.services())) as address:
         pass
     client = AsyncClient(address, retry_ms=0, wire=kind)
     with pytest.raises(Unreachable) as caught:

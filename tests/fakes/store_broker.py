@@ -4,7 +4,7 @@
         await broker.add("orders", b"a", TAGS="A")        stored and visible
         await broker.answer("SendMessage", pb.SendMessageRequest(…))
         await broker.outcome("Admin/CreateTopic", b"what a fuzzer thinks of")
-        async with running(GrpcioServer(broker.services())) as address: …
+        async with running(OwnServer(broker.services())) as address: …
 
 It opens in a few ms. Time stands still and nothing waits for a disk, as in store_language.py; the
 fixture `broker` is one of these.

@@ -13,7 +13,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from broker.client import AsyncClient, ClientError, Message, PullQuery
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from tests.e2e.daemon import LATE_FACTOR, is_busy
 from tests.fakes.store_broker import StoreBroker, running, store_broker
 
@@ -29,7 +29,7 @@ async def full_of_polls() -> AsyncIterator[tuple[StoreBroker, str]]:
     limits = {**DEFAULT_LIMITS, CallClass.POLL: SLOTS}
     async with (
         store_broker() as broker,
-        running(GrpcioServer(broker.services(), limits=limits)) as address,
+        running(OwnServer(broker.services(), limits=limits)) as address,
         AsyncClient(address, retry_ms=0) as parked,
     ):
         polls = [

@@ -8,7 +8,7 @@ from random import Random
 from broker.format.addresses import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info, compiled_modules
 from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.send_message import drafts_of
@@ -33,7 +33,7 @@ class WholeBroker:
         send = Send(store, rules, talking.clock, key_maker=maker, random=Random(1))
         pull, query = Pull(store), Query(store)
         self.messaging = Messaging(store, send, pull, query)
-        server = GrpcioServer([self.messaging.service()])
+        server = OwnServer([self.messaging.service()])
         retention = Retention(
             store.views.expiry,
             RetentionSettings(),

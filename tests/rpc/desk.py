@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from broker.client import AsyncClient
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from tests.fakes.store_broker import StoreBroker, running, store_broker
 
 
 class Desk:
     """Both sides of one connection."""
 
-    def __init__(self, broker: StoreBroker, server: GrpcioServer, client: AsyncClient) -> None:
+    def __init__(self, broker: StoreBroker, server: OwnServer, client: AsyncClient) -> None:
         self.broker = broker
         self.server = server
         self.client = client
@@ -22,6 +22,6 @@ class Desk:
 async def opened_desk() -> AsyncIterator[Desk]:
     """Serve a broker and connect to it."""
     async with store_broker() as broker:
-        server = GrpcioServer(broker.services())
+        server = OwnServer(broker.services())
         async with running(server) as address, AsyncClient(address, retry_ms=0) as client:
             yield Desk(broker, server, client)

@@ -111,7 +111,7 @@ class OwnCall(Waiting):
     async def _send_all(self, answers: AsyncIterator[Any]) -> None:
         connection, stream = self._connection, self.stream
         async for one in answers:
-            if stream.closed:
+            if self._is_gone():
                 return
             reply = self.served.write(one)
             if not stream.is_head_sent:
@@ -168,7 +168,7 @@ class OwnCall(Waiting):
             self.refuse(TooManyRequests(field="unread", limit=connection.edge.unread_max))
             return
         self.served.stats.count_waited(seconds)
-        if stream.closed:
+        if self._is_gone():
             return
         if reply is None:
             connection.wire.finish(stream, OK, "", [])
@@ -191,7 +191,7 @@ class OwnCall(Waiting):
         trailers: list[tuple[bytes, bytes]] | None = None,
     ) -> None:
         wire, stream = self._connection.wire, self.stream
-        if stream.closed:
+        if self._is_gone():
             return
         if status is not None:
             wire.finish(stream, status.code, status.message, trailers or [])
@@ -200,6 +200,9 @@ class OwnCall(Waiting):
                 wire.send_headers(stream, [])
             wire.send_message(stream, reply)
             wire.finish(stream, OK, "", trailers or [])
+
+    def _is_gone(self) -> bool:
+        return self.stream.closed or not self._connection.is_open
 
     # -- what happens to it ------------------------------------------------------------------------
 
@@ -251,8 +254,9 @@ class Requests:
         while not self._is_ended:
             if stream.messages:
                 raw = stream.messages.pop(0)
-                connection.wire.consume(stream, len(raw))
-                connection.write_soon()
+                if connection.is_open:
+                    connection.wire.consume(stream, len(raw))
+                    connection.write_soon()
                 return self._served.read(raw)
             if stream.ended:
                 break

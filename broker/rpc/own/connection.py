@@ -28,6 +28,9 @@ WRITE_HIGH: Final = 262_144
 WRITE_LOW: Final = 65_536
 """Bytes in the socket's buffer from which on nothing is written to it, and below which again."""
 
+_GONE: Final = Connection()
+"""Stands for that of a client who is gone; nobody speaks through it."""
+
 
 class Http2Connection(Client, asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
@@ -77,14 +80,9 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Cancel what is under way; nothing can be sent any more."""
-        self.edge.connections.discard(self)
-        self._transport = None
-        self._waiting.clear()
-        self._wake_rooms()
+        self._let_go()
         for call in self.calls:
             call.cancel()
-        held, unread, self.held, self.unread = self.held, self.unread, 0, 0
-        self.edge.count(-held, -unread)
         self.edge.changed.set()
 
     def pause_writing(self) -> None:
@@ -198,10 +196,16 @@ class Http2Connection(Client, asyncio.Protocol):
 
     async def room(self, stream: Stream) -> None:
         """Return when a stream of answers may go on."""
-        while not stream.closed and (self._is_paused or stream.pending > STREAM_UNREAD_MAX):
+        while self._is_unread(stream):
             future = self.edge.loop.create_future()
             self._rooms.append(future)
             await future
+
+    def _is_unread(self, stream: Stream) -> bool:
+        """Return whether a stream of answers has to wait for its client."""
+        if stream.closed or not self.is_open:
+            return False
+        return self._is_paused or stream.pending > STREAM_UNREAD_MAX
 
     def _wake_rooms(self) -> None:
         rooms, self._rooms = self._rooms, []
@@ -240,9 +244,17 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def cut_off(self) -> None:
         """End the connection now, whatever is under way."""
-        transport, self._transport = self._transport, None
-        self.edge.connections.discard(self)
+        transport = self._transport
+        self._let_go()
         if transport is not None:
             transport.abort()
+
+    def _let_go(self) -> None:
+        """Keep nothing of what came or should go; who still knows this connection keeps little."""
+        self._transport = None
+        self.wire = _GONE
+        self.edge.connections.discard(self)
+        self._waiting.clear()
+        self._wake_rooms()
         held, unread, self.held, self.unread = self.held, self.unread, 0, 0
         self.edge.count(-held, -unread)

@@ -17,7 +17,7 @@ from broker.rpc.serving import ServedMethod, Serving
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
 
-HELD_MAX: Final = 48 * 1024 * 1024
+HELD_MAX: Final = 32 * 1024 * 1024
 """Bytes of unfinished requests of all connections: two of the largest, and many small ones."""
 UNREAD_MAX: Final = 32 * 1024 * 1024
 """Bytes of answers kept for all clients before those that keep much of it wait."""

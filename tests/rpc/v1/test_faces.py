@@ -4,7 +4,7 @@ import pytest
 
 from broker.model.errors import Recovering
 from broker.rpc.admission import CallClass
-from broker.rpc.grpcio.server import GrpcioServer
+from broker.rpc.own.server import OwnServer
 from broker.rpc.v1.faces import ADMIN, BROKER, closed_faces
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -26,8 +26,8 @@ def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: Store
     assert ours == {"Flush", "Drain", "PullMessage"}  # RocketMQ has the last one's word as well.
 
 
-def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -> None:
-    closed, opened = (GrpcioServer(services) for services in (closed_faces(), broker.services()))
+async def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -> None:
+    closed, opened = (OwnServer(services) for services in (closed_faces(), broker.services()))
     for mine, other in zip(closed_faces(), broker.services(), strict=True):
         for row in mine.methods:
             with pytest.raises(Recovering):
