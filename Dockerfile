@@ -5,10 +5,12 @@
 #
 # The root may be read-only (--read-only): the broker writes into its volume and nowhere else.
 
-# Any image with python3 of 3.11 or newer, its venv module, groupadd and useradd will do.
+# Any image with python3 of 3.11 or newer, its venv module, groupadd and useradd will do; to build on, the same with a C
+# compiler and Python's headers.
 ARG BASE=python:3.13-slim
+ARG BUILDER=python:3.13
 
-FROM ${BASE} AS build
+FROM ${BUILDER} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_INPUT=1
 WORKDIR /src
 
@@ -20,13 +22,14 @@ RUN python3 -m venv /opt/tools \
     && python3 scripts/core_lock.py > core.lock \
     && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --require-hashes -r core.lock
 
-# The broker itself, built with what the lock names.
-RUN python3 scripts/core_lock.py hatchling > build.lock \
+# The broker itself, compiled, built with what the lock names.
+RUN python3 scripts/core_lock.py hatchling mypy setuptools > build.lock \
     && /opt/tools/bin/pip install -q --no-compile --require-hashes -r build.lock
 COPY LICENSE README.md ./
+COPY scripts/build_hook.py scripts/compile_modules.py scripts/tidy_source.py scripts/
 COPY broker broker
 COPY proto proto
-RUN /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \
+RUN POCKETMQ_COMPILE=1 /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \
     && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --no-deps dist/*.whl
 
 FROM ${BASE}

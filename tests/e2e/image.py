@@ -20,10 +20,13 @@ from enclosure import Enclosure, first_process
 from tests.e2e.daemon import Done, Served, ended
 
 BASE: Final = "localhost/debian"
+BUILDER: Final = "localhost/debian-with-a-compiler"
 IMAGE: Final = "localhost/pocketmq"
 PACKAGES: Final = ("python3", "python3-venv")
-"""What the Dockerfile asks of the image it builds on."""
-BUILD_S: Final = 240
+"""What the Dockerfile asks of the image it makes its own of."""
+COMPILER: Final = ("gcc", "libc6-dev", "python3-dev")
+"""What it asks besides of the image it builds on."""
+BUILD_S: Final = 400
 
 
 class Image:
@@ -57,12 +60,13 @@ def built_image(place: Path) -> Iterator[Image]:
     Errors   Unavailable – nothing to build on, or no way to Python's packages
     """
     buildah = _Buildah(place)
-    base = debian_root(PACKAGES)
+    bases = {BASE: debian_root(PACKAGES), BUILDER: debian_root((*PACKAGES, *COMPILER))}
     if not can_fetch("hatchling", place):
         raise Unavailable("the network is missing: pip cannot fetch what the image is made of")
-    empty = buildah("from", "scratch")
-    buildah("add", "--quiet", empty, str(base), "/")
-    buildah("commit", "--quiet", "--rm", empty, BASE)
+    for name, files in bases.items():
+        empty = buildah("from", "scratch")
+        buildah("add", "--quiet", empty, str(files), "/")
+        buildah("commit", "--quiet", "--rm", empty, name)
     try:
         buildah.build(pip_settings())
         settings = json.loads(buildah("inspect", "--type", "image", IMAGE))["Docker"]["config"]
@@ -160,6 +164,7 @@ class _Buildah:
         mounts = [f"--volume={here}:{there}:ro" for here, there in pip.paths.items()]
         self(
             *("bud", "--quiet", "--isolation=chroot", "--format=docker", "--pull-never"),
-            *(f"--build-arg=BASE={BASE}", f"--volume={conf}:/etc/pip.conf:ro", *mounts),
+            *(f"--build-arg=BASE={BASE}", f"--build-arg=BUILDER={BUILDER}"),
+            *(f"--volume={conf}:/etc/pip.conf:ro", *mounts),
             *(f"--tag={IMAGE}", str(ROOT)),
         )

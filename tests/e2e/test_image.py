@@ -1,6 +1,7 @@
 """The image serves as its user on a read-only root, keeps its store in the volume, and stops.
 
-What a bare Debian stands in for is python:3.13-slim, which no machine without a registry has.
+What two bare Debians stand in for, one of them with a compiler, are python:3.13-slim and
+python:3.13, which no machine without a registry has.
 """
 
 import json
@@ -16,7 +17,7 @@ from debian_root import CACHE, Unavailable
 from enclosure import lacking
 from tests.e2e.image import Container, Image, built_image, health_command
 
-pytestmark = pytest.mark.timeout(400)  # the first time a Debian is fetched and laid out
+pytestmark = pytest.mark.timeout(700)  # the first time two Debians are fetched and laid out
 
 USER = 3000
 STORE = "/var/lib/pocketmq"
@@ -60,8 +61,15 @@ def test_the_image_holds_the_broker_and_no_tools(image: Image, volume: Path) -> 
     names = image.run(volume, "/opt/pocketmq/bin/python", "-c", code).out.split()
     assert "pocketmq" in names
     assert "grpcio" in names
-    assert not {"pip", "setuptools", "hatchling", "pyspark", "pytest"} & set(names)
+    tools = {"pip", "setuptools", "hatchling", "mypy", "pyspark", "pytest"}
+    assert not tools & set(names)
     assert not (image.root / "src").exists()
+
+
+def test_the_image_runs_compiled_and_has_no_compiler(image: Image, volume: Path) -> None:
+    shown = image.run(volume, "pocketmq", "version", "-o", "json")
+    assert json.loads(shown.out)["modules"] == "compiled", shown.err
+    assert image.run(volume, "/bin/sh", "-c", "command -v cc gcc").out == ""
 
 
 def test_nothing_but_the_volume_can_be_written(image: Image, volume: Path) -> None:
