@@ -14,9 +14,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -26,11 +27,11 @@ sys.path.insert(0, str(ROOT))
 os.environ["POCKETMQ_PURE"] = "1"  # what compiles does not load what it replaces
 
 from broker import native  # noqa: E402
-from tidy_source import imported, is_test, read_project  # noqa: E402
+from tidy_source import Source, imported, is_test, read_project  # noqa: E402
 
 CACHE: Final = ROOT / ".cache" / "mypyc"
 PACKAGE: Final = f"{native.__name__}.built"
-WHOLE_PROCESSES: Final = ("tests/e2e/", "tests/faults/")
+WHOLE_PROCESSES: Final = ("tests/backfill/", "tests/e2e/", "tests/faults/")
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code where this machine has not what compiling takes."""
@@ -62,7 +63,7 @@ def main() -> int:
     parser.add_argument("--tests", action="store_true", help="only print the tests of the modules")
     given = parser.parse_args()
     if given.tests:
-        print(*tests_of(native.COMPILED), sep="\n")
+        print(*sorted({*chain(*tests_by_module().values())}), sep="\n")
         return 0
     with _alone():
         if given.clean:
@@ -100,13 +101,35 @@ def lacking() -> str:
     return f"Python's packages {', '.join(absent)} are missing" if absent else ""
 
 
-def tests_of(names: Iterable[str]) -> list[str]:
-    """Return the test modules that import one of these modules, but those of whole processes."""
-    project, wanted = read_project(ROOT), {*names}
-    known = {source.dotted: source for source in project.broker if source.dotted in wanted}
-    tests = [source for source in project.sources if is_test(source)]
-    units = [test for test in tests if not test.path.startswith(WHOLE_PROCESSES)]
-    return [test.path for test in units if any(imported(test, known))]
+def tests_by_module() -> dict[str, list[str]]:
+    """Return the paths of each compiled module's unit tests, sorted.
+
+    They import it, or a module that does; those that one of them imports count with it.
+    """
+    project = read_project(ROOT)
+    by_name = {source.dotted: source for source in project.broker}
+    direct = {
+        source: {found for found in imported(source, by_name) if found.dotted in native.COMPILED}
+        for source in project.broker
+    }
+    found: dict[str, list[str]] = {name: [] for name in native.COMPILED}
+    for test in filter(is_test, project.sources):
+        if not test.path.startswith(WHOLE_PROCESSES):
+            for name in {*_reached({*imported(test, by_name)}, direct)} & found.keys():
+                found[name].append(test.path)
+    return found
+
+
+def _reached(subjects: set[Source], direct: Mapping[Source, set[Source]]) -> Iterator[str]:
+    """Yield what a test is about by name, and the compiled modules that it leads to."""
+    seen: set[Source] = set()
+    waiting = [*subjects]
+    while waiting:
+        source = waiting.pop()
+        if source not in seen and (source in subjects or source.dotted in native.COMPILED):
+            seen.add(source)
+            waiting += direct[source]
+            yield source.dotted
 
 
 def files() -> list[Path]:
