@@ -7,13 +7,14 @@ From mypy_extensions and librt, whose types mypyc turns into plain C; where libr
     BytesWriter           bytes that grow: append(byte), write(bytes), [i], truncate, getvalue()
     write_i32_be(w, n)    append a number, big-endian; read_i32_be(data, place) reads one
     vec[i64]              numbers in a row, a value: `v = append(v, x)`
+    mypyc_attr(...)       how a class is compiled; acyclic=True: its objects never lie in circles
 """
 
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "BytesWriter", "append", "extend", "i16", "i32", "i64", "pop", "read_i16_be", "read_i32_be",
-    "read_i64_be", "u8", "vec", "write_i16_be", "write_i32_be", "write_i64_be",
+    "BytesWriter", "append", "extend", "i16", "i32", "i64", "mypyc_attr", "pop", "read_i16_be",
+    "read_i32_be", "read_i64_be", "u8", "vec", "write_i16_be", "write_i32_be", "write_i64_be",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
         write_i64_be,
     )
     from librt.vecs import append, extend, pop, vec
-    from mypy_extensions import i16, i32, i64, u8
+    from mypy_extensions import i16, i32, i64, mypyc_attr, u8
 else:
     try:
         from librt.strings import (
@@ -40,7 +41,7 @@ else:
             write_i64_be,
         )
         from librt.vecs import append, extend, pop, vec
-        from mypy_extensions import i64  # what vec[i64] asks for
+        from mypy_extensions import i64, mypyc_attr  # vec[i64] asks for this very i64
 
         i16 = i32 = u8 = int  # in the sources; mypy_extensions' own take five times as long
     except ImportError:
@@ -51,6 +52,7 @@ else:
             i16,
             i32,
             i64,
+            mypyc_attr,
             pop,
             read_i16_be,
             read_i32_be,

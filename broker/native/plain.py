@@ -5,7 +5,7 @@ appended to is the same object as before (librt may copy), and the text of some 
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Final, Self
 
@@ -33,6 +33,11 @@ class BytesWriter(bytearray):
         if not 0 <= size <= len(self):
             raise ValueError(f"{len(self)} bytes cannot be cut to {size}")
         del self[size:]
+
+
+def mypyc_attr(**_attributes: object) -> Callable[[type], type]:
+    """Decorate a class with what only a compiler asks for."""
+    return lambda decorated: decorated
 
 
 def _writer(layout: Struct) -> Any:

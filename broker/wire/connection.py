@@ -47,7 +47,7 @@ from broker.wire.stream import Stream
 from broker.wire.streams import Streams
 
 _OWN_PING: Final = b"are you?"
-CONTROL_SIZE_MAX: Final[i64] = 4_194_304
+CONTROL_SIZE_MAX: Final[i64] = 1_048_576
 """Bytes beyond what answers may take of the output; a peer that lets more wait reads nothing."""
 
 

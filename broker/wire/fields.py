@@ -5,7 +5,7 @@ A field is looked at once, when it is made; what the header tables hold is known
 
 from typing import Final, final
 
-from broker.native.machine import i64, read_i64_be
+from broker.native.machine import i64, mypyc_attr, read_i64_be
 
 ENTRY_OVERHEAD: Final[i64] = 32
 """What a field costs in a table or a list beside its bytes (RFC 7541, section 4.1)."""
@@ -45,6 +45,7 @@ _KINDS: Final[dict[bytes, int]] = {
 }
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Field:
     """One field of a header block; never changed, and shared by all blocks that name it."""

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from broker.native.machine import i64
 from broker.wire.frames import ENHANCE_YOUR_CALM, ConnectionFault
-from broker.wire.stream import Stream
+from broker.wire.stream import MESSAGE_OVERHEAD, Stream
 
 LOW_WINDOW: Final[i64] = 65_536
 """Where a connection's window is this small the peer may be stuck, and a closer look is taken."""
@@ -87,7 +87,7 @@ def stream_grant(stream: Stream, limit: i64) -> i64:
 
     The unfinished message does not count: it is the connection's budget that bounds it.
     """
-    size = limit - stream.waiting - stream.receive_window
+    size = limit - stream.waiting - MESSAGE_OVERHEAD * len(stream.messages) - stream.receive_window
     if stream.ended or size < limit >> 1:
         return 0
     stream.receive_window += size

@@ -186,7 +186,6 @@ class Requests:
 
     def _take(self, stream: Stream, data: bytes, p: i64, end: i64) -> bool:
         """Let a stream take its DATA; return whether the call goes on."""
-        intake = self.intake
         held = stream.held
         try:
             stream.accept(data, p, end, self.limits.message_max)
@@ -197,9 +196,7 @@ class Requests:
         if self.streams.held > self.limits.budget + self.limits.message_max:
             self._refuse(stream, RESOURCE_EXHAUSTED, "too much of the connection's requests waits")
             return False
-        if intake.window < LOW_WINDOW:
-            self._relieve()
-        return not stream.closed
+        return True
 
     def _end(self, stream: Stream) -> None:
         """End a request; what it lacks ends the call."""
@@ -223,8 +220,9 @@ class Requests:
         stream.waiting -= size
         if stream.closed:
             return
-        stream.held -= size
-        self.streams.held -= size
+        held = stream.held
+        stream.weigh()
+        self.streams.held += stream.held - held
         self.open_window(stream)
 
     def open_window(self, stream: Stream) -> None:
@@ -238,6 +236,8 @@ class Requests:
         size = self.intake.grant(self.streams.held, 0)
         if size:
             write_window_update(self.outbound.out, 0, size)
+        elif self.intake.window < LOW_WINDOW:
+            self._relieve()
 
     def _relieve(self) -> None:
         """Where unfinished messages fill the budget: finish the oldest, give up the youngest."""
@@ -247,8 +247,8 @@ class Requests:
         waiting: i64 = 0
         for stream in self.streams.open.values():
             waiting += stream.waiting
-        if waiting == 0:
-            half = self.limits.budget >> 1
+        half = self.limits.budget >> 1
+        if waiting <= half:  # else what is taken of it opens the window
             oldest = unfinished[0]
             while len(unfinished) > 1 and self.streams.held - oldest.held > half:
                 self._refuse(
@@ -294,6 +294,8 @@ class Requests:
         """Do what a frame leads to whose stream is not open."""
         verdict = self.streams.verdict(stream_id, kind)
         if verdict == IGNORED:
+            if kind <= HEADERS:  # or DATA, which is 0
+                self.empty.spend()
             return
         if verdict == PROTOCOL_BREACH:
             raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream that was never opened")

@@ -1,10 +1,13 @@
 """One call: what came of its request, and what of its answer has not gone yet."""
 
-from typing import final
+from typing import Final, final
 
 from broker.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
 from broker.wire.headers import Headers
 from broker.wire.messages import PREFIX_SIZE, check_prefix, opened
+
+MESSAGE_OVERHEAD: Final[i64] = 64
+"""What a message takes beside its bytes; without it empty ones would cost nothing."""
 
 
 @final
@@ -67,8 +70,14 @@ class Stream:
                 self.partial = partial
             p = self._grow(partial, data, p, end, size_max)
             partial = self.partial
-        self.held = self.waiting + (len(partial) if partial is not None else 0)
-        assert self.held >= self.waiting, "what waits is held"
+        self.weigh()
+
+    def weigh(self) -> None:
+        """Bring `held` up to what is here now; the shell empties `messages` by itself."""
+        assert self.waiting >= 0, "no more is taken than came"
+        self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
+        if self.partial is not None:
+            self.held += len(self.partial)
 
     def _whole(self, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
         """Take the message that begins at `p` if it is all there; return its length, else -1."""

@@ -3,6 +3,7 @@
 from typing import Final, final
 
 from broker.native.machine import i64
+from broker.wire.frames import HEADERS
 from broker.wire.stream import Stream
 
 # How a stream ended, or why there is none.
@@ -67,12 +68,19 @@ class Streams:
         self._closed += 1
 
     def verdict(self, stream_id: i64, kind: i64) -> i64:
-        """Return what a frame leads to that comes for a stream which is not open."""
-        return _VERDICTS[self._end(stream_id)][kind]
+        """Return what a frame leads to that comes for a stream which is not open.
+
+        Cost: a look at all recent ends for DATA and HEADERS; the other kinds need none
+        """
+        how: i64 = DONE
+        if stream_id > self.last_id or not stream_id & 1:
+            how = IDLE
+        elif kind <= HEADERS:  # or DATA, which is 0
+            how = self._end(stream_id)
+        return _VERDICTS[how][kind]
 
     def _end(self, stream_id: i64) -> i64:
-        if stream_id > self.last_id or not stream_id & 1:
-            return IDLE
+        """Return how a stream ended."""
         for entry in self._recent:
             known: i64 = entry
             if known >> 3 == stream_id:

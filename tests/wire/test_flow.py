@@ -1,0 +1,254 @@
+"""Windows both ways: what is held, what waits, who goes on when, and that memory has bounds."""
+
+import gzip
+
+import pytest
+from hyperframe.frame import DataFrame, Frame, SettingsFrame, WindowUpdateFrame
+
+from broker.wire.flow import Intake, Limits
+from tests.wire.cases import EDGES
+from tests.wire.h2_client import framed
+from tests.wire.raw_peer import RawPeer, data, faults, raw_data
+
+KIB = 1_024
+
+
+def opened(frames: list[Frame], stream_id: int) -> int:
+    """Return by how many bytes a window was opened."""
+    return sum(
+        frame.window_increment
+        for frame in frames
+        if isinstance(frame, WindowUpdateFrame) and frame.stream_id == stream_id
+    )
+
+
+def bodies(frames: list[Frame], stream_id: int) -> bytes:
+    return b"".join(
+        frame.data
+        for frame in frames
+        if isinstance(frame, DataFrame) and frame.stream_id == stream_id
+    )
+
+
+def pieces(stream_id: int, body: bytes) -> list[Frame]:
+    """Return DATA frames of 16 KiB, none of which ends the stream."""
+    return [raw_data(stream_id, body[at : at + 16_384]) for at in range(0, len(body), 16_384)]
+
+
+# -- what comes
+
+
+def test_the_windows_begin_as_wide_as_the_limits_say() -> None:
+    peer = RawPeer(Limits(budget=1 << 20, stream_window=100_000), begin=False)
+    settings, update = peer.taken()
+    assert isinstance(settings, SettingsFrame)
+    assert settings.settings[SettingsFrame.INITIAL_WINDOW_SIZE] == 100_000
+    assert opened([update], 0) == (1 << 20) - 65_535
+
+
+def test_a_stream_may_fill_its_window_and_no_more() -> None:
+    for excess in (0, 1):
+        peer = RawPeer(Limits(stream_window=65_535))
+        peer.send(peer.headers(1))
+        found = peer.send(*pieces(1, bytes(65_535 + excess)))  # empty messages: they wait
+        assert faults(found) == ([("RST_STREAM", 1, 3)] if excess else [])
+
+
+def test_the_connection_may_fill_its_window_and_no_more() -> None:
+    for excess in (0, 1):
+        peer = RawPeer(Limits(budget=65_535, message_max=100_000))
+        peer.send(peer.headers(1), peer.headers(3))
+        body = framed(bytes(70_000))
+        found = peer.send(*pieces(1, body[:40_000]), *pieces(3, body[: 25_535 + excess]))
+        assert [fault[::2] for fault in faults(found)][:1] == ([("GOAWAY", 3)] if excess else [])
+
+
+def test_padding_and_what_is_dropped_open_the_window_again() -> None:
+    peer = RawPeer(Limits(budget=65_535))
+    peer.send(peer.headers(1))
+    peer.server.reset(peer.news[0], 8)
+    peer.taken()
+    total = 0
+    for _ in range(40):
+        found = peer.send(raw_data(1, bytes(16_000)))
+        assert not faults(found)
+        total += opened(found, 0)
+    assert total >= 40 * 16_000 - 65_535
+
+
+def test_messages_hold_windows_shut_until_they_are_consumed() -> None:
+    peer = RawPeer(Limits(budget=200_000, stream_window=100_000))
+    peer.send(peer.headers(1))
+    (stream,) = peer.news
+    found = peer.send(*[data(1, bytes(16_000), end=False)] * 5)
+    assert (opened(found, 1), opened(found, 0)) == (0, 0)
+    assert stream.held == peer.server.held == 80_000 + 5 * 64
+    stream.messages.clear()
+    peer.server.consume(stream, 80_000)
+    assert opened(peer.taken(), 1) == 80_025
+    assert (stream.held, peer.server.held) == (0, 0)
+
+
+def test_empty_messages_hold_something_too() -> None:
+    peer = RawPeer(Limits(budget=200_000, stream_window=65_535))
+    peer.send(peer.headers(1))
+    (stream,) = peer.news
+    found = peer.send(*pieces(1, framed(*[b""] * 10_000)))
+    assert not faults(found)
+    assert opened(found, 1) == 0
+    assert stream.held == 64 * 10_000
+    while stream.messages:
+        stream.messages.pop()
+        peer.server.consume(stream, 0)
+    assert stream.held == 0
+    assert opened(peer.taken(), 1) > 0
+
+
+def test_a_message_larger_than_all_windows_comes_through() -> None:
+    peer = RawPeer(Limits(budget=65_535, stream_window=65_535))
+    size = 1_000_000
+    body = framed(bytes(size))
+    windows = {0: 65_535, 1: 65_535}
+    peer.send(peer.headers(1))
+    sent = 0
+    while sent < len(body):
+        room = min(16_384, *windows.values())
+        assert room, f"stuck after {sent} bytes"
+        found = peer.send(raw_data(1, body[sent : sent + room]))
+        assert not faults(found)
+        sent += room
+        windows = {at: window - room + opened(found, at) for at, window in windows.items()}
+    assert [len(message) for message in peer.news[0].messages] == [size]
+
+
+def test_unfinished_messages_over_the_budget_end_the_youngest_calls() -> None:
+    peer = RawPeer(Limits(budget=200_000, stream_window=65_535))
+    found = []
+    for number in range(1, 19, 2):
+        found += peer.send(peer.headers(number))
+        found += peer.send(*pieces(number, framed(bytes(100_000))[:48_000]))
+    statuses = [peer.fields(f)["grpc-status"] for f in found if f.type == 1]
+    assert statuses == ["8"] * len(statuses)
+    assert len(statuses) >= 1
+    assert peer.server.open_count == 9 - len(statuses)
+    assert peer.server.held <= 300_005
+    rest = framed(bytes(100_000))[48_000:]
+    while rest:
+        assert not faults(peer.send(raw_data(1, rest[:16_000])))
+        rest = rest[16_000:]
+    assert peer.news[0].id == 1
+    assert len(peer.news[0].messages[0]) == 100_000
+
+
+def test_what_compression_hid_counts() -> None:
+    peer = RawPeer(Limits(budget=65_535, message_max=1_000_000))
+    peer.send(peer.headers(1, more=[("grpc-encoding", "gzip")]))
+    (stream,) = peer.news
+    stream.call = object()
+    packed = framed(gzip.compress(bytes(900_000)), flag=1)
+    peer.send(raw_data(1, packed))
+    assert peer.server.held == 900_064
+    peer.send(raw_data(1, packed))
+    assert peer.news == [stream]
+    assert stream.closed
+
+
+@pytest.mark.parametrize("held", [0, 1, 32_767, 32_768, 65_535, 65_536, 1_000_000])
+def test_grants_never_open_more_than_the_budget(held: int) -> None:
+    for window in (0, 1, 32_767, 32_768, 65_535):
+        intake = Intake(65_535, window)
+        size = intake.grant(held, 0)
+        assert size == 0 or size >= 65_535 // 2
+        assert intake.window == window + size
+        assert size == 0 or intake.window + held <= 65_535
+
+
+# -- what goes
+
+
+@pytest.mark.parametrize("size", EDGES)
+def test_answers_of_every_edge_come_whole_through_small_windows(size: int) -> None:
+    peer = RawPeer()
+    peer.send(SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 0}))
+    peer.send(peer.headers(1), data(1, b""))
+    (stream,) = peer.news
+    message = bytes(index % 251 for index in range(size))
+    peer.server.respond(stream, message)
+    got = bodies(peer.taken(), 1)
+    assert (got, stream.pending) == (b"", size + 5)
+    for step in (1, 3, 4, 16_384, 40_000):
+        found = peer.send(WindowUpdateFrame(1, step))
+        more = bodies(found, 1)
+        assert len(more) <= step
+        got += more
+    assert got == framed(message)
+    assert (peer.server.pending, peer.server.open_count) == (0, 0)
+
+
+def test_a_window_that_settings_shrink_below_nothing_opens_later() -> None:
+    peer = RawPeer()
+    peer.send(peer.headers(1), data(1, b""))
+    (stream,) = peer.news
+    peer.server.send_message(stream, b"x" * 30_000)
+    assert len(bodies(peer.taken(), 1)) == 30_005
+    peer.send(SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 10_000}))
+    peer.server.send_message(stream, b"y" * 1_000)
+    assert not bodies(peer.taken(), 1)
+    assert not bodies(peer.send(WindowUpdateFrame(1, 20_005)), 1)
+    assert len(bodies(peer.send(WindowUpdateFrame(1, 5)), 1)) == 5
+    peer.send(SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 11_000}))
+    assert stream.pending == 0
+
+
+def test_a_slow_reader_keeps_what_waits_where_it_can_be_counted() -> None:
+    peer = RawPeer(Limits(output_max=100_000))
+    peer.send(WindowUpdateFrame(0, 2**31 - 1 - 65_535))
+    peer.send(SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 2**31 - 1}))
+    peer.send(peer.headers(1), data(1, b""))
+    (stream,) = peer.news
+    for _ in range(50):
+        peer.server.send_message(stream, bytes(50_000))
+    assert peer.server.pending >= 50 * 50_005
+    part = peer.server.take()
+    assert len(part) < 100_000 + 17_000
+    assert stream.pending >= 50 * 50_005 - len(part)
+    while part := peer.server.take():
+        assert len(part) < 100_000 + 17_000
+    assert (stream.pending, peer.server.pending) == (0, 0)
+
+
+def test_streams_that_wait_for_the_connection_go_on_in_turn() -> None:
+    peer = RawPeer()
+    peer.send(peer.headers(1), data(1, b""), peer.headers(3), data(3, b""))
+    for stream in peer.news:
+        peer.server.respond(stream, bytes(100_000))
+    first = peer.taken()
+    assert abs(len(bodies(first, 1)) - len(bodies(first, 3))) <= 16_384
+    assert len(bodies(first, 1)) + len(bodies(first, 3)) == 65_535
+    peer.send(WindowUpdateFrame(1, 100_000), WindowUpdateFrame(3, 100_000))
+    rest = peer.send(WindowUpdateFrame(0, 200_000))
+    for number in (1, 3):
+        assert len(bodies(first, number)) + len(bodies(rest, number)) == 100_005
+
+
+def test_what_waits_goes_with_its_stream() -> None:
+    peer = RawPeer()
+    peer.send(SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 0}))
+    peer.send(peer.headers(1), data(1, b""))
+    peer.server.respond(peer.news[0], bytes(100_000))
+    peer.taken()
+    peer.server.reset(peer.news[0], 8)
+    peer.taken()
+    assert (peer.server.pending, peer.server.open_count) == (0, 0)
+    assert not bodies(peer.send(WindowUpdateFrame(1, 1_000)), 1)
+
+
+def test_a_peer_that_wants_a_smaller_table_is_told_once_that_it_is() -> None:
+    peer = RawPeer()
+    peer.send(SettingsFrame(0, {SettingsFrame.HEADER_TABLE_SIZE: 100}))
+    peer.decoder.max_allowed_table_size = 100  # from here on it insists on a size update
+    peer.send(peer.headers(1), data(1, b""), peer.headers(3), data(3, b""))
+    for stream in peer.news:
+        peer.server.respond(stream, b"")
+    found = [frame for frame in peer.taken() if frame.type == 1]
+    assert [peer.fields(frame).get("grpc-status") for frame in found] == [None, "0", None, "0"]
