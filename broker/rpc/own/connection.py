@@ -165,11 +165,15 @@ class Http2Connection(Client, asyncio.Protocol):
         transport, wire = self._transport, self.wire
         if transport is None:
             return
-        while not self._is_paused and (data := wire.take()):
-            self.sent += len(data)
-            transport.write(data)
-            if self._waiting:
+        while not self._is_paused:
+            data = wire.take()
+            if data:
+                self.sent += len(data)
+                transport.write(data)
+            if self._waiting and not self._is_full():
                 self._serve_waiting()
+            elif not data:
+                break
         self._count(transport)
         if self._rooms and not self._is_paused:
             self._wake_rooms()

@@ -1,0 +1,159 @@
+"""HTTP/1.1 for scrapers and probes: what is answered, and what others cost."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from broker.metrics import http1
+from broker.metrics.endpoint import Answer
+from broker.metrics.http1 import HttpPort, Site
+
+HOST = b"Host: x\r\n"
+
+
+class Client:
+    """One connection to the site."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, line: bytes, *fields: bytes, body: bytes = b"") -> tuple[str, bytes]:
+        """Send a request; returns the head and the body of its answer."""
+        self.send(line, *fields, body=body)
+        return await self.answer(is_head=line.startswith(b"HEAD"))
+
+    def send(self, line: bytes, *fields: bytes, body: bytes = b"") -> None:
+        head = b"".join(field + b"\r\n" for field in fields)
+        self.writer.write(line + b" HTTP/1.1\r\n" + HOST + head + b"\r\n" + body)
+
+    async def answer(self, *, is_head: bool = False) -> tuple[str, bytes]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+        return head, b"" if is_head else await self.reader.readexactly(size)
+
+    async def ends(self) -> bool:
+        """Return whether the connection ends without another word."""
+        async with asyncio.timeout(20):
+            try:
+                return await self.reader.read() == b""
+            except ConnectionResetError:
+                return True
+
+
+class Served:
+    """A site on a port."""
+
+    def __init__(self, site: Site, address: str) -> None:
+        self.site = site
+        self.address = address
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        host, _, port = self.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            yield Client(reader, writer)
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    site = Site()
+    port = HttpPort(site, "127.0.0.1:0")
+    one = Served(site, port.address)
+
+    async def hello(accept: str) -> Answer:
+        return Answer(200, "text/plain", f"hello {accept}".encode())
+
+    async def fail(accept: str) -> Answer:
+        raise ValueError("secret")
+
+    site.pages.update({"/hello": hello, "/fail": fail})
+    await port.start()
+    yield one
+    await port.close()
+
+
+async def test_a_connection_serves_one_request_after_the_other(served: Served) -> None:
+    async with served.client() as client:
+        for path in (b"/hello", b"/hello?a=b"):
+            head, body = await client.ask(b"GET " + path, b"Accept: tea")
+            assert head.startswith("http/1.1 200 ok\r\n")
+            assert body == b"hello tea"
+        client.send(b"GET /hello")
+        client.send(b"GET /nothing")  # behind it, before it is answered
+        assert (await client.answer())[1] == b"hello "
+        assert (await client.answer())[0].startswith("http/1.1 404")
+
+
+async def test_head_tells_of_a_body_and_sends_none(served: Served) -> None:
+    async with served.client() as client:
+        head, _ = await client.ask(b"HEAD /hello")
+        assert "content-length: 6" in head
+        assert (await client.ask(b"GET /hello"))[1] == b"hello "
+
+
+async def test_a_client_that_asks_for_the_end_has_it(served: Served) -> None:
+    async with served.client() as client:
+        await client.ask(b"GET /hello", b"Connection: close")
+        assert await client.ends()
+    async with served.client() as client:
+        client.send(b"GET /hello")
+        client.writer.write_eof()
+        assert (await client.answer())[1] == b"hello "
+        assert await client.ends()
+
+
+@pytest.mark.parametrize(
+    ("line", "fields", "body", "status"),
+    [
+        (b"POST /hello", (b"Content-Length: 0",), b"", 405),
+        (b"GET /hello", (b"Content-Length: 1",), b"x", 413),
+        (b"GET /hello", (b"Bad Field: x",), b"", 400),
+        (b"GET /hello", (b"X: " + b"x" * 400_000,), b"", 431),
+        (b"what is this", (), b"", 400),
+    ],
+)
+async def test_what_is_no_request_of_ours_is_refused_and_closed(
+    served: Served, line: bytes, fields: tuple[bytes, ...], body: bytes, status: int
+) -> None:
+    async with served.client() as client:
+        head, _ = await client.ask(line, *fields, body=body)
+        assert head.startswith(f"http/1.1 {status} ")
+        assert await client.ends()
+
+
+async def test_a_page_that_fails_shows_nothing_of_why(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served.client() as client:
+        head, body = await client.ask(b"GET /fail")
+        assert head.startswith("http/1.1 500")
+        assert b"secret" not in body
+        assert (await client.ask(b"GET /hello"))[1] == b"hello "
+    (record,) = caplog.records
+    assert (record.getMessage(), record.levelno) == ("http.failed", logging.ERROR)
+
+
+async def test_a_client_that_asks_nothing_is_closed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "IDLE_S", 0.02)
+    async with served.client() as client:
+        client.writer.write(b"GET /hel")
+        assert await client.ends()
+
+
+async def test_connections_beyond_the_limit_are_closed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "CONNECTIONS_MAX", 1)
+    async with served.client() as first, served.client() as second:
+        assert (await first.ask(b"GET /hello"))[1] == b"hello "
+        assert await second.ends()
+    assert len(served.site.connections) <= 1

@@ -1,0 +1,326 @@
+"""A connection of our own transport: how calls end, and what slow or greedy clients cost."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.own import edge as edge_module
+from broker.rpc.own import lifetime
+from broker.rpc.own.edge import Edge
+from broker.rpc.own.lifetime import Lifetime
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import Handler, Kind, Method, Service
+from broker.rpc.serving import Serving
+from broker.rpc.v1.status import refuse
+from tests.fakes.store_language import turns, until
+from tests.rpc.own.pair import Pair
+
+LARGE = 256 * 1024
+
+
+class Handlers:
+    """Handlers on bytes: what they were given, and how they ended."""
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+        self.ended: list[str] = []
+        self.given = 0
+        self.go_on = asyncio.Event()
+
+    def echo(self, raw: bytes, call: Call) -> bytes:
+        """Answer at once with what came."""
+        self.seen.append(raw)
+        return raw
+
+    def large(self, raw: bytes, call: Call) -> bytes:
+        """Answer at once with a lot."""
+        self.given += 1
+        return bytes(LARGE)
+
+    async def wait(self, raw: bytes, call: Call) -> bytes:
+        """Answer with a lot when told to."""
+        try:
+            await self.go_on.wait()
+            self.ended.append("whole")
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        return bytes(LARGE)
+
+    async def flood(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
+        """Give a hundred large answers."""
+        for _ in range(100):
+            self.given += 1
+            yield bytes(LARGE)
+
+    async def gather(self, requests: AsyncIterator[bytes], call: Call) -> bytes:
+        """Answer with all that came."""
+        return b"".join([raw async for raw in requests])
+
+    def service(self) -> Service:
+        rows: list[tuple[str, Handler, Kind]] = [
+            ("Echo", self.echo, Kind.UNARY),
+            ("Large", self.large, Kind.UNARY),
+            ("Wait", self.wait, Kind.UNARY),
+            ("Flood", self.flood, Kind.SERVER_STREAM),
+            ("Gather", self.gather, Kind.CLIENT_STREAM),
+        ]
+        return Service(
+            "test.Service",
+            tuple(
+                Method(
+                    *(name, pb.QueryByIdRequest, pb.QueryByIdResponse, handler, CallClass.QUERY),
+                    parse=bytes,
+                    serialize=bytes,
+                    answer=bytes,
+                    kind=kind,
+                )
+                for name, handler, kind in rows
+            ),
+            refuse,
+        )
+
+
+@pytest.fixture
+async def handlers() -> Handlers:
+    return Handlers()
+
+
+@pytest.fixture
+async def pair(handlers: Handlers) -> Pair:
+    return Pair(handlers.service())
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+async def test_calls_that_come_together_are_answered_by_one_write(pair: Pair) -> None:
+    streams = [pair.begin("Echo") for _ in range(5)]
+    for stream in streams:
+        pair.send(stream, b"x%d" % stream)
+    pair.server.data_received(pair.client.data_to_send())
+    assert len(pair.wire.written) == 1
+    pair.exchange()
+    assert [pair.answers[stream].messages for stream in streams] == [[b"x%d" % s] for s in streams]
+    assert {pair.answers[stream].status for stream in streams} == {"0"}
+
+
+async def test_answers_that_were_waited_for_are_written_together(
+    pair: Pair, handlers: Handlers
+) -> None:
+    for _ in range(5):
+        pair.call("Wait", b"")
+    await pair.settled()
+    handlers.go_on.set()
+    await turns()
+    assert len(pair.wire.written) == 1
+
+
+async def test_a_request_in_pieces_is_served_when_it_is_whole(
+    pair: Pair, handlers: Handlers
+) -> None:
+    stream = pair.begin("Echo")
+    pair.exchange()
+    pair.client.send_data(stream, b"\0\0\0\0\3a")
+    pair.exchange()
+    assert handlers.seen == []
+    pair.client.send_data(stream, b"bc", end_stream=True)
+    pair.exchange()
+    assert handlers.seen == [b"abc"]
+
+
+async def test_a_unary_call_has_one_request(pair: Pair) -> None:
+    for messages in ([], [b"a", b"b"]):
+        answer = pair.answers[pair.call("Echo", *messages)]
+        assert answer.status == "3"  # INVALID_ARGUMENT
+
+
+async def test_a_compressed_request_is_opened(pair: Pair) -> None:
+    stream = pair.begin("Echo", ("grpc-encoding", "gzip"))
+    pair.send(stream, gzip.compress(b"zipped"), flag=1)
+    pair.exchange()
+    assert pair.answers[stream].messages == [b"zipped"]
+
+
+async def test_what_is_not_served_is_unimplemented(pair: Pair) -> None:
+    assert pair.answers[pair.call("Nothing", b"")].status == "12"
+
+
+async def test_no_time_left_ends_a_call_whatever_its_client_does(
+    pair: Pair, handlers: Handlers
+) -> None:
+    stream = pair.call("Wait", b"", extra=[("grpc-timeout", "10m")])
+    await until(lambda: bool(handlers.ended))
+    await pair.settled()
+    assert (pair.answers[stream].status, handlers.ended) == ("4", ["cancelled"])
+
+
+@pytest.mark.parametrize("how", ["reset", "lost"])
+async def test_a_client_that_goes_cancels_its_calls(
+    pair: Pair, handlers: Handlers, how: str
+) -> None:
+    stream = pair.call("Wait", b"", extra=[("grpc-timeout", "1H")])
+    await pair.settled()
+    if how == "reset":
+        pair.client.reset_stream(stream)
+        pair.exchange()
+    else:
+        pair.lose()
+    await turns()
+    assert handlers.ended == ["cancelled"]
+    assert not pair.server.calls
+    assert pair.edge.serving.admission.inflight_count() == 0
+
+
+async def test_a_refused_call_asks_for_no_more_of_its_request(pair: Pair) -> None:
+    pair.edge.serving.admission.gate(CallClass.QUERY).limit = 0
+    stream = pair.begin("Echo")
+    pair.exchange()
+    assert (pair.answers[stream].status, pair.answers[stream].reset_code) == ("8", 0)
+
+
+# -- clients that do not read ----------------------------------------------------------------------
+
+
+async def test_a_stream_of_answers_waits_for_its_client(pair: Pair, handlers: Handlers) -> None:
+    pair.reads = False
+    stream = pair.call("Flood", b"")
+    await pair.settled()
+    assert handlers.given < 5
+    got = len(pair.answers[stream].raw)
+    pair.reads = True
+    while pair.answers[stream].status is None:
+        pair.client.increment_flow_control_window(1 << 20)
+        pair.client.increment_flow_control_window(1 << 20, stream)
+        await pair.settled()
+    assert len(pair.answers[stream].messages) == handlers.given == 100
+    assert got < LARGE
+
+
+async def test_calls_wait_while_their_client_has_much_to_read(
+    pair: Pair, handlers: Handlers
+) -> None:
+    pair.reads = False
+    streams = [pair.call("Large", b"") for _ in range(40)]
+    assert handlers.given < 10
+    pair.client.reset_stream(streams[-1])  # one that waits
+    for stream in streams[:-1]:
+        pair.client.increment_flow_control_window(LARGE, stream)
+    while handlers.given < 39:
+        pair.client.increment_flow_control_window(1 << 20)
+        pair.exchange()
+    pair.client.increment_flow_control_window(1 << 24)
+    pair.exchange()
+    assert all(len(pair.answers[s].messages) == 1 for s in streams[:-1])
+    assert handlers.given == 39
+
+
+async def test_while_the_socket_takes_no_more_nothing_is_read_or_begun(
+    pair: Pair, handlers: Handlers
+) -> None:
+    pair.server.pause_writing()
+    assert not pair.wire.reads
+    pair.call("Echo", b"x")
+    assert handlers.seen == []
+    pair.server.resume_writing()
+    pair.exchange()
+    assert handlers.seen == [b"x"]
+
+
+async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge_module, "STALLED_S", 0.02)
+    pair.reads = False
+    pair.edge.unread_max = LARGE // 2
+    waiting = pair.call("Wait", b"")
+    await pair.settled()
+    pair.call("Large", b"")
+    pair.call("Large", b"")
+    assert handlers.given == 1
+    handlers.go_on.set()
+    await pair.settled()
+    assert pair.answers[waiting].status == "8"
+    assert pair.edge.unread > LARGE // 2
+    await until(lambda: pair.wire.is_aborted)  # It read nothing for so long.
+    assert pair.edge.unread == 0
+
+
+async def test_the_client_with_most_unfinished_requests_is_cut_off(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(edge_module, "HELD_MAX", 60_000)
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    small, large = Pair(edge=edge), Pair(edge=edge)
+    for one, size in ((small, 15_000), (large, 30_000), (large, 30_000)):
+        stream = one.begin("Echo")
+        one.client.send_data(stream, b"\0\0\1\0\0" + bytes(16_000 if size > 16_000 else size))
+        one.client.send_data(stream, bytes(max(0, size - 16_000)))
+        one.exchange()
+    assert (small.wire.is_aborted, large.wire.is_aborted) == (False, True)
+    assert edge.held == small.server.held < 16_000
+    assert [record.getMessage() for record in caplog.records] == ["rpc.cut_off"]
+    small.lose()
+    assert edge.held == 0
+
+
+# -- its life --------------------------------------------------------------------------------------
+
+
+async def test_a_connection_that_drains_ends_with_its_last_call(
+    pair: Pair, handlers: Handlers
+) -> None:
+    stream = pair.call("Wait", b"")
+    await pair.settled()
+    pair.server.drain()
+    pair.exchange()
+    assert len(pair.goaways) == 2  # The second one once the client has answered the ping.
+    assert not pair.wire.is_closing
+    handlers.go_on.set()
+    await pair.settled()
+    pair.client.increment_flow_control_window(1 << 20)
+    pair.exchange()
+    assert pair.answers[stream].status == "0"
+    assert pair.wire.is_closing
+
+
+async def test_a_broken_peer_is_told_so_and_closed(pair: Pair) -> None:
+    pair.server.data_received(b"\0\0\0\0\0\0\0\0\0")  # DATA on stream 0
+    assert pair.wire.is_closing
+    pair.exchange()
+    assert [event.error_code for event in pair.goaways] == [1]
+
+
+@pytest.fixture
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifetime, "FIRST_LOOK_S", 0.02)
+    monkeypatch.setattr(lifetime, "KEEPALIVE_S", 0.02)
+    monkeypatch.setattr(lifetime, "KEEPALIVE_TIMEOUT_S", 0.02)
+
+
+@pytest.mark.usefixtures("_hasty")
+async def test_a_silent_client_is_pinged_and_stays_if_it_answers(pair: Pair) -> None:
+    Lifetime(pair.server, idle_ms=0, age_ms=0)
+    while pair.pings < 3:
+        await asyncio.sleep(0)
+        pair.exchange()
+    assert not pair.wire.is_closing
+    await until(lambda: pair.wire.is_aborted)  # It answers no more.
+    assert not pair.edge.connections
+
+
+@pytest.mark.usefixtures("_hasty")
+@pytest.mark.parametrize("limit", [{"age_ms": 30, "idle_ms": 0}, {"age_ms": 0, "idle_ms": 30}])
+async def test_an_old_or_idle_connection_is_drained(pair: Pair, limit: Any) -> None:
+    pair.call("Echo", b"")
+    Lifetime(pair.server, **limit)
+    while not pair.wire.is_closing:
+        await asyncio.sleep(0)
+        if not pair.wire.is_closing:
+            pair.exchange()
+    assert pair.server.is_draining
