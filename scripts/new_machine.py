@@ -1,9 +1,10 @@
 """Run the README's first commands on a bare Debian, as on a machine that never saw this project.
 
-    python scripts/new_machine.py [--full] [--working-tree] [--keep]
+    python scripts/new_machine.py [--compiler] [--full] [--working-tree] [--keep]
 
-The root has python3 and what Debian cannot do without; the network, the names it resolves and the
-settings of apt and pip are this machine's. Prints a line per command with its seconds.
+The root has python3, a C compiler if asked for, and what Debian cannot do without; the network, the
+names it resolves and the settings of apt and pip are this machine's. Prints a line per command with
+its seconds.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -32,6 +33,7 @@ from debian_root import (
 from enclosure import Enclosure, first_process, lacking
 
 PACKAGES: Final = ("python3",)
+COMPILER: Final = ("gcc", "libc6-dev", "python3-dev")
 HOME: Final = "/root"
 CLONE: Final = f"{HOME}/pocketmq"
 NAMES: Final = ("etc/resolv.conf", "etc/hosts")
@@ -49,6 +51,7 @@ class Failed(Exception):
 def main() -> int:
     """Try it; return 1 if anything failed, 2 where this machine cannot make another."""
     options = argparse.ArgumentParser(description=__doc__, add_help=True)
+    options.add_argument("--compiler", action="store_true", help="with a C compiler")
     options.add_argument("--full", action="store_true", help="scripts/test there as well")
     options.add_argument("--working-tree", action="store_true", help="the files as they are here")
     options.add_argument("--keep", action="store_true", help="leave the root behind")
@@ -59,8 +62,9 @@ def main() -> int:
     CACHE.mkdir(exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="machine-", dir=CACHE))
     try:
-        machine = new_machine(place / "root", working_tree=chosen.working_tree)
-        try_serve(machine)
+        packages = (*PACKAGES, *(COMPILER if chosen.compiler else ()))
+        machine = new_machine(place / "root", packages, working_tree=chosen.working_tree)
+        try_serve(machine, "compiled" if chosen.compiler else "sources (not compiled)")
         if chosen.full:
             try_tests(machine)
     except Unavailable as error:
@@ -77,10 +81,10 @@ def main() -> int:
     return 0
 
 
-def new_machine(root: Path, *, working_tree: bool) -> Enclosure:
+def new_machine(root: Path, packages: Sequence[str], *, working_tree: bool) -> Enclosure:
     """Lay out a root with a clone of this repository in it, and return how to be in there."""
     with _timed("a bare Debian"):
-        unpack(debian_root(PACKAGES), root)
+        unpack(debian_root(packages), root)
     pip = pip_settings()
     (root / "etc/pip.conf").write_text(pip.text)
     settings = proxies()
@@ -122,11 +126,16 @@ def copy_files(target: Path, *, working_tree: bool) -> None:
     subprocess.run(unpacked, input=packed, check=True)
 
 
-def try_serve(machine: Enclosure) -> None:
-    """Run `scripts/serve` twice: the first sets up and takes a message, the second still has it."""
+def try_serve(machine: Enclosure, form: str) -> None:
+    """Run `scripts/serve` twice: the first sets up and takes a message, the second still has it.
+
+    form    of the hot modules, as `pocketmq status` tells it
+    """
     with _serving(machine, "scripts/serve, the first time") as ask:
         sent = ask("produce", "orders", "order 42 paid", "-k", "order-42", "-o", "json")
         _expect(json.loads(sent)["status"] == "SEND_OK", sent)
+        status = ask("status", "-o", "json")
+        _expect(json.loads(status)["modules"] == form, status)
         pulled = ask("consume", "orders", "--pull", "--from", "min", "-o", "json")
         _expect("order 42 paid" in pulled, pulled)
     with _serving(machine, "scripts/serve, once more") as ask:
