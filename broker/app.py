@@ -44,7 +44,7 @@ from broker.model.step import SystemClock
 from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
 from broker.rpc.own.server import OwnServer, Transport
-from broker.rpc.own.tls import tls_context
+from broker.rpc.own.tls import load_again, tls_context
 from broker.rpc.service import Service
 from broker.rpc.transports import new_server
 from broker.rpc.v1.admin import Admin
@@ -157,7 +157,7 @@ async def serve(
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     clock = SystemClock()
     site = Site()
-    outside = _Outside(Starting(clock), new_server(*_carried(config, site)))
+    outside = _Outside(Starting(clock), new_server(*_carried(live, site)))
     with held_port(config.rpc.listen) as grpc:
         outside.server.add_port(grpc)
     async with AsyncExitStack() as up:
@@ -338,12 +338,15 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
     )
 
 
-def _carried(config: Config, site: Site) -> tuple[str, list[Service], Transport]:
+def _carried(live: LiveConfig, site: Site) -> tuple[str, list[Service], Transport]:
     """Return which transport carries what, before there is a store."""
-    rpc = config.rpc
+    rpc = live.config.rpc
+    tls = tls_context(rpc.tls_cert, rpc.tls_key) if rpc.tls_cert else None
+    if tls is not None:
+        live.follow(lambda config: load_again(tls, config.rpc.tls_cert, config.rpc.tls_key))
     transport = Transport(
         http1=site.connection,
-        tls=tls_context(rpc.tls_cert, rpc.tls_key) if rpc.tls_cert else None,
+        tls=tls,
         tls_only=rpc.tls_only,
         proxy_protocol=rpc.proxy_protocol,
         connections_max=rpc.connections_max,

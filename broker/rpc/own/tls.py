@@ -1,11 +1,14 @@
 """What TLS connections are made with."""
 
+import logging
 import ssl
 from typing import Final
 
 from broker.model.errors import IllegalConfig
 
 ALPN: Final = ["h2", "http/1.1"]
+
+logger = logging.getLogger(__name__)
 
 
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
@@ -19,20 +22,22 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(ALPN)
-    load_certificate(context, cert_file, key_file)
-    return context
-
-
-def load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
-    """Have the handshakes from now on use these files, read again.
-
-    Errors   IllegalConfig, as `tls_context`; the context is as it was
-    """
     try:
         context.load_cert_chain(cert_file, key_file, password=_no_password)
     except (OSError, ValueError) as error:  # ssl's errors are of the first
         why = f"{cert_file} and {key_file} are no certificate and key: {error}"
         raise IllegalConfig(field="rpc.tls_cert", why=why) from error
+    return context
+
+
+def load_again(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
+    """Have the handshakes from now on use what the files hold now; nothing where that is wrong."""
+    try:
+        tls_context(cert_file, key_file)  # A failed load would leave the one in use without a key.
+    except IllegalConfig as error:
+        logger.error("tls.refused", extra={"reason": str(error)})
+    else:
+        context.load_cert_chain(cert_file, key_file)
 
 
 def _no_password() -> str:

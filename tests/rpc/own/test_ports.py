@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, cast
 
 import grpc
@@ -18,7 +19,7 @@ from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.own import listener
 from broker.rpc.own.server import OwnServer, Transport
-from broker.rpc.own.tls import load_certificate, tls_context
+from broker.rpc.own.tls import load_again, tls_context
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Service, method
 from broker.rpc.transports import new_server
@@ -208,9 +209,22 @@ async def test_a_handshake_that_fails_or_does_not_end_is_closed(
 def test_files_that_are_no_certificate_are_told_by_name(cert: str, key: str) -> None:
     with pytest.raises(IllegalConfig, match=key.replace("/", ".")):
         tls_context(cert, key)
-    context = tls_context(CERT, KEY)
-    with pytest.raises(IllegalConfig, match=r"rpc\.tls_cert"):
-        load_certificate(context, cert, key)
+
+
+async def test_a_certificate_is_read_again_and_a_wrong_one_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("cert.pem", "key.pem"):
+        copyfile(FILES / name, tmp_path / name)
+    context = tls_context(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    async with port(tls=context) as served:
+        for wrong, count in ((b"nothing", 1), (b"", 2), (PEM, 2)):
+            (tmp_path / "cert.pem").write_bytes(wrong)
+            load_again(context, str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+            told = [r for r in caplog.records if r.getMessage() == "tls.refused"]
+            assert len(told) == count
+            said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
+            assert said.startswith(b"HTTP/1.1 200")
 
 
 # -- behind a load balancer ------------------------------------------------------------------------
