@@ -32,6 +32,7 @@ SMALL_LIMITS = (
     (consume_queue_table, "FILES_APART_MAX", 0),
     (view_flush, "FILES_APART_MAX", 0),
     (quick_dispatch, "COLLECTED_MAX", 3),
+    (quick_dispatch, "AHEAD_MAX", 5),
     (queue_units.written_end, "__defaults__", (20,)),
 )
 

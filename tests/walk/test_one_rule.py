@@ -25,6 +25,7 @@ from broker.tools.verify.verification import VerifyOptions, verify
 from broker.walk.log_walk import Hole, LogWalk, holes_and_tail
 from broker.walk.reader import Chunk, LogReader
 from tests.cli.command_line import run
+from tests.fakes.generators import result_of
 from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.tool_sizes import known_shape
@@ -76,7 +77,7 @@ def started(log: LogBytes) -> tuple[list[int], list[Hole]]:
     opened = CommitLog(disk, log.store / COMMIT_LOG_DIRECTORY, FILE_SIZE)
     opened.load(read_only=True)
     try:
-        seen = survey_log(opened, disk, 0, Known(None), crc=True, chunk_size=300)
+        seen = result_of(survey_log(opened, disk, 0, Known(None), crc=True, chunk_size=300))
         spans = stretches(seen.holes, 0, seen.end)
         places = [row[0] for lower, upper in spans for row in opened.scan(lower, upper)]
         assert (seen.last_record, seen.last_time >= TIME_MS) == (places[-1], True)

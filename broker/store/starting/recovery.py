@@ -7,7 +7,7 @@ Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recove
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
 from broker.format.names import offset_file_name
@@ -20,6 +20,7 @@ from broker.store.starting.quick_dispatch import QuickDispatch
 from broker.store.starting.stand_ins import fill_holes
 from broker.store.starting.structures import Structures
 from broker.walk.log_walk import Hole
+from broker.walk.reader import Chunk
 
 WALK_BACK: Final = 16 * 1024 * 1024
 """A walk begins with the file it has to begin in, where that costs no more than so many bytes:
@@ -92,7 +93,8 @@ class Recovery:
         )
         begin = min(log.min_offset if beliefs.from_min else marks[0], marks[1], log.appended)
         self._progress.enter("scan")
-        survey = self._survey(self._begin_of_walk(begin), marks, beliefs)
+        quick = QuickDispatch(self._parts, begin=begin)
+        survey = yield from self._survey(marks, beliefs, quick)
         is_short = beliefs.mark is None and self._is_short(survey, beliefs)
         # Where not one record can be read it may be no log at all: nothing is cut.
         is_unknown = is_short and survey.end == log.min_offset
@@ -117,13 +119,24 @@ class Recovery:
             self._end_log(survey, beliefs, below)
         self._progress.enter("dispatch")
         if self.damage is None or is_rebuilt:
-            yield from self._dispatch(survey.end, from_min=beliefs.from_min)
+            yield from self._dispatch(survey.end, quick, from_min=beliefs.from_min)
         yield 1.0
 
-    def _survey(self, begin: int, marks: tuple[int, int], beliefs: Beliefs) -> Survey:
+    def _survey(
+        self, marks: tuple[int, int], beliefs: Beliefs, quick: QuickDispatch
+    ) -> Generator[float, None, Survey]:
+        """Walk the log to its end; what views lack is taken along."""
+        log, begin = self._parts.log, self._begin_of_walk(quick.begin)
         view_end = max(marks) if not beliefs.is_aborted else None
-        known = Known(beliefs.mark, view_end)
-        survey = survey_log(self._parts.log, self._parts.disk, begin, known, crc=beliefs.is_aborted)
+
+        def take(chunk: Chunk) -> None:
+            if chunk.end > quick.begin and not quick.is_full:
+                quick.take(chunk)
+
+        survey = yield from survey_log(
+            log, self._parts.disk, begin, Known(beliefs.mark, view_end),
+            crc=beliefs.is_aborted, take=take,
+        )  # fmt: skip
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
         assert self.last_record <= survey.end
@@ -234,7 +247,7 @@ class Recovery:
         self._parts.queues.truncate(physical_offset, self._parts.log.store_time_at)
         self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
-    def _dispatch(self, end: int, *, from_min: bool) -> Iterator[float]:
+    def _dispatch(self, end: int, quick: QuickDispatch, *, from_min: bool) -> Iterator[float]:
         """Give the views what they lack of the log below an offset."""
         parts = self._parts
         queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
@@ -243,12 +256,15 @@ class Recovery:
         lowest = min(queues_from, index_from)
         if lowest > self.last_record:
             return
+        if quick.begin > lowest or self.holes:
+            quick = QuickDispatch(parts)
         begin = max(self._begin_of_walk(lowest), parts.log.min_offset)
         holes = [hole for hole in self.holes if hole.end > begin]
         parts.queues.note_gaps((hole.begin, hole.end) for hole in holes)
         parts_of_log = [*stretches(holes, begin, end)]
-        quick = QuickDispatch(parts, parts_of_log, queues_from=queues_from, index_from=index_from)
-        for place in quick.steps():
+        quick.put(queues_from=queues_from, index_from=index_from, upto=end)
+        untaken = stretches(holes, max(begin, quick.end), end)
+        for place in quick.steps(untaken, queues_from=queues_from, index_from=index_from):
             yield (place - begin) / (end - begin)
         left_over = quick.queues.left_over
         if left_over == parts.left_over:
@@ -256,10 +272,8 @@ class Recovery:
         empty = left_over.places.keys() - parts.left_over.places.keys()
         parts.left_over = left_over
         parts.queues.remove(empty)
-        quick = QuickDispatch(
-            parts, parts_of_log, queues_from=queues_from, index_from=end, only=empty
-        )
-        for place in quick.steps():
+        quick = QuickDispatch(parts, only=empty)
+        for place in quick.steps(parts_of_log, queues_from=queues_from, index_from=end):
             yield (place - begin) / (end - begin)
 
 

@@ -10,6 +10,7 @@ from broker.log.commit_log import CommitLog
 from broker.model.finding import ScanEnd
 from broker.store.starting.log_survey import Known, Survey, stretches, survey_log
 from broker.walk.log_walk import ORDERLY_END, Hole
+from tests.fakes.generators import result_of
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import QuickDisk
 
@@ -46,7 +47,7 @@ def survey(
 ) -> Survey:
     disk = QuickDisk()
     with opened(log, disk) as found:
-        return survey_log(found, disk, begin, known, crc=True, chunk_size=chunk_size)
+        return result_of(survey_log(found, disk, begin, known, crc=True, chunk_size=chunk_size))
 
 
 def spans(found: Survey) -> list[tuple[int, int, bool]]:

@@ -51,11 +51,8 @@ class Built(Structures):
         chunk_size: int = 300,
     ) -> list[int]:  # fmt: skip
         """Dispatch a stretch; returns what was told of progress."""
-        quick = QuickDispatch(
-            self, [(begin, end)],
-            queues_from=queues_from, index_from=index_from, chunk_size=chunk_size,
-        )  # fmt: skip
-        return [*quick.steps()]
+        quick = QuickDispatch(self, chunk_size=chunk_size)
+        return [*quick.steps([(begin, end)], queues_from=queues_from, index_from=index_from)]
 
     def files(self) -> dict[str, bytes]:
         self.close()

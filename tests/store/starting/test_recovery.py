@@ -16,6 +16,7 @@ from broker.model.errors import LogMissing, StoreDamaged
 from broker.model.reading import PullResult, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.settings import StoreSettings
+from broker.store.starting import quick_dispatch
 from broker.store.starting.start import start_at_once
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import FakeClock
@@ -132,6 +133,44 @@ async def accepted(image: Path) -> str:
 async def test_what_lay_in_the_log_survives_a_kill(tmp_path: Path) -> None:
     image, _ = await a_killed_store(tmp_path)
     assert await label_of(image) == ("@behind", "abcd")
+
+
+class CountingDisk(QuickDisk):
+    """Counts the bytes of files that are read in a row."""
+
+    __slots__ = ("read_bytes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_bytes = 0
+
+    def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
+        count = super().read_into(descriptor, position, buffer)
+        self.read_bytes += count
+        return count
+
+
+@pytest.mark.parametrize(("ahead_max", "times"), [(1 << 20, 1), (20, 2)])
+async def test_a_log_behind_the_checkpoint_is_read_once_as_far_as_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_max: int, times: int
+) -> None:
+    monkeypatch.setattr(quick_dispatch, "AHEAD_MAX", ahead_max)
+    async with store_at(tmp_path / "s") as store:
+        for number in range(60):
+            await store.stocked()
+            await store.send("T", f"{number}{BODY}", key=f"k{number}", queue_id=number % 3)
+        await store.settled()
+        log_bytes = store.store.appended
+        killed = store.killed(tmp_path / "killed")
+    shutil.rmtree(killed / "consumequeue")
+    shutil.rmtree(killed / "index")
+    (killed / "checkpoint").unlink()
+    disk = CountingDisk()
+    async with store_at(killed, disk=disk) as store:
+        read = disk.read_bytes
+        await store.settled()
+    assert log_bytes * times * 0.9 < read + FILE_SIZE * (times - 1) < log_bytes * (times + 0.1)
+    assert view_files(killed) == view_files(tmp_path / "s")
 
 
 async def test_a_torn_tail_is_cut(tmp_path: Path) -> None:

@@ -1,0 +1,16 @@
+"""Generators that tell of progress and return what they came to."""
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def result_of(steps: Generator[Any, None, Result]) -> Result:
+    """Run it to its end; returns what it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: Result = ended.value
+            return result
