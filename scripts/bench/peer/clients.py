@@ -56,10 +56,8 @@ def h2load(
 ) -> Run:  # fmt: skip
     """Make so many calls, 8 × 8 in flight unless told otherwise.
 
-    Errors   SystemExit: h2load is missing, or a call was not answered
+    Errors   SystemExit: a call was not answered
     """
-    if shutil.which("h2load") is None:
-        raise SystemExit("h2load is not on the PATH; Debian's package is nghttp2-client")
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(b"\0" + len(request).to_bytes(4) + request)
         command = ["h2load", "-n", str(calls), "-c", str(connections), "-m", str(streams)]
@@ -82,6 +80,16 @@ def h2load_run(said: str) -> Run | None:
     return Run(calls, calls / float(rate[1]), answer_bytes=int(size[1]))
 
 
+def check_clients() -> None:
+    """Build what has to be built.
+
+    Errors   SystemExit: h2load or Go is missing, with how to install it
+    """
+    if shutil.which("h2load") is None:
+        raise SystemExit("h2load is not on the PATH; Debian's package is nghttp2-client")
+    go_program()
+
+
 @cache
 def go_program() -> Path:
     """Return the Go client, built from its source where that changed.
@@ -91,7 +99,7 @@ def go_program() -> Path:
     newest = max(file.stat().st_mtime for file in GO_SOURCE.iterdir())
     if not GO_PROGRAM.exists() or GO_PROGRAM.stat().st_mtime < newest:
         if shutil.which("go") is None:
-            raise SystemExit("go is not on the PATH, and builds the client on grpc-go; install Go")
+            raise SystemExit("go is not on the PATH; install Go 1.26, it builds our client")
         GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
         _said(["go", "-C", str(GO_SOURCE), "build", "-o", str(GO_PROGRAM), "."])
     return GO_PROGRAM

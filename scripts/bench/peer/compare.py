@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from bench.peer import costs, pulls, sends
-from bench.peer.clients import go_program
+from bench.peer.clients import check_clients
 from bench.peer.rocketmq import VERSION, checked_jars
 from bench.peer.rows import Row, table
 from bench.peer.sides import Extent
@@ -63,7 +63,7 @@ SECTIONS: Final = {
     "start": Section(costs.start_rows, 60, 0),
     "memory": Section(costs.memory_rows, 70, 0),
     "queues": Section(_own(costs.queue_rows), 90, 0),
-    "connections": Section(_own(costs.connection_rows), 10, 2),
+    "connections": Section(_own(costs.connection_rows), 10, 4),
     "log": Section(_own(costs.log_rows), 120, 0),
 }
 
@@ -112,7 +112,7 @@ def main() -> None:
     given = _given()
     names = given.names or [*SECTIONS]
     jars = checked_jars(given.peer[1])
-    go_program()
+    check_clients()
     extent = QUICK if given.quick else fitted(names, given.rounds, given.minutes)
     extent = extent._replace(settings=tuple(given.set))
     head = machine() | {"extent": extent._asdict()}

@@ -28,9 +28,8 @@ CLIENT_ID: Final = "x-mq-client-id"
 HEAP: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
 START_SECONDS: Final = 120
 END_SECONDS: Final = 60
-HOW_TO: Final = (
-    "mvn -q -B -f scripts/bench/rocketmq.pom.xml dependency:copy-dependencies -DoutputDirectory={}"
-)
+POM: Final = Path(__file__).parents[1] / "rocketmq.pom.xml"
+HOW_TO: Final = "mvn -q -B -f {} dependency:copy-dependencies -DoutputDirectory={}"
 
 
 class RocketMQ:
@@ -55,7 +54,7 @@ def checked_jars(directory: Path) -> Path:
     wanted = [directory / f"rocketmq-{name}-{VERSION}.jar" for name in ("proxy", "namesrv")]
     missing = [jar.name for jar in wanted if not jar.exists()]
     if missing:
-        how = HOW_TO.format(directory)
+        how = HOW_TO.format(POM, directory.resolve())
         raise SystemExit(f"{directory} lacks {' and '.join(missing)}; from Maven Central: {how}")
     if shutil.which("java") is None:
         raise SystemExit("java is not on the PATH; install a JRE 17")
