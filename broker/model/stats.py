@@ -9,11 +9,30 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-SECONDS_BUCKETS: Final = (
+SECONDS_BUCKETS: Final[tuple[float, ...]] = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 )  # fmt: skip
-COUNT_BUCKETS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
-MESSAGE_SIZE_BUCKETS: Final = (1024.0, 4096.0, 524_288.0, 1_048_576.0, 2_097_152.0, 4_194_304.0)
+COUNT_BUCKETS: Final[tuple[float, ...]] = (
+    1.0,
+    2.0,
+    4.0,
+    8.0,
+    16.0,
+    32.0,
+    64.0,
+    128.0,
+    256.0,
+    512.0,
+    1024.0,
+)
+MESSAGE_SIZE_BUCKETS: Final[tuple[float, ...]] = (
+    1024.0,
+    4096.0,
+    524_288.0,
+    1_048_576.0,
+    2_097_152.0,
+    4_194_304.0,
+)
 """RocketMQ's bounds of message sizes in bytes."""
 
 LabelValues = tuple[str, ...]

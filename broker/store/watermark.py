@@ -97,11 +97,15 @@ class Watermark:
 
 
 class Arrivals:
-    """Watermarks by queue; each holds the queue's max offset."""
+    """Watermarks by queue; each holds the queue's max offset.
 
-    __slots__ = ("_is_closed", "_marks")
+    forget_above   marks with which those nobody waits on are forgotten
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_forget_above", "_is_closed", "_marks")
+
+    def __init__(self, forget_above: int = FORGET_ABOVE) -> None:
+        self._forget_above = forget_above
         self._marks: dict[QueueKey, Watermark] = {}
         self._is_closed = False
 
@@ -114,7 +118,7 @@ class Arrivals:
         """Return the mark of a queue whose max offset is known."""
         mark = self._marks.get(key)
         if mark is None:
-            if len(self._marks) >= FORGET_ABOVE:
+            if len(self._marks) >= self._forget_above:
                 self._forget()
             mark = Watermark(max_offset)
             if self._is_closed:

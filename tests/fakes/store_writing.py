@@ -14,6 +14,7 @@ from broker.model.batch import Destination, PutResult, Run, Written
 from broker.model.store_shape import DelayLevels
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
+from broker.store.writing.put_lock import PutLock
 from broker.store.writing.writer import Writer
 from tests.fakes.clock import FakeClock
 from tests.fakes.quick_disk import QuickDisk
@@ -46,7 +47,7 @@ class WritingLog:
             self.marks,
             self.clock,
             DelayLevels(),
-            busy_timeout_ms=0,
+            PutLock(busy_timeout_ms=0),
         )
 
     def put(

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.model.errors import StoreFailed
-from broker.store import watermark
 from broker.store.watermark import Arrivals, Watermark
 
 
@@ -185,11 +184,8 @@ async def test_release_sends_home_now_and_later() -> None:
     assert await arrivals.mark(B, 1).reached(1) is True
 
 
-async def test_marks_nobody_waits_on_are_forgotten_when_there_are_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(watermark, "FORGET_ABOVE", 3)
-    arrivals = Arrivals()
+async def test_marks_nobody_waits_on_are_forgotten_when_there_are_many() -> None:
+    arrivals = Arrivals(forget_above=3)
     waiter = arrivals.mark(A, 0).reached(1)
     gone = arrivals.mark(B, 0)
     gone.reached(1).cancel()

@@ -18,9 +18,8 @@ from typing import Final
 
 from broker.format.addresses import host_from_text
 from broker.format.content import PROPERTIES_SIZE_MAX
-from broker.format.send_records import SendRecords
-from broker.format.send_reply import encode_reply, with_status
-from broker.format.send_request import FIELDS_MAX, MESSAGES_MAX, SendRequest
+from broker.format.send_reply import with_status
+from broker.format.send_request import FIELDS_MAX, MESSAGES_MAX
 from broker.model.errors import (
     IllegalProperty,
     PropertiesTooLarge,
@@ -36,11 +35,11 @@ from broker.model.names import (
     check_tag,
 )
 from broker.native import is_compiled
-from broker.native.machine import BytesWriter
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
+from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
 from broker.rpc.v1.send_reply import encode_sent
+from broker.rpc.v1.send_shortcut import SendShortcut
 from broker.services.sending.send import ABSENT_QUEUE, PEER, Drafts, Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
@@ -75,15 +74,15 @@ class SendMessage:
     messages_max   of a request that takes the shortcut; None: as many as are quicker there
     """
 
-    __slots__ = ("_records", "_reply", "_request", "_send")
+    __slots__ = ("_send", "shortcut")
 
     def __init__(self, send: Send, messages_max: int | None = None) -> None:
         if messages_max is None:
             messages_max = MESSAGES_MAX if is_compiled() else PLAIN_MESSAGES_MAX
         self._send = send
-        self._request = SendRequest(messages_max)
-        self._records = SendRecords(self._request)
-        self._reply = BytesWriter()
+        self.shortcut: Shortcut = SendShortcut(
+            send.plain, messages_max, is_durable=send.is_durable, late=self._late
+        ).serve
 
     async def __call__(self, drafts: Drafts, call: Call) -> bytes:
         """Store every message of the request, or none; returns an encoded SendMessageResponse.
@@ -92,20 +91,8 @@ class SendMessage:
         """
         return encode_sent(await self._send.send(drafts, call.peer_host))
 
-    def shortcut(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes] | None:
-        """Hot: serve a plain request by one loop over its bytes (format/send_request.py).
-
-        Returns  the encoded SendMessageResponse, once it may be sent; None: nothing has changed,
-                 the usual way serves the request or tells why not
-        Errors   StoreBusy: nothing was stored; FsyncFailed
-        """
-        if not self._request.read(raw):
-            return None
-        stored = self._send.plain.send(self._records, call.peer_host)
-        if stored is False:
-            return None
-        reply = encode_reply(self._records, self._reply)
-        return reply if stored is True else _when_durable(stored, reply)
+    def _late(self, reply: bytes) -> Awaitable[bytes]:
+        return _when_durable(self._send.durable(), reply)
 
 
 async def _when_durable(durable: Awaitable[bool], reply: bytes) -> bytes:

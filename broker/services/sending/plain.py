@@ -1,14 +1,13 @@
 """Plain requests: stored at once, by one loop over their bytes.
 
     request (places) ─► rules, topic, queue ─► records ─► the log
-                             └ anything unusual: None, and nothing has changed
+                             └ anything unusual: nothing has changed
 
 What `Send.send` does for every request this does for those that nearly all clients send, in the
 same order and with the same effects; tests compare records, views and replies. It never refuses:
 what it does not take `send` takes, or tells why not.
 """
 
-import asyncio
 from random import Random
 from typing import Final
 
@@ -17,19 +16,31 @@ from broker.format.index_layout import STYLE_5_5
 from broker.format.send_records import SendRecords, TopicFrame
 from broker.model.step import Clock
 from broker.model.topic import PERMISSION_WRITE, TopicConfig
-from broker.services.sending.rules import SendRules, SendStats
+from broker.services.sending.rules import SendRules, SendStats, Tally
 from broker.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
 """Topics whose frames are kept; beyond that all are made again."""
 
 
+class _Topic:
+    """A topic that clients may send to, what its records share, and how much came of late."""
+
+    __slots__ = ("config", "frame", "tally")
+
+    def __init__(self, config: TopicConfig, frame: TopicFrame, tally: Tally) -> None:
+        assert config.name == frame.topic
+        self.config = config
+        self.frame = frame
+        self.tally = tally
+
+
 class PlainSend:
     """The quick way through the send pipeline of one store."""
 
     __slots__ = (
-        "_block_size_max", "_clock", "_frames", "_is_open", "_is_tagged", "_key_maker", "_random",
-        "_rules", "_stats", "_store",
+        "_block_size_max", "_body_size_max", "_clock", "_is_open", "_is_tagged", "_key_maker",
+        "_known", "_random", "_rules", "_stats", "_topics", "put_path",
     )  # fmt: skip
 
     def __init__(
@@ -43,73 +54,72 @@ class PlainSend:
         random: Random,
         block_size_max: int,
     ) -> None:
-        self._store = store
+        self.put_path = store.writing.put_path
+        self._topics = store.tables.topics
         self._clock = clock
         self._stats = stats
         self._key_maker = key_maker
         self._random = random
         self._block_size_max = block_size_max
         self._is_tagged = store.settings.index_style == STYLE_5_5
-        self._frames: dict[bytes, tuple[TopicConfig, TopicFrame]] = {}
+        self._known: dict[bytes, _Topic] = {}
         self.take(rules)
 
     def take(self, rules: SendRules) -> None:
         """Follow other rules from the next request on."""
         self._rules = rules
+        self._body_size_max = rules.max_message_size_bytes
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
-    def send(self, records: SendRecords, peer_host: bytes) -> bool | asyncio.Future[bool]:
+    def send(self, records: SendRecords, peer_host: bytes) -> bool:
         """Store the messages of a plain request next to each other in one queue.
 
         Shape    records whose request was read
-        Returns  True: stored, and as durable as it asks for; a future: stored, True once it is,
-                 False when that takes too long; False: nothing has changed, and `Send.send` serves
-                 it or tells why not
-        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        Returns  whether they lie in the log; False: nothing has changed, and `Send.send` serves
+                 the request or tells why not
+        Errors   StoreBusy: nothing was stored
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
-        request, rules, store = records.request, self._rules, self._store
-        frame = self._frame(request.topic)
-        if frame is None or not self._is_open:
+        request = records.request
+        topic = self._known.get(request.topic)
+        if topic is None or self._topics.find(topic.frame.topic) is not topic.config:
+            topic = self._topic(request.topic)
+        if topic is None or not self._is_open:
             return False
-        queue_id, queue_count = request.queue_id, len(frame.destinations)
-        if queue_id >= queue_count or request.bodies_size > rules.max_message_size_bytes:
+        destinations = topic.frame.destinations
+        queue_id: int = request.queue_id
+        if queue_id >= len(destinations) or request.bodies_size > self._body_size_max:
             return False
         now_ms = self._clock.wall_ms()
-        if not records.fit(frame, peer_host, now_ms, self._block_size_max):
+        if not records.fit(topic.frame, peer_host, now_ms, self._block_size_max):
             return False
-        if not store.writing.takes_plain(records):
+        if not self.put_path.takes(records.size_sum):
             return False
         if queue_id < 0:
-            queue_id = int(self._random.random() * queue_count)
+            queue_id = int(self._random.random() * len(destinations))
         if request.unnamed_count:
-            records.name(*self._key_maker.make_several(now_ms, request.unnamed_count))
-        store.writing.put_plain(records, frame.destinations[queue_id])
-        self._stats.count(frame.topic, "normal", len(records.sizes), records.size_sum)
-        if not request.waits:
-            return True
-        durable = store.writing.durable()
-        return True if durable is None else durable
+            stamp, number = self._key_maker.make_several(now_ms, request.unnamed_count)
+            records.name(stamp, number)
+        self.put_path.put(records, destinations[queue_id], now_ms)
+        topic.tally.add(request.count, records.size_sum)
+        return True
 
-    def _frame(self, name: bytes) -> TopicFrame | None:
-        """Return what all messages of a topic share, None where clients may not send to it."""
-        config, frame = self._frames.get(name, (None, None))
-        if frame is not None and self._store.tables.topics.find(frame.topic) is config:
-            return frame
-        found = self._store.tables.topics.find(name.decode("ascii", "replace"))
-        if found is None or not found.is_plain or not found.is_writable:
+    def _topic(self, name: bytes) -> _Topic | None:
+        """Return a topic as the table has it now, None where clients may not send to it."""
+        config = self._topics.find(name.decode("ascii", "replace"))
+        if config is None or not config.is_plain or not config.is_writable:
             return None
-        if not found.write_queue_count:
+        if not config.write_queue_count:
             return None
         frame = TopicFrame(
-            found.name,
-            found.write_queue_count,
+            config.name,
+            config.write_queue_count,
             store_host=self._rules.store_host,
             tail=self._rules.block_tail.encode(),
             is_tagged=self._is_tagged,
         )
-        if len(self._frames) >= FRAMES_MAX:
-            self._frames.clear()
-        self._frames[name] = found, frame
-        assert frame.topic.encode() == name
-        return frame
+        assert len(frame.destinations) == config.write_queue_count
+        if len(self._known) >= FRAMES_MAX:
+            self._known.clear()
+        topic = self._known[name] = _Topic(config, frame, self._stats.tally(config.name))
+        return topic

@@ -25,30 +25,91 @@ class SendRules(NamedTuple):
         return f"CLUSTER\x01{self.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
 
 
+class Tally:
+    """What was stored of one topic since it was counted last, by size."""
+
+    __slots__ = ("_counts", "_size_sums", "topic")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._counts = [0] * (len(MESSAGE_SIZE_BUCKETS) + 1)
+        self._size_sums = [0] * len(self._counts)
+
+    def add(self, count: int, stored_bytes: int) -> None:
+        """Count the messages of one request, all of about one size."""
+        assert count > 0
+        place = 0
+        while place < len(_LIMITS) and stored_bytes > _LIMITS[place] * count:
+            place += 1
+        self._counts[place] += count
+        self._size_sums[place] += stored_bytes
+
+    def taken(self) -> list[tuple[int, int]]:
+        """Return (messages, bytes) of each size that there were, which start anew."""
+        found = [pair for pair in zip(self._counts, self._size_sums, strict=True) if pair[0]]
+        self._counts = [0] * len(self._counts)
+        self._size_sums = [0] * len(self._counts)
+        return found
+
+
 class SendStats:
     """How many messages of which topic were stored, and how large they are."""
 
-    __slots__ = ("message_size", "messages_in", "throughput_in")
+    __slots__ = ("_message_size", "_messages_in", "_tallies", "_throughput_in")
 
     def __init__(self) -> None:
         labels = ("topic", "message_type", "is_system")
-        self.messages_in = Counter("rocketmq_messages_in_total", "Messages stored.", labels)
-        self.throughput_in = Counter(
+        self._messages_in = Counter("rocketmq_messages_in_total", "Messages stored.", labels)
+        self._throughput_in = Counter(
             "rocketmq_throughput_in_total", "Bytes of records stored.", labels
         )
-        self.message_size = Histograms(
+        self._message_size = Histograms(
             "rocketmq_message_size", "Stored bytes of messages.", MESSAGE_SIZE_BUCKETS, labels
         )
+        self._tallies: dict[str, Tally] = {}
 
     def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
         """Count the messages of one request, all of about one size."""
         assert count > 0
         labels = (topic, kind, "false")
-        self.messages_in.add(labels, count)
-        self.throughput_in.add(labels, stored_bytes)
-        self.message_size.at(labels).observe_many(stored_bytes / count, count)
+        self._messages_in.add(labels, count)
+        self._throughput_in.add(labels, stored_bytes)
+        self._message_size.at(labels).observe_many(stored_bytes / count, count)
+
+    def tally(self, topic: str) -> Tally:
+        """Return what counts normal messages of a topic by few steps."""
+        found = self._tallies.get(topic)
+        if found is None:
+            found = self._tallies[topic] = Tally(topic)
+        return found
+
+    @property
+    def messages_in(self) -> Counter:
+        """Messages by topic, type and whether the topic is the broker's own."""
+        self._fold()
+        return self._messages_in
+
+    @property
+    def throughput_in(self) -> Counter:
+        """Bytes of their records."""
+        self._fold()
+        return self._throughput_in
+
+    @property
+    def message_size(self) -> Histograms:
+        """Bytes of each."""
+        self._fold()
+        return self._message_size
+
+    def _fold(self) -> None:
+        for topic, tally in self._tallies.items():
+            for count, stored_bytes in tally.taken():
+                self.count(topic, "normal", count, stored_bytes)
 
     @property
     def all(self) -> list[Stat]:
         """What metrics show."""
         return [self.messages_in, self.throughput_in, self.message_size]
+
+
+_LIMITS: Final = [int(bound) for bound in MESSAGE_SIZE_BUCKETS]

@@ -9,7 +9,7 @@ CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -58,6 +58,7 @@ from broker.model.topic import (
 from broker.services.sending.plain import PlainSend
 from broker.services.sending.rules import SendRules, SendStats
 from broker.store.message_store import MessageStore
+from broker.store.settings import FLUSH_SYNC
 
 ABSENT_QUEUE: Final = -1
 PEER: Final = b""
@@ -146,6 +147,18 @@ class Send:
     def stats(self) -> list[Stat]:
         """What metrics show of it."""
         return self.counts.all
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what lies in the log is as durable as the flush mode promises."""
+        return self._store.settings.flush != FLUSH_SYNC
+
+    def durable(self) -> Awaitable[bool]:
+        """Return what is True once all that was sent so far is durable, False where that is late.
+
+        Errors   FsyncFailed
+        """
+        return self._store.writing.durable()
 
     async def send(self, drafts: Drafts, peer_host: bytes) -> Sent:
         """Store the messages of one request next to each other in one queue.

@@ -1,13 +1,13 @@
 """The put-lock: one writer at a time assigns offsets, encodes and appends.
 
 Held for that one synchronous block and never across an await, it lets the store be embedded from
-threads. How long writers wait for it and hold it are histograms; a hold of half a second is a
-warning, and a writer that finds it held for longer than the limit is refused as busy.
+threads. How long writers wait for it and hold it are histograms; a hold of half a second is told,
+and a writer that finds it held for longer than the limit is refused as busy.
 Source: PutMessageLock, DefaultMessageStore.isOSPageCacheBusy.
 """
 
-import logging
 import threading
+from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
@@ -16,17 +16,28 @@ from broker.model.stats import Histogram
 
 HOLD_WARNING_SECONDS: Final = 0.5
 
-logger = logging.getLogger(__name__)
-
 
 class PutLock:
-    """A context manager around the block; entering may raise StoreBusy."""
+    """A context manager around the block; entering may raise StoreBusy.
 
-    __slots__ = ("_busy_seconds", "_lock", "_since", "hold_seconds", "wait_seconds")
+    tell_long   is called with the ms of a hold that was longer than `long_seconds`
+    """
 
-    def __init__(self, busy_timeout_ms: int) -> None:
+    __slots__ = (
+        "_busy_seconds", "_lock", "_long_seconds", "_since", "_tell_long", "hold_seconds",
+        "wait_seconds",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        busy_timeout_ms: int,
+        tell_long: Callable[[int], None] | None = None,
+        long_seconds: float = HOLD_WARNING_SECONDS,
+    ) -> None:
         self._lock = threading.Lock()
         self._busy_seconds = busy_timeout_ms / 1000
+        self._tell_long = tell_long
+        self._long_seconds = long_seconds
         self._since = 0.0
         self.wait_seconds = Histogram(
             "pocketmq_put_lock_wait_seconds", "Time writers waited for the put-lock."
@@ -35,9 +46,13 @@ class PutLock:
             "pocketmq_put_lock_hold_seconds", "Time writers held the put-lock."
         )
 
-    def __enter__(self) -> None:
+    def enter(self) -> float:
+        """Take the lock; returns when it was asked for, on the clock of `perf_counter`.
+
+        Errors   StoreBusy
+        """
         asked = perf_counter()
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             since = self._since
             if since and asked - since > self._busy_seconds:
                 held_ms = int((asked - since) * 1000)
@@ -48,12 +63,22 @@ class PutLock:
             entered = asked
         self.wait_seconds.observe(entered - asked)
         self._since = entered
+        return asked
 
-    def __exit__(self, *_: object) -> None:
+    def leave(self) -> float:
+        """Give the lock back; returns when, on the same clock."""
         assert self._since > 0, "it was not entered"
-        held = perf_counter() - self._since
+        left = perf_counter()
+        held = left - self._since
         self._since = 0.0
         self._lock.release()
         self.hold_seconds.observe(held)
-        if held > HOLD_WARNING_SECONDS:
-            logger.warning("put_lock.held", extra={"held_ms": int(held * 1000)})
+        if held > self._long_seconds and self._tell_long is not None:
+            self._tell_long(int(held * 1000))
+        return left
+
+    def __enter__(self) -> None:
+        self.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()

@@ -11,9 +11,8 @@ from time import perf_counter
 
 from broker.format.record import encode_records, record_sizes
 from broker.format.record_scan import tags_codes_of
-from broker.format.send_records import SendRecords
 from broker.log.commit_log import CommitLog
-from broker.model.batch import Destination, PutResult, PutStatus, Run, Written
+from broker.model.batch import PutResult, PutStatus, Run, Written
 from broker.model.message import QueueKey, has_queue_offset
 from broker.model.stats import Histogram
 from broker.model.step import Clock
@@ -27,7 +26,7 @@ class Writer:
     """Appends runs to the log; owns the queue-offset table."""
 
     __slots__ = (
-        "_clock", "_dispatcher", "_levels", "_log", "_marks", "append_seconds", "lock",
+        "_clock", "_levels", "_marks", "append_seconds", "dispatcher", "lock", "log",
         "next_offsets",
     )  # fmt: skip
 
@@ -38,14 +37,14 @@ class Writer:
         marks: Marks,
         clock: Clock,
         levels: DelayLevels,
-        busy_timeout_ms: int,
+        lock: PutLock,
     ) -> None:
-        self._log = log
-        self._dispatcher = dispatcher
+        self.log = log
+        self.dispatcher = dispatcher
         self._marks = marks
         self._clock = clock
         self._levels = levels
-        self.lock = PutLock(busy_timeout_ms)
+        self.lock = lock
         self.next_offsets: dict[QueueKey, int] = {}
         """The queue offset the next message of each queue gets; 0 where absent."""
         self.append_seconds = Histogram(
@@ -54,7 +53,7 @@ class Writer:
 
     def sizes(self, runs: Sequence[Run]) -> list[list[int]]:
         """Return the bytes each message of each run will take in the log."""
-        crc = self._log.property_crc
+        crc = self.log.property_crc
         return [record_sizes(target, batch, property_crc=crc) for target, batch in runs]
 
     def append(self, runs: Sequence[Run], sizes: Sequence[list[int]]) -> list[PutResult]:
@@ -64,7 +63,7 @@ class Writer:
         Errors   StoreBusy: nothing was stored
         """
         assert len(runs) == len(sizes)
-        log, marks = self._log, self._marks
+        log, marks = self.log, self._marks
         begun = perf_counter()
         with self.lock:
             time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
@@ -104,41 +103,6 @@ class Writer:
             log.write(begin, content)
             marks.append(log.appended, time_ms)
             self.next_offsets.update(taken)
-            self._dispatcher.remember(written)
+            self.dispatcher.remember(written)
         self.append_seconds.observe(perf_counter() - begun)
         return results
-
-    def append_plain(self, records: SendRecords, destination: Destination) -> None:
-        """Store the records of one plain request next to each other; the log has room for them.
-
-        Shape    records that fit, and whose messages have ids; the log keeps no property CRC
-        Errors   StoreBusy: nothing was stored
-        """
-        log, marks = self._log, self._marks
-        assert not log.property_crc
-        begun = perf_counter()
-        with self.lock:
-            time_ms = max(self._clock.wall_ms(), marks.appended.time_ms)
-            place = log.place(records.size_sum)
-            key = destination.queue
-            queue_offset = self.next_offsets.get(key, 0)
-            log.write(place, records.encode(destination.queue_id, queue_offset, place, time_ms))
-            assert log.appended == place + records.size_sum
-            marks.append(log.appended, time_ms)
-            sizes = records.sizes
-            self.next_offsets[key] = queue_offset + len(sizes)
-            written = Written(
-                destination,
-                queue_offset,
-                physical_offsets=records.places,
-                sizes=sizes,
-                tags_codes=records.codes,
-                store_time_ms=time_ms,
-                unique_keys=[],
-                keys=[],
-                tags=[],
-                units=records.units,
-                entries=records.entries,
-            )
-            self._dispatcher.remember((written,))
-        self.append_seconds.observe(perf_counter() - begun)

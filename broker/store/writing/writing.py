@@ -11,14 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from broker.format.send_records import SendRecords
-from broker.model.batch import Destination, PutResult, PutStatus, Run
+from broker.model.batch import PutResult, PutStatus, Run
 from broker.model.errors import (
     BrokerError,
-    DiskFull,
-    Draining,
     RecordTooLarge,
-    StoreFailed,
     TransientPoolEmpty,
 )
 from broker.model.stats import Stat
@@ -30,9 +26,16 @@ from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.allocation import Allocation, Reserve
 from broker.store.writing.commit import Commit
 from broker.store.writing.durability import Durability
+from broker.store.writing.gate import Gate
+from broker.store.writing.put_lock import PutLock
+from broker.store.writing.put_path import PutPath
 from broker.store.writing.writer import Writer
 
 logger = logging.getLogger(__name__)
+
+
+def _tell_long_hold(held_ms: int) -> None:
+    logger.warning("put_lock.held", extra={"held_ms": held_ms})
 
 
 class Writing:
@@ -44,8 +47,8 @@ class Writing:
     """
 
     __slots__ = (
-        "_damage", "_dispatcher", "_is_ending", "_log", "_marks", "_settings", "allocation",
-        "commit", "durability", "refusal", "reserve", "writer",
+        "_damage", "_log", "_marks", "_settings", "allocation", "commit", "durability", "gate",
+        "put_path", "reserve", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -63,18 +66,15 @@ class Writing:
         self._log = log
         self._settings = settings
         self._marks = marks
-        self._dispatcher = dispatcher
         self._damage = damage
-        self._is_ending = False
-        self.refusal = damage
-        """What puts are answered with, None while they are taken."""
+        self.gate = Gate(marks, dispatcher, reserve, damage)
         self.durability = durability
         self.commit = Commit(log, marks, settings, fail)
         self.reserve = reserve
         self.allocation = Allocation(log, structures.own_directory, clock, fail, reserve=reserve)
-        self.writer = Writer(
-            log, dispatcher, marks, clock, structures.levels, settings.busy_timeout_ms
-        )
+        lock = PutLock(settings.busy_timeout_ms, _tell_long_hold)
+        self.writer = Writer(log, dispatcher, marks, clock, structures.levels, lock)
+        self.put_path = PutPath(self.writer, marks, self.gate, self.allocation)
 
     @property
     def steps(self) -> list[Step]:
@@ -102,12 +102,12 @@ class Writing:
         log = self._log
         if size_sum > log.record_size_max:
             raise RecordTooLarge(size_bytes=size_sum, limit_bytes=log.record_size_max)
-        self._check_writable()
+        self.gate.check()
         while not log.has_room(size_sum):
             if log.spare_base is None:
                 raise TransientPoolEmpty(count=self._settings.transient_pool_file_count)
             await self.allocation.room()
-            self._check_writable()
+            self.gate.check()
         results = self.writer.append(runs, sizes)
         assert results[-1].end == self._marks.appended.value
         self._appended()
@@ -117,25 +117,6 @@ class Writing:
                 return [result._replace(status=late) for result in results]
         return results
 
-    def takes_plain(self, records: SendRecords) -> bool:
-        """Return whether `put_plain` would store the records of a request now.
-
-        False    `put` waits, or tells why not
-        """
-        log, size = self._log, records.size_sum
-        if size > log.record_size_max or log.property_crc or not self._takes:
-            return False
-        return log.has_room(size)
-
-    def put_plain(self, records: SendRecords, destination: Destination) -> None:
-        """Store the messages of one plain request next to each other; `takes_plain` says yes.
-
-        Errors   StoreBusy: nothing was stored
-        """
-        assert records.size_sum <= self._log.record_size_max
-        self.writer.append_plain(records, destination)
-        self._appended()
-
     def _appended(self) -> None:
         """Go on after an append: commit what lies in the files, ask for the next file."""
         log, marks = self._log, self._marks
@@ -144,51 +125,35 @@ class Writing:
         if log.spare_base is not None:
             self.allocation.request()
 
-    def durable(self) -> asyncio.Future[bool] | None:
-        """Return what is True once all appended so far is as durable as the flush mode promises.
+    def durable(self) -> asyncio.Future[bool]:
+        """Return what is True once all appended so far is durable.
 
-        Returns  None: it is now; the future is False when `sync_flush_timeout_ms` passed first
+        Returns  False when `sync_flush_timeout_ms` passed first
         Errors   FsyncFailed
         """
-        if self._settings.flush != FLUSH_SYNC:
-            return None
         return self.durability.reached(self._marks.appended.value)
 
     @property
-    def _takes(self) -> bool:
-        """Whether `_check_writable` has nothing to say."""
-        is_well = self._marks.failure is None and self._dispatcher.failure is None
-        return is_well and not (self._is_ending or self.refusal or self.reserve.released)
-
-    def _check_writable(self) -> None:
-        if self._marks.failure is not None:
-            raise StoreFailed(why="it has failed before")
-        if self._is_ending:
-            raise Draining()
-        view_failure = self._dispatcher.failure
-        if view_failure is not None:
-            raise DiskFull(path=view_failure.path)
-        if self.refusal is not None:
-            raise self.refusal
-        if self.reserve.released is not None:
-            raise self.reserve.released
+    def refusal(self) -> BrokerError | None:
+        """What puts are answered with, None while they are taken."""
+        return self.gate.refusal
 
     @property
     def is_writable(self) -> bool:
         """Whether a put of the usual size would be taken now."""
-        return self._takes and not self.allocation.full
+        return self.gate.is_open and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:
         """Answer puts with this error from now on; None: take them again, unless damaged."""
         refusal = refusal or self._damage
-        if (refusal is None) != (self.refusal is None):
+        if (refusal is None) != (self.gate.refusal is None):
             event = "store.resumed" if refusal is None else "store.refused"
             logger.warning(event, extra={"reason": str(refusal or "")})
-        self.refusal = refusal
+        self.gate.refusal = refusal
 
     def end(self) -> None:
         """Take nothing more, for good."""
-        self._is_ending = True
+        self.gate.is_ending = True
 
     async def drain(self) -> None:
         """Return when everything appended so far is durable, or the store has failed."""

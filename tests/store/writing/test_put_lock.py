@@ -1,13 +1,11 @@
 """The put-lock: one writer at a time; who finds it held for too long is refused."""
 
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 from broker.model.errors import StoreBusy
-from broker.store.writing import put_lock
 from broker.store.writing.put_lock import PutLock
 
 
@@ -60,15 +58,11 @@ def test_waits_and_holds_are_counted() -> None:
     assert sum(lock.wait_seconds.counts) == 4
 
 
-def test_a_long_hold_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    lock = PutLock(busy_timeout_ms=1_000)
-    with caplog.at_level(logging.WARNING):
-        with lock:
-            pass
-        assert not caplog.records
-        monkeypatch.setattr(put_lock, "HOLD_WARNING_SECONDS", -1.0)
-        with lock:
-            pass
-    assert [record.message for record in caplog.records] == ["put_lock.held"]
+def test_a_long_hold_is_told() -> None:
+    told: list[int] = []
+    with PutLock(busy_timeout_ms=1_000, tell_long=told.append):
+        pass
+    assert not told
+    with PutLock(busy_timeout_ms=1_000, tell_long=told.append, long_seconds=-1.0):
+        pass
+    assert len(told) == 1

@@ -1,0 +1,78 @@
+"""The quick way into the log: the records of a plain request, without a coroutine.
+
+    takes? ─► lock ─► offset · encode · append · mark · remember ─► unlock ─► committed
+
+The same block as `Writer.append`, which all other puts go through, with the same lock, the same
+table of queue offsets and the same marks.
+"""
+
+from broker.format.send_records import SendRecords
+from broker.model.batch import Destination, Written
+from broker.store.marks import Marks
+from broker.store.writing.allocation import Allocation
+from broker.store.writing.gate import Gate
+from broker.store.writing.writer import Writer
+
+
+class PutPath:
+    """Stores plain requests at once, where nothing has to be waited for."""
+
+    __slots__ = ("_allocation", "_gate", "_log", "_marks", "_writer")
+
+    def __init__(self, writer: Writer, marks: Marks, gate: Gate, allocation: Allocation) -> None:
+        self._writer = writer
+        self._log = writer.log
+        self._marks = marks
+        self._gate = gate
+        self._allocation = allocation
+
+    def takes(self, size_bytes: int) -> bool:
+        """Return whether `put` would store so many bytes of records now.
+
+        False    `Writing.put` waits, or tells why not
+        """
+        log = self._log
+        if size_bytes > log.record_size_max or log.property_crc or not self._gate.is_open:
+            return False
+        return log.has_room(size_bytes)
+
+    def put(self, records: SendRecords, destination: Destination, now_ms: int) -> None:
+        """Store the messages of one plain request next to each other; `takes` says yes.
+
+        Shape    records that fit, and whose messages have ids
+        Errors   StoreBusy: nothing was stored
+        """
+        writer, log, marks = self._writer, self._log, self._marks
+        assert not log.property_crc
+        asked = writer.lock.enter()
+        try:
+            time_ms = max(now_ms, marks.appended.time_ms)
+            place = log.place(records.size_sum)
+            key = destination.queue
+            queue_offset = writer.next_offsets.get(key, 0)
+            log.write(place, records.encode(destination.queue_id, queue_offset, place, time_ms))
+            end = log.appended
+            assert end == place + records.size_sum
+            marks.append(end, time_ms)
+            writer.next_offsets[key] = queue_offset + len(records.sizes)
+            written = Written(
+                destination,
+                queue_offset,
+                physical_offsets=records.places,
+                sizes=records.sizes,
+                tags_codes=records.codes,
+                store_time_ms=time_ms,
+                unique_keys=[],
+                keys=[],
+                tags=[],
+                units=records.units,
+                entries=records.entries,
+            )
+            writer.dispatcher.remember((written,))
+        finally:
+            left = writer.lock.leave()
+        writer.append_seconds.observe(left - asked)
+        if log.pool is None:
+            marks.commit(end, time_ms)
+        if log.spare_base is not None:
+            self._allocation.request()
