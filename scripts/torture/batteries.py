@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="for each battery")
     parser.add_argument("--workers", type=int, default=1, help="how much goes on at once")
     parser.add_argument("--messages", type=int, default=2_100_000, help="for rebuild")
-    parser.add_argument("--cases", type=int, default=2_000_000, help="for wire")
+    parser.add_argument("--cases", type=int, default=2_000_000, help="for wire and sends")
     parser.add_argument("--place", type=Path, help="where to work; a temporary directory")
     parser.add_argument("--json", type=Path, help="a file that gets a JSON line per battery")
     parser.add_argument("--versions", type=_names, default=(), help="for versions, as 5.0.0,5.5.0")

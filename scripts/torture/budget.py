@@ -32,7 +32,7 @@ class Budget:
     """What a battery may spend, from when it is made.
 
     messages           for the batteries of a size
-    cases              for the battery of the wire
+    cases              for the batteries of the wire and of sends
     versions, shapes   for the battery of real brokers; none: all there are
     keep               where that one leaves the stores that something is wrong with
     """

@@ -136,11 +136,15 @@ class Twin:
             return f"{error.reason}: {error}"
 
     async def files(self) -> dict[str, bytes]:
-        """Return the content of every file of the store, once all is dispatched."""
+        """Return the content of every file of log, queues and index, once all is dispatched."""
         await self.broker.talking.settled()
         disk: Any = self.broker.talking.disk
         disk.image.look()
-        return {path: file.content for path, file in disk.image.files()}
+        return {
+            path: file.content
+            for path, file in disk.image.files()
+            if path.startswith(("/store/commitlog/", "/store/consumequeue", "/store/index/"))
+        }
 
 
 @asynccontextmanager
@@ -154,6 +158,13 @@ async def twins(**settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
             await topics.create("T" * 127, queue_count=3)
             await topics.create("sealed", queue_count=1, permission=4)
         yield Twin(first, is_quick=True), Twin(second, is_quick=False)
+
+
+async def hold_alike(quick: Twin, usual: Twin) -> None:
+    """See that the files of both stores are the same."""
+    found, wanted = await quick.files(), await usual.files()
+    assert found.keys() == wanted.keys()
+    assert [path for path in found if found[path] != wanted[path]] == []
 
 
 async def served_alike(quick: Twin, usual: Twin, raw: bytes) -> None:
