@@ -21,7 +21,7 @@ from broker.format.send_request import (
     SendRequest,
 )
 from broker.model.batch import Destination
-from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, QueueKey
 from broker.native.machine import BytesWriter, i32, i64, u8, vec, write_i32_be, write_i64_be
 
 MADE_ID_SIZE: Final = 32
@@ -46,12 +46,12 @@ _HALF: Final = 0x8000_0000
 class TopicFrame:
     """What all records and replies of one topic share, and how much was sent to it of late.
 
-    destinations   one for each queue
+    destinations, queues   one for each queue, and its name in tables
     """
 
     __slots__ = (
-        "destinations", "field", "is_tagged", "key_prefix", "powers", "reply_head", "reply_host",
-        "store_flags", "store_host", "tag_prefix", "tail", "topic",
+        "destinations", "field", "is_tagged", "key_prefix", "powers", "queues", "reply_head",
+        "reply_host", "store_flags", "store_host", "tag_prefix", "tail", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class TopicFrame:
         assert len(topic) <= TOPIC_LENGTH_MAX_V1
         self.topic = topic
         self.destinations = [Destination(topic, n, store_host) for n in range(queue_count)]
+        self.queues: list[QueueKey] = [(topic, n) for n in range(queue_count)]
         self.store_host = store_host
         self.store_flags: i64 = FLAG_STORE_HOST_V6 if len(store_host) == IPV6_HOST_SIZE else 0
         self.field = topic_field(topic) + bytes(2)

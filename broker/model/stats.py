@@ -80,7 +80,7 @@ class Gauge:
 class Histogram:
     """How often an amount fell into each bucket, and the sum of all amounts."""
 
-    __slots__ = ("buckets", "counts", "help", "labels", "name", "sum")
+    __slots__ = ("_lowest", "buckets", "counts", "help", "labels", "name", "sum")
 
     def __init__(
         self,
@@ -93,13 +93,17 @@ class Histogram:
         self.name = name
         self.help = help
         self.buckets = buckets
+        self._lowest = buckets[0]
         self.labels = labels or {}
         self.counts = [0] * (len(buckets) + 1)
         self.sum = 0.0
 
     def observe(self, amount: float) -> None:
         """Count one amount."""
-        self.counts[bisect_left(self.buckets, amount)] += 1
+        if amount <= self._lowest:  # As nearly always.
+            self.counts[0] += 1
+        else:
+            self.counts[bisect_left(self.buckets, amount)] += 1
         self.sum += amount
 
     def observe_many(self, amount: float, count: int) -> None:

@@ -15,10 +15,13 @@ every advance their order is asserted: flushed <= committed <= appended, replica
 dispatched <= visible. What a start found is where all of them begin.
 """
 
+from typing import final
+
 from broker.model.errors import StoreFailed
 from broker.store.watermark import Watermark
 
 
+@final
 class End(Watermark):
     """One end of the log: `value` is a physical offset, `time_ms` a store time. Can be awaited."""
 
@@ -36,6 +39,7 @@ class End(Watermark):
         self.advance(value)
 
 
+@final
 class Marks:
     """The ends of one store's log, on the event loop.
 

@@ -14,13 +14,17 @@ from broker.native import is_compiled
 from tests.fakes.send_requests import RequestMaker, hold_alike, served_alike, twins
 from torture.budget import Budget
 
-LIFE: Final = 2_000
+LIFE: Final = 400
 """Requests between two looks at the files of both stores."""
 SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"flush": "async"},
     {"flush": "sync", "index_style": "5.3"},
-    {"flush": "async", "index_slot_count": 1_000, "index_entry_count_max": 4_000},
-    {"flush": "async", "consume_queue_extension": True},
+    {"flush": "async", "index_slot_count": 40, "index_entry_count_max": 100},
+    {
+        "flush": "async",
+        "consume_queue_extension": True,
+        "consume_queue_extension_file_size_bytes": 1 << 12,
+    },
 )
 
 

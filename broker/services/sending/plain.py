@@ -9,7 +9,7 @@ what it does not take `send` takes, or tells why not.
 """
 
 from random import Random
-from typing import Final
+from typing import Final, final
 
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.index_layout import STYLE_5_5
@@ -23,6 +23,7 @@ FRAMES_MAX: Final = 4_096
 """Topics whose frames are kept; beyond that all are made again."""
 
 
+@final
 class _Topic:
     """A topic that clients may send to, what its records share, and how much came of late."""
 
@@ -35,6 +36,7 @@ class _Topic:
         self.tally = tally
 
 
+@final
 class PlainSend:
     """The quick way through the send pipeline of one store."""
 
@@ -86,9 +88,9 @@ class PlainSend:
             topic = self._topic(request.topic)
         if topic is None or not self._is_open:
             return False
-        destinations = topic.frame.destinations
+        queue_count = len(topic.frame.queues)
         queue_id: int = request.queue_id
-        if queue_id >= len(destinations) or request.bodies_size > self._body_size_max:
+        if queue_id >= queue_count or request.bodies_size > self._body_size_max:
             return False
         now_ms = self._clock.wall_ms()
         if not records.fit(topic.frame, peer_host, now_ms, self._block_size_max):
@@ -96,11 +98,11 @@ class PlainSend:
         if not self.put_path.takes(records.size_sum):
             return False
         if queue_id < 0:
-            queue_id = int(self._random.random() * len(destinations))
+            queue_id = int(self._random.random() * queue_count)
         if request.unnamed_count:
             stamp, number = self._key_maker.make_several(now_ms, request.unnamed_count)
             records.name(stamp, number)
-        self.put_path.put(records, destinations[queue_id], now_ms)
+        self.put_path.put(records, queue_id, now_ms)
         topic.tally.add(request.count, records.size_sum)
         return True
 

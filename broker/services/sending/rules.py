@@ -1,6 +1,6 @@
 """What the operator decided about sending, and what is counted of it."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
 from broker.model.topic import PERMISSION_READ, PERMISSION_WRITE
@@ -25,6 +25,7 @@ class SendRules(NamedTuple):
         return f"CLUSTER\x01{self.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
 
 
+@final
 class Tally:
     """What was stored of one topic since it was counted last, by size."""
 

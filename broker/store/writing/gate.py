@@ -1,11 +1,14 @@
 """Whether puts are taken, and why not."""
 
+from typing import final
+
 from broker.model.errors import BrokerError, DiskFull, Draining, StoreFailed
 from broker.store.marks import Marks
 from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.allocation import Reserve
 
 
+@final
 class Gate:
     """All that may keep puts out, in one place.
 

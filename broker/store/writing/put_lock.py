@@ -9,7 +9,7 @@ Source: PutMessageLock, DefaultMessageStore.isOSPageCacheBusy.
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final
+from typing import Final, final
 
 from broker.model.errors import StoreBusy
 from broker.model.stats import Histogram
@@ -17,6 +17,7 @@ from broker.model.stats import Histogram
 HOLD_WARNING_SECONDS: Final = 0.5
 
 
+@final
 class PutLock:
     """A context manager around the block; entering may raise StoreBusy.
 

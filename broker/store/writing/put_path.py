@@ -6,22 +6,29 @@ The same block as `Writer.append`, which all other puts go through, with the sam
 table of queue offsets and the same marks.
 """
 
+from typing import Final, final
+
 from broker.format.send_records import SendRecords
-from broker.model.batch import Destination, Written
+from broker.model.batch import Written
 from broker.store.marks import Marks
 from broker.store.writing.allocation import Allocation
 from broker.store.writing.gate import Gate
 from broker.store.writing.writer import Writer
 
+NO_TEXTS: Final[list[str]] = []
+"""Never changed: views look at no texts where entries are given."""
 
+
+@final
 class PutPath:
     """Stores plain requests at once, where nothing has to be waited for."""
 
-    __slots__ = ("_allocation", "_gate", "_log", "_marks", "_writer")
+    __slots__ = ("_allocation", "_gate", "_log", "_marks", "_remembered", "_writer")
 
     def __init__(self, writer: Writer, marks: Marks, gate: Gate, allocation: Allocation) -> None:
         self._writer = writer
         self._log = writer.log
+        self._remembered = writer.dispatcher.remembered
         self._marks = marks
         self._gate = gate
         self._allocation = allocation
@@ -36,39 +43,43 @@ class PutPath:
             return False
         return log.has_room(size_bytes)
 
-    def put(self, records: SendRecords, destination: Destination, now_ms: int) -> None:
+    def put(self, records: SendRecords, queue_id: int, now_ms: int) -> None:
         """Store the messages of one plain request next to each other; `takes` says yes.
 
         Shape    records that fit, and whose messages have ids
         Errors   StoreBusy: nothing was stored
         """
         writer, log, marks = self._writer, self._log, self._marks
+        frame = records.frame
+        assert frame is not None
         assert not log.property_crc
+        key = frame.queues[queue_id]
         asked = writer.lock.enter()
         try:
-            time_ms = max(now_ms, marks.appended.time_ms)
+            time_ms = marks.appended.time_ms
+            if now_ms > time_ms:
+                time_ms = now_ms
             place = log.place(records.size_sum)
-            key = destination.queue
             queue_offset = writer.next_offsets.get(key, 0)
-            log.write(place, records.encode(destination.queue_id, queue_offset, place, time_ms))
+            log.write(place, records.encode(queue_id, queue_offset, place, time_ms))
             end = log.appended
             assert end == place + records.size_sum
             marks.append(end, time_ms)
             writer.next_offsets[key] = queue_offset + len(records.sizes)
             written = Written(
-                destination,
+                frame.destinations[queue_id],
                 queue_offset,
                 physical_offsets=records.places,
                 sizes=records.sizes,
                 tags_codes=records.codes,
                 store_time_ms=time_ms,
-                unique_keys=[],
-                keys=[],
-                tags=[],
+                unique_keys=NO_TEXTS,
+                keys=NO_TEXTS,
+                tags=NO_TEXTS,
                 units=records.units,
                 entries=records.entries,
             )
-            writer.dispatcher.remember((written,))
+            self._remembered.add([written])
         finally:
             left = writer.lock.leave()
         writer.append_seconds.observe(left - asked)
