@@ -75,6 +75,7 @@ class HeaderBlocks:
         if decoder.generation != generation:
             self._forget()
         headers = request_headers(fields, decoder.is_over)
+        headers.own_size = decoder.made_size
         if decoder.generation == generation and not decoder.is_over:
             self._remember(block, headers)
         return headers

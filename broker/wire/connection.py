@@ -89,7 +89,9 @@ class Connection:
     def receive(self, data: bytes) -> list[Stream]:
         """Take what the transport read; return the streams with news, each once.
 
-        News are a new stream, messages, the end of a request, or a stream that was cut off.
+        News are a new stream, messages, the end of a request, or a stream that was cut off. What
+        cannot be served whoever it is for (no gRPC, a compression nobody knows, metadata over the
+        limit) is answered here and is none.
         """
         requests = self._requests
         requests.begin_turn()

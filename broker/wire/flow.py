@@ -34,6 +34,7 @@ class Limits:
     stream_window   bytes a client may send on a stream before anything is taken
     streams_max     calls at once
     list_max        bytes of a call's metadata, each field with 32 more
+    lists_max       bytes of the metadata of all open calls that no header table has
     block_max       bytes of a header block as it is sent
     output_max      bytes of answers made ready ahead of `take`
     """
@@ -46,6 +47,7 @@ class Limits:
         stream_window: int = 262_144,
         streams_max: int = 1_024,
         list_max: int = 8_192,
+        lists_max: int = 524_288,
         block_max: int = 16_384,
         output_max: int = 1_048_576,
     ) -> None:
@@ -54,6 +56,7 @@ class Limits:
         self.stream_window: i64 = stream_window
         self.streams_max: i64 = streams_max
         self.list_max: i64 = list_max
+        self.lists_max: i64 = lists_max
         self.block_max: i64 = block_max
         self.output_max: i64 = output_max
         assert self.budget >= 65_535, "a connection's window cannot begin smaller than it does"

@@ -43,14 +43,16 @@ class Headers:
     path            b"/package.Service/Method"
     timeout_ms      what the call may take, -1 when it does not say
     encoding        b"identity" or b"gzip": how the request's messages may be compressed
+    own_size        bytes of its fields that no table had: what it takes of memory
     content_length  bytes of the request's body, -1 when it does not say
-    status          gRPC's code by which the call must be refused, 0 for none; then why_refused
+    status          gRPC's code by which the call is refused, 0 for none; then why_refused
     http_status     HTTP's code by which it is refused, 0 for none
     """
 
     def __init__(self, fields: list[Field]) -> None:
         """Take the fields as they came; `request_headers` reads them."""
         self.fields = fields
+        self.own_size: i64 = 0
         self.method: bytes = b""
         self.scheme: bytes = b""
         self.path: bytes = b""

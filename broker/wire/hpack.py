@@ -72,6 +72,7 @@ class Decoder:
     """The dynamic table of one direction of a connection, and the reading of blocks with it.
 
     generation   rises whenever a block changes the table
+    made_size    bytes of the last block's fields that no table had
     is_over      whether the last block's fields were more than `list_max` bytes; those beyond
                  are looked at, for the table's sake, but not returned
     """
@@ -87,6 +88,7 @@ class Decoder:
         self.limit: i64 = table_max
         self.size: i64 = 0
         self.generation: i64 = 0
+        self.made_size: i64 = 0
         self.is_over = False
         self._entries: list[Field] = []  # oldest first; those before _oldest are evicted
         self._oldest: i64 = 0
@@ -99,6 +101,7 @@ class Decoder:
         """
         fields: list[Field] = []
         self.is_over = False
+        self.made_size = 0
         total: i64 = 0
         p: i64 = 0
         end: i64 = len(block)
@@ -153,6 +156,7 @@ class Decoder:
             kind = kind_of(name)
         value, p = self._string(block, p)
         field = Field(name, value, kind)
+        self.made_size += field.size
         if first >= 64:
             self._insert(field)
         return field, p

@@ -135,11 +135,17 @@ class Requests:
             streams.remember(stream_id, CUT_HERE)
             return
         headers = self.blocks.request(block)
-        if len(streams.open) >= self.limits.streams_max:
+        limits = self.limits
+        if len(streams.open) >= limits.streams_max:
             raise StreamFault(REFUSED_STREAM, "more streams than were agreed")
-        stream = Stream(stream_id, headers, self.limits.stream_window)
-        streams.open[stream_id] = stream
-        if flags & END_STREAM:
+        if streams.listed + headers.own_size > limits.lists_max:
+            raise StreamFault(REFUSED_STREAM, "more metadata of open calls than is kept")
+        stream = Stream(stream_id, headers, limits.stream_window)
+        streams.add(stream)
+        if headers.status:
+            stream.ended = flags & END_STREAM != 0
+            self.outbound.refuse(stream, headers.status, headers.why_refused)
+        elif flags & END_STREAM:
             self._end(stream)
         elif not headers.http_status:
             self._tell(stream)

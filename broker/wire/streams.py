@@ -37,6 +37,7 @@ class Streams:
 
     last_id   the highest number the client has used
     held      bytes of requests of all open streams that are here
+    listed    bytes of the metadata of all open streams, as far as it is theirs alone
     pending   bytes of answers of all open streams that wait for windows
     """
 
@@ -44,9 +45,16 @@ class Streams:
         self.open: dict[int, Stream] = {}
         self.last_id: i64 = 0
         self.held: i64 = 0
+        self.listed: i64 = 0
         self.pending: i64 = 0
         self._recent: list[int] = [0] * RECENT_COUNT
         self._closed: i64 = 0
+
+    def add(self, stream: Stream) -> None:
+        """Take a stream that its client has opened."""
+        assert stream.id == self.last_id, "streams open in the order of their numbers"
+        self.open[stream.id] = stream
+        self.listed += stream.headers.own_size
 
     def close(self, stream: Stream, how: i64) -> None:
         """Remove an open stream; what waits of its answer and is unfinished of its request goes."""
@@ -54,6 +62,7 @@ class Streams:
         del self.open[stream.id]
         stream.closed = True
         self.held -= stream.held
+        self.listed -= stream.headers.own_size
         stream.held = 0
         stream.partial = None
         if stream.pending:

@@ -38,10 +38,7 @@ class EchoProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer all calls that are whole."""
         for stream in self.connection.receive(data):
-            if stream.headers.status:
-                headers = stream.headers
-                self.connection.finish(stream, headers.status, headers.why_refused, [])
-            elif stream.ended:
+            if stream.ended:
                 self.connection.respond(stream, stream.messages[0] if stream.messages else b"")
         self.flush()
 

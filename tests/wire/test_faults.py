@@ -244,16 +244,34 @@ def test_a_long_request_that_is_no_call_is_answered_before_its_end() -> None:
         ([("grpc-encoding", "snappy")], 12),
     ],
 )
-def test_what_the_shell_is_to_refuse(more: list[tuple[str, str]], status: int) -> None:
+@pytest.mark.parametrize("flags", [(), ("END_STREAM",)])
+def test_calls_that_nothing_can_serve_are_refused_at_once(
+    more: list[tuple[str, str]], status: int, flags: tuple[str, ...]
+) -> None:
     peer = RawPeer()
-    peer.send(peer.headers(1, more=more), data(1, b"x"))
-    (stream,) = peer.news
-    assert stream.headers.status == status
-    peer.server.finish(stream, status, stream.headers.why_refused, [])
-    (frame,) = peer.taken()
+    frame, *rest = peer.send(peer.headers(1, *flags, more=more))
+    assert faults(rest) == ([] if flags else [("RST_STREAM", 1, 0)])
+    assert not peer.news
+    assert peer.server.open_count == 0
     fields = peer.fields(frame)
     assert fields["grpc-status"] == str(status)
+    assert fields["grpc-message"]
     assert ("grpc-accept-encoding" in fields) == (status == 12)
+
+
+def test_metadata_of_all_open_calls_has_a_bound() -> None:
+    peer = RawPeer(Limits(lists_max=10_000))
+    opened = []
+    for number in range(1, 9, 2):
+        found = peer.send(peer.headers(number, more=[("x", str(number) * 3_000)]))
+        assert faults(found) == ([] if number < 7 else [("RST_STREAM", 7, REFUSED)])
+        assert len(peer.news) == (number < 7)
+        opened += peer.news
+    peer.server.finish(opened[-1], 0, "", [])
+    peer.send(peer.headers(9, more=[("x", "9" * 3_000)]))
+    assert len(peer.news) == 1
+    for number in range(11, 31, 2):  # by index they cost nothing
+        assert not faults(peer.send(peer.headers(number)))
 
 
 def test_a_request_that_ends_within_a_message_is_refused() -> None:
