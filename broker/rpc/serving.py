@@ -23,7 +23,7 @@ from broker.rpc.call import REQUEST_ID_KEY, Call, current_request_id
 from broker.rpc.call_stats import CallStats
 from broker.rpc.health import Health
 from broker.rpc.reflection import Reflection
-from broker.rpc.service import DETAILS_KEY, Internal, Method, Service, WireStatus
+from broker.rpc.service import DETAILS_KEY, Internal, Kind, Method, Service, WireStatus
 
 OK: Final = 0
 CANCELLED: Final = 1
@@ -57,7 +57,7 @@ class ServedMethod:
     """One method, served: what a transport needs to admit, read, write, count and refuse."""
 
     __slots__ = (
-        "_service", "_serving", "gate", "kind", "method", "path", "read", "shortcut", "stats",
+        "_service", "_serving", "gate", "is_unary", "method", "path", "read", "shortcut", "stats",
         "write",
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ class ServedMethod:
         self._serving = serving
         self._service = service
         self.method = method
-        self.kind = method.kind
+        self.is_unary = method.kind is Kind.UNARY
         self.shortcut = method.shortcut
         self.path = service.path(method)
         self.gate = gate
@@ -77,10 +77,12 @@ class ServedMethod:
 
     def refusal(self) -> BrokerError | None:
         """Return why no call may begin now, None when one may."""
-        refusal = self._serving.refusal
+        gate, refusal = self.gate, self._serving.refusal
+        if refusal is None and gate.count < gate.limit and not gate.is_closed:
+            return None
         if refusal is not None and self.method.call_class is not CallClass.PROBE:
             return refusal
-        return self.gate.refusal()
+        return gate.refusal()
 
     def answer(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
         """Return the reply to a unary call, or what it comes from.

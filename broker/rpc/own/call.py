@@ -18,6 +18,8 @@ from broker.rpc.service import MalformedRequest, WireStatus
 from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, ServedMethod
 from broker.wire.stream import Stream
 
+LARGE_REPLY: Final = 65_536
+"""Bytes of an answer that is counted at once, before the next one asks whether there is room."""
 _EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
 _CANCELLED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
 
@@ -25,20 +27,18 @@ _CANCELLED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
 class OwnCall(Waiting):
     """A call under way; what it is asked for is looked up then, not before."""
 
-    __slots__ = (
-        "_connection", "_deadline", "_future", "_is_begun", "_is_expired", "begun", "requests",
-        "served", "stream",
-    )  # fmt: skip
+    # Of the class, since most calls are over before any of these would change.
+    requests: "Requests | None" = None
+    _future: asyncio.Future[bytes | None] | None = None
+    _deadline = -1
+    _is_begun = False
+    _is_expired = False
 
     def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
         self._connection = connection
         self.stream = stream
         self.served = served
         self.begun = perf_counter()
-        self.requests: Requests | None = None
-        self._future: asyncio.Future[bytes | None] | None = None
-        self._deadline = -1
-        self._is_begun = self._is_expired = False
 
     # -- what a handler may ask --------------------------------------------------------------------
 
@@ -131,6 +131,7 @@ class OwnCall(Waiting):
         else:
             future = asyncio.Task(_result(reply), loop=connection.edge.loop)
         assert self._future is None, "a call is waited for once"
+        self.stream.call = self
         self._future = future
         self.served.gate.enter()
         self.served.stats.begin()
@@ -174,6 +175,8 @@ class OwnCall(Waiting):
             connection.wire.finish(stream, OK, "", [])
         else:
             connection.wire.respond(stream, reply)
+            if len(reply) > LARGE_REPLY:
+                connection.write()
 
     def refuse(self, error: Exception) -> None:
         """End the call as its face shows an error."""
@@ -208,7 +211,7 @@ class OwnCall(Waiting):
 
     def take_news(self) -> None:
         """Look at what came for a call that is under way."""
-        assert self.stream.call in (self, None), "a stream has one call"
+        assert self.stream.call is self, "a stream has one call"
         if self.stream.reset_code >= 0:
             self.cancel()
         elif self.requests is not None:

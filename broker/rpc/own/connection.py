@@ -14,7 +14,6 @@ from typing import Final, cast
 
 from broker.rpc.own.call import OwnCall, no_request
 from broker.rpc.own.edge import UNREAD_TIGHT_MAX, Client, Edge, Waiting
-from broker.rpc.service import Kind
 from broker.rpc.serving import UNIMPLEMENTED, ServedMethod
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
@@ -111,15 +110,14 @@ class Http2Connection(Client, asyncio.Protocol):
         refusal = served.refusal()
         if refusal is not None:
             OwnCall(self, stream, served).refuse(refusal)
-        elif served.kind is Kind.UNARY:
+        elif served.is_unary:
             if stream.ended:
                 if len(stream.messages) == 1 and not self._is_full():
                     self._serve(stream, served)
                 else:
                     self._postpone(stream, served)
-        elif served.kind.has_requests:
-            call = stream.call = OwnCall(self, stream, served)
-            call.stream_from(None)
+        elif served.method.kind.has_requests:
+            OwnCall(self, stream, served).stream_from(None)
         elif stream.ended:
             self._postpone(stream, served)
 
@@ -127,8 +125,8 @@ class Http2Connection(Client, asyncio.Protocol):
         """Serve a call whose one request is here."""
         assert len(stream.messages) == 1, "what has not one request is refused"
         raw = stream.messages.pop()
-        call = stream.call = OwnCall(self, stream, served)
-        if served.kind is Kind.UNARY:
+        call = OwnCall(self, stream, served)
+        if served.is_unary:
             call.serve(raw)
         else:
             self.wire.consume(stream, len(raw))

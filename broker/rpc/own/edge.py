@@ -19,7 +19,7 @@ from broker.wire.stream import Stream
 
 HELD_MAX: Final = 32 * 1024 * 1024
 """Bytes of unfinished requests of all connections: two of the largest, and many small ones."""
-UNREAD_MAX: Final = 32 * 1024 * 1024
+UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes of answers kept for all clients before those that keep much of it wait."""
 UNREAD_TIGHT_MAX: Final = 65_536
 """Bytes kept for one client from which on it is one of these."""

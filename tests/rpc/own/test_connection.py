@@ -43,14 +43,14 @@ class Handlers:
         return bytes(LARGE)
 
     async def wait(self, raw: bytes, call: Call) -> bytes:
-        """Answer with a lot when told to."""
+        """Answer when told to, with a lot where that is asked for."""
         try:
             await self.go_on.wait()
             self.ended.append("whole")
         except asyncio.CancelledError:
             self.ended.append("cancelled")
             raise
-        return bytes(LARGE)
+        return bytes(LARGE) if raw == b"large" else b"x"
 
     async def flood(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
         """Give a hundred large answers."""
@@ -238,7 +238,7 @@ async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
     monkeypatch.setattr(edge_module, "STALLED_S", 0.02)
     pair.reads = False
     pair.edge.unread_max = LARGE // 2
-    waiting = pair.call("Wait", b"")
+    waiting = pair.call("Wait", b"large")
     await pair.settled()
     pair.call("Large", b"")
     pair.call("Large", b"")
