@@ -19,7 +19,7 @@ from bench.table import turns
 
 JVM_CALLS: Final = 150_000
 """What a JVM answers before anything is counted."""
-MESSAGES_MAX: Final = 300_000
+MESSAGES_MAX: Final = 200_000
 """Messages of one run: beyond that a run shows the disk rather than the brokers."""
 WARM_CALLS: Final = 2_000
 CALIBRATE_CALLS: Final = 500
