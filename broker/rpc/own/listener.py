@@ -1,8 +1,8 @@
 """One port for everything: a connection's first bytes say what it is.
 
     0x16        TLS, where there is a certificate; its ALPN says h2 or http/1.1
-    "PRI"       HTTP/2 by prior knowledge
-    A…Z         HTTP/1.1: metrics and health
+    "PRI "      HTTP/2 by prior knowledge
+    "GET ", …   HTTP/1.1: metrics and health
     PROXY …     before any of these, where a load balancer stands in front (a setting)
 
 The bytes are only looked at (MSG_PEEK), so that whoever takes the connection over reads it from its
@@ -13,6 +13,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from ssl import SSLContext
 from typing import Final, NamedTuple, cast
@@ -30,8 +31,12 @@ HANDSHAKES_MAX: Final = 64
 RETRY_S: Final = 0.02
 """When a start that is not whole, or has no turn yet, is looked at again."""
 OUT_OF_FILES_S: Final = 0.5
+READ_SIZE: Final = 65_536
+START_SIZE: Final = 8
+"""Bytes that tell all these apart."""
 _TLS: Final = 0x16
-_HTTP2: Final = b"PRI"
+_HTTP2: Final = b"PRI "
+_HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 
 Factory = Callable[[str], asyncio.Protocol]
 """Makes what speaks with a client, by its name."""
@@ -234,7 +239,7 @@ class Start:
 
     def _choose(self) -> bool:
         """Give the connection to whoever speaks its protocol; return whether that is known."""
-        data = self._socket.recv(len(_HTTP2), socket.MSG_PEEK)
+        data = self._socket.recv(START_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         if data[0] == _TLS and speakers.tls is not None:
             if self._listener.is_shaking_enough_hands:
@@ -242,12 +247,12 @@ class Start:
             self._take_over(None)
         elif speakers.tls_only:
             self.close()
-        elif data == _HTTP2:
+        elif data.startswith(_HTTP2):
             self._take_over(speakers.http2)
-        elif _HTTP2.startswith(data):
-            return False
-        elif speakers.http1 is not None and data[:1].isupper():
+        elif speakers.http1 is not None and data.startswith(_HTTP1):
             self._take_over(speakers.http1)
+        elif any(start.startswith(data) for start in (_HTTP2, *_HTTP1)):
+            return False
         else:
             self.close()
         return True
@@ -261,6 +266,8 @@ class Start:
         if self._socket.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._listener.forget(self, self._tick)
+            with suppress(OSError):
+                self._socket.recv(READ_SIZE)  # What is left unread makes the end a reset.
             self._socket.close()
 
 
