@@ -1,11 +1,15 @@
 """Planted bugs: every one fits the code of today and names tests that exist."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from plant_run import PLANTED, ROOT, Change, Planted, planted_bugs, runs_of
+from broker import native
+from plant_run import PLANTED, ROOT, Change, Planted, copy_tree, planted_bugs, runs_of
 
 BUGS = planted_bugs()
 LATER = {14, 15, 20, 21, 22, 26}
@@ -30,6 +34,21 @@ def test_a_bug_fits_the_code_and_changes_it(bug: Planted, tmp_path: Path) -> Non
         planted = (tmp_path / change.file).read_text()
         assert planted != (ROOT / change.file).read_text()
         compile(planted, change.file, "exec")
+
+
+def test_a_bug_in_a_compiled_module_runs(tmp_path: Path) -> None:
+    tree = copy_tree(tmp_path)
+    change = Change(native.source_of(native.PROBE), "return numbers[0]", "return numbers[0] + 1")
+    Planted("M00", "", (), (), (change,)).apply(tree)
+    done = subprocess.run(
+        [sys.executable, "-c", "from broker.native.probe import echo; print(echo(41))"],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("42\n", "")
 
 
 @every_bug
