@@ -1,7 +1,8 @@
 """Compiles the modules of broker.native.COMPILED into one library; see scripts/compile.
 
 What is there and was made of the same sources stays. The library appears whole or not at all:
-`sources`, which a broker looks for first, is removed before and written after everything else.
+`sources`, which a broker looks for first, is removed before and written after everything else. The
+rest is replaced file by file, so that one that starts meanwhile finds all it began with.
 """
 
 import argparse
@@ -104,7 +105,8 @@ def lacking() -> str:
 def tests_by_module() -> dict[str, list[str]]:
     """Return the paths of each compiled module's unit tests, sorted.
 
-    They import it, or a module that does; those that one of them imports count with it.
+    They lie in the folder of its package, or import it or a module that does; compiled modules
+    that it imports count with it.
     """
     project = read_project(ROOT)
     by_name = {source.dotted: source for source in project.broker}
@@ -115,8 +117,11 @@ def tests_by_module() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {name: [] for name in native.COMPILED}
     for test in filter(is_test, project.sources):
         if not test.path.startswith(WHOLE_PROCESSES):
-            for name in {*_reached({*imported(test, by_name)}, direct)} & found.keys():
-                found[name].append(test.path)
+            reached = {*_reached({*imported(test, by_name)}, direct)}
+            folder = ".".join(["broker", *test.name.parts[1:-1]])
+            for name in found:
+                if name in reached or name.rpartition(".")[0] == folder:
+                    found[name].append(test.path)
     return found
 
 
@@ -152,9 +157,7 @@ def _compile() -> int:
         if done.returncode:
             print(done.stdout[-SHOWN_MAX:], file=sys.stderr)
             return 1
-        _remove()
-        _take(Path(scratch, "lib"))
-    native.SOURCES.write_text("".join(f"{digests[path]}  {path}\n" for path in digests))
+        _take(Path(scratch, "lib"), "".join(f"{digests[path]}  {path}\n" for path in digests))
     proof = _run(PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(ROOT))
     if proof.returncode:
         print(f"compiled, but {proof.stdout}", file=sys.stderr)
@@ -180,14 +183,22 @@ def _run(code: str, *arguments: str, **environment: str) -> subprocess.Completed
     )
 
 
-def _take(made: Path) -> None:
+def _take(made: Path, sources: str) -> None:
     """Put what the compiler made, laid out by packages, into one directory by full names."""
+    native.SOURCES.unlink(missing_ok=True)
+    old = {*files()}
     for path in made.rglob(f"*{native.SUFFIX}"):
-        name = ".".join(path.relative_to(made).parts).removeprefix(f"{PACKAGE}.")
-        draft = native.BUILT / f"{name}.new"
+        target = native.BUILT / ".".join(path.relative_to(made).parts).removeprefix(f"{PACKAGE}.")
+        draft = target.with_suffix(".new")
         shutil.copy(path, draft)
         # Renamed, as a running broker has the old file in its memory.
-        draft.rename(native.BUILT / name)
+        draft.rename(target)
+        old.discard(target)
+    for path in old:
+        path.unlink(missing_ok=True)
+    draft = native.SOURCES.with_name("sources.new")
+    draft.write_text(sources)
+    draft.rename(native.SOURCES)
 
 
 def depends_on() -> list[str]:

@@ -109,9 +109,11 @@ def why_not_compiled() -> str:
     """
     if os.environ.get(PURE_VARIABLE, "0") not in ("", "0"):
         return f"{PURE_VARIABLE} is set"
-    if not SOURCES.exists():
+    try:
+        changed = stale()
+    except FileNotFoundError:
         return "not compiled"
-    why = f"{changed} is not what was compiled" if (changed := stale()) else _fault()
+    why = f"{changed} is not what was compiled" if changed else _fault()
     if why:
         sys.stderr.write(f"pocketmq: {why}: the sources run until scripts/compile has run\n")
     return why
@@ -123,7 +125,10 @@ def is_compiled() -> bool:
 
 
 def stale() -> str:
-    """Return the path of the first source that is not as it was compiled; empty: none."""
+    """Return the path of the first source that is not as it was compiled; empty: none.
+
+    Errors   FileNotFoundError: nothing was compiled
+    """
     rows = [line.split("  ", 1) for line in SOURCES.read_text().splitlines()]
     known = {path: digest for digest, path in rows}
     for name in COMPILED:
