@@ -25,7 +25,7 @@ from broker.native.machine import (
 ROW_BYTES: Final[i64] = 20
 _TIME_AT: Final[i64] = 12
 _NUMBER_BYTES: Final[i64] = 4
-_SECONDS_MAX: Final[i64] = 2**31 - 1
+_SECONDS_MAX: Final = 2**31 - 1
 _NUMBER_MASK: Final[i64] = 2**32 - 1
 
 

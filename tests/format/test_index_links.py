@@ -44,6 +44,7 @@ def one_by_one(
 )
 @example([(5, 100, 2_000), (5, 200, 3_000), (8, 300, 1)], [0, 7, 3], 7, 999)
 @example([(5, 100, 2_000), (6, 200, 3_000)], [2], 1, 0)
+@example([(5, 100, 2**62), (INT32_MAX, 200, 1_000 * INT32_MAX)], [2], 7, 1)
 def test_rows_are_those_that_one_by_one_makes(
     rows: list[Entry], slots: list[int], number: int, begin_ms: int
 ) -> None:
