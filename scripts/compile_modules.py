@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import chain
@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 os.environ["POCKETMQ_PURE"] = "1"  # what compiles does not load what it replaces
 
 from broker import native  # noqa: E402
-from tidy_source import Source, imported, is_test, read_project  # noqa: E402
+from tidy_source import imported, is_test, read_project  # noqa: E402
 
 CACHE: Final = ROOT / ".cache" / "mypyc"
 PACKAGE: Final = f"{native.__name__}.built"
@@ -105,36 +105,20 @@ def lacking() -> str:
 def tests_by_module() -> dict[str, list[str]]:
     """Return the paths of each compiled module's unit tests, sorted.
 
-    They lie in the folder of its package, or import it or a module that does; compiled modules
-    that it imports count with it.
+    They import it, or lie in the folder of its package or in the one above.
     """
     project = read_project(ROOT)
-    by_name = {source.dotted: source for source in project.broker}
-    direct = {
-        source: {found for found in imported(source, by_name) if found.dotted in native.COMPILED}
-        for source in project.broker
-    }
+    known = {source.dotted: source for source in project.broker}
     found: dict[str, list[str]] = {name: [] for name in native.COMPILED}
     for test in filter(is_test, project.sources):
         if not test.path.startswith(WHOLE_PROCESSES):
-            reached = {*_reached({*imported(test, by_name)}, direct)}
+            subjects = {source.dotted for source in imported(test, known)}
             folder = ".".join(["broker", *test.name.parts[1:-1]])
             for name in found:
-                if name in reached or name.rpartition(".")[0] == folder:
+                package = name.rpartition(".")[0]
+                if name in subjects or folder in (package, package.rpartition(".")[0]):
                     found[name].append(test.path)
     return found
-
-
-def _reached(subjects: set[Source], direct: Mapping[Source, set[Source]]) -> Iterator[str]:
-    """Yield what a test is about by name, and the compiled modules that it leads to."""
-    seen: set[Source] = set()
-    waiting = [*subjects]
-    while waiting:
-        source = waiting.pop()
-        if source not in seen and (source in subjects or source.dotted in native.COMPILED):
-            seen.add(source)
-            waiting += direct[source]
-            yield source.dotted
 
 
 def files() -> list[Path]:
