@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from time import perf_counter
+from types import CoroutineType
 from typing import Any, Final, Self
 
 from broker.model.errors import TooManyRequests
-from broker.rpc.call import begin_request, end_request, host_from_peer
+from broker.rpc.call import begin_request, end_request
 from broker.rpc.own.edge import Client, Waiting
 from broker.rpc.service import MalformedRequest, WireStatus
 from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, ServedMethod
@@ -65,7 +66,7 @@ class OwnCall(Waiting):
     @property
     def peer_host(self) -> bytes:
         """The client's address, packed as records keep it."""
-        return host_from_peer(self._connection.peer)
+        return self._connection.host
 
     # -- its life ----------------------------------------------------------------------------------
 
@@ -129,7 +130,8 @@ class OwnCall(Waiting):
         if isinstance(reply, asyncio.Future):
             future: asyncio.Future[bytes | None] = reply
         else:
-            future = asyncio.Task(_result(reply), loop=connection.edge.loop)
+            coroutine = reply if isinstance(reply, CoroutineType) else _result(reply)
+            future = asyncio.Task(coroutine, loop=connection.edge.loop)
         assert self._future is None, "a call is waited for once"
         self.stream.call = self
         self._future = future

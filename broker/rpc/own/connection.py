@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from typing import Final, cast
 
+from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, no_request
 from broker.rpc.own.edge import UNREAD_TIGHT_MAX, Client, Edge, Waiting
 from broker.rpc.serving import UNIMPLEMENTED, ServedMethod
@@ -36,12 +37,13 @@ class Http2Connection(Client, asyncio.Protocol):
 
     __slots__ = (
         "_is_dirty", "_is_paused", "_rooms", "_transport", "_waiting", "calls", "edge", "held",
-        "is_draining", "is_heard", "is_used", "peer", "sent", "unread", "wire",
+        "host", "is_draining", "is_heard", "is_used", "peer", "sent", "unread", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
         self.edge = edge
         self.peer = peer
+        self.host = host_from_peer(peer)
         self.wire = Connection()
         self.calls: set[Waiting] = set()
         self.held = self.unread = self.sent = 0

@@ -49,6 +49,7 @@ class Client(ABC):
     """A connection, as its calls and the edge see it.
 
     peer    who it is, as gRPC writes it
+    host    its address, packed as records keep it
     calls   those that are waited for
     held    bytes of requests here, as last counted
     unread  bytes of answers that wait here, as last counted
@@ -60,6 +61,7 @@ class Client(ABC):
     edge: "Edge"
     wire: Connection
     peer: str
+    host: bytes
     calls: set[Waiting]
     held: int
     unread: int
