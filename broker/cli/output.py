@@ -3,6 +3,7 @@
 -o table   columns; the default on a terminal
 -o wide    more columns, and long cells in full
 -o json    one document, or one array of all rows; the default elsewhere
+-o yaml    the same as YAML
 -o jsonl   one document a line, each as soon as it is there
 -o csv     the columns of wide with values as in JSON, and a line of titles; what is nested is JSON
 
@@ -26,7 +27,9 @@ from typing import Any, Final, NamedTuple, TextIO
 
 import click
 
-FORMATS: Final = ("table", "wide", "json", "jsonl", "csv")
+from broker.cli.yaml_text import yaml_document, yaml_item
+
+FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv")
 TABLES: Final = frozenset({"table", "wide"})
 COLUMN_WIDTH_MAX: Final = 60
 GAP: Final = "  "
@@ -104,6 +107,8 @@ class Output:
             width = max(map(len, document), default=0)
             for name, value in document.items():
                 _write(f"{name:<{width}}{GAP}{_plain(value)}\n")
+        elif self.form == "yaml":
+            _write(yaml_document(document))
         else:
             _write(_json(document, indent=2 if self.form == "json" else None) + "\n")
         sys.stdout.flush()
@@ -187,6 +192,8 @@ class Rows:
             _write("\n]\n" if self._count else "[]\n")
         if self._format == "csv" and not self._count and error is None:
             _write_csv(self._fields())
+        if self._format == "yaml" and not self._count and error is None:
+            _write(yaml_document([]))
         self.flush()
 
     def add(self, row: Document) -> None:
@@ -200,6 +207,8 @@ class Rows:
             if self._count == 1:
                 _write_csv(self._fields())
             _write_csv(row.get(name) for name in self._fields())
+        elif self._format == "yaml":
+            _write(yaml_item(row))
         else:
             width_max = COLUMN_WIDTH_MAX if self._format == "table" else None
             cells = (column.cell(row) for column in self._columns)

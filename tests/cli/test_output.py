@@ -31,6 +31,8 @@ ROWS = [{"name": "a", "size": 2**53 + 1}, {"name": "\u00fc"}]
         ("jsonl", [], ""),
         ("table", [], ""),
         ("csv", [], "name,size\n"),
+        ("yaml", [], "[]\n"),
+        ("yaml", ROWS, '- name: a\n  size: 9007199254740993\n- name: "\u00fc"\n'),
         ("json", ROWS, '[\n{"name":"a","size":9007199254740993},\n{"name":"\u00fc"}\n]\n'),
         ("table", [{"name": 1, "size": 2}], "NAME\n1\n"),
         ("wide", [{"name": LONG, "size": 1}], f"{'NAME':100}  SIZE\n{LONG}  1\n"),
@@ -49,6 +51,7 @@ def test_rows_as_they_are_printed(
         ("json", {"a": 1}, '{\n  "a": 1\n}\n'),
         ("jsonl", {"a": 1}, '{"a":1}\n'),
         ("wide", {"a": 1}, "a  1\n"),
+        ("yaml", {"a": 1, "b": ["x"]}, "a: 1\nb:\n- x\n"),
         ("csv", {"a": 1, "b": ["x", "y"]}, 'a,b\n1,"[""x"",""y""]"\n'),
         (
             "table",
