@@ -166,6 +166,7 @@ class RepairPlan:
     view_findings    findings in the views by kind; with any of them the views are built anew
     checkpoint       whether it says what cannot be
     missing          [end of the log, what was durable): acknowledged records that are gone
+    lost_behind      messages of records behind the log's end, which are gone with their file
     log_files        of the log; log_end is where its sound records end
     is_continued     an earlier repair was killed
     """
@@ -178,6 +179,7 @@ class RepairPlan:
     notes: list[str] = field(default_factory=list)
     checkpoint: bool = False
     missing: tuple[int, int] | None = None
+    lost_behind: tuple[Loss, ...] = ()
     log_files: list[LogFile] = field(default_factory=list)
     log_end: int = 0
     is_continued: bool = False
@@ -210,7 +212,8 @@ class RepairPlan:
     @property
     def lost_count(self) -> int:
         """Messages known to be lost."""
-        return sum(loss.messages for action in self.log for loss in action.losses)
+        losses = [loss for action in self.log for loss in action.losses]
+        return sum(loss.messages for loss in (*losses, *self.lost_behind))
 
     @property
     def document(self) -> Document:
@@ -220,6 +223,7 @@ class RepairPlan:
             "files": [action.document for action in self.files],
             "checkpoint_rewritten": self.checkpoint,
             "acknowledged_bytes_missing": list(self.missing) if self.missing else None,
+            "messages_lost_behind_the_end": [loss._asdict() for loss in self.lost_behind],
             "messages_lost": self.lost_count,
             "views_rebuilt": self.builds_views,
             "view_findings": self.view_findings,
@@ -247,9 +251,12 @@ def _log_lines(rows: list[Document]) -> Iterator[str]:
     for row in rows:
         where = f"{row['file']} at {row['begin']}, {row['bytes']} bytes"
         yield f"{where}: {row['reason']}: {row['replaced_by']}"
-        for loss in row["messages_lost"]:
-            queue = f"{loss['topic']}:{loss['queue_id']}"
-            yield f"  lost: {loss['messages']} messages of {queue} from {loss['first']} on"
+        yield from map(_loss_line, row["messages_lost"])
+
+
+def _loss_line(loss: Document) -> str:
+    queue = f"{loss['topic']}:{loss['queue_id']}"
+    return f"  lost: {loss['messages']} messages of {queue} from {loss['first']} on"
 
 
 def _number_lines(document: Document) -> Iterator[str]:
@@ -257,6 +264,9 @@ def _number_lines(document: Document) -> Iterator[str]:
     if missing:
         begin, end = missing
         yield f"the log ends at {begin}, but was durable up to {end}: what lay between is gone"
+    elif document.get("messages_lost_behind_the_end"):
+        yield "the log ends before messages that queues lead to: they are gone"
+    yield from map(_loss_line, document.get("messages_lost_behind_the_end", ()))
     numbers = document.get("numbers")
     if numbers or document.get("checkpoint_rewritten"):
         yield "checkpoint: brought down to what the log holds"

@@ -30,6 +30,7 @@ from broker.format.names import (
 from broker.log.foreign import check_understood
 from broker.log.quarantine import unfinished_repair
 from broker.model.finding import Finding
+from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import KnownShape
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.tools.repair.actions import FileAct, FileAction, LogAction, RepairPlan
@@ -79,9 +80,13 @@ def plan_repair(
     if upto is not None and upto > found.log_end:
         plan.missing = (found.log_end, upto)
     tails = [found.tail] if found.tail is not None else []
-    if not plan.blocked and (suspects or found.holes or tails):
+    may_end_early = upto is None or plan.missing is not None
+    if not plan.blocked and (suspects or found.holes or tails or may_end_early):
         witness = QueueWitness(disk, directory, sizes)
         try:
+            ends = [found.log_end, *(found.files[-1].end for _ in tails)]
+            if may_end_early:
+                plan.lost_behind = witness.losses(max(ends), OFFSET_MAX)
             planner = LogPlanner(
                 found.files, [*found.holes, *tails], witness.losses, property_crc=sizes.property_crc
             )

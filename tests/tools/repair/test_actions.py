@@ -47,15 +47,16 @@ MISSING = Finding("missing_file", "commitlog/1", 0, "a file of the log", "no fil
 def test_a_plan() -> None:
     plan = RepairPlan(
         log=[ACTION], files=[FILE], view_findings={"unit": 2}, checkpoint=True, missing=(5, 9),
-        blocked=[MISSING], notes=["odd"],
+        lost_behind=(Loss("T", 0, 9, 4),), blocked=[MISSING], notes=["odd"],
     )  # fmt: skip
-    assert plan.lost_count == 3
+    assert plan.lost_count == 7
     assert summary(plan.document) == [
         "commitlog/0 at 10, 20 bytes: torn: stand-in records",
         "  lost: 2 messages of T:0 from 7 on",
         "  lost: 1 messages of U:1 from 0 on",
         "config/topics.json: torn: its .bak takes its place",
         "the log ends at 5, but was durable up to 9: what lay between is gone",
+        "  lost: 4 messages of T:0 from 9 on",
         "checkpoint: brought down to what the log holds",
         "queues and index: 2 × unit",
         "queues and index: built anew",

@@ -19,6 +19,8 @@ from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import find_log_files
 from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
+from broker.tools.repair.actions import summary
+from broker.tools.repair.planning import plan_repair
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 from broker.tools.selection import LogSearch
 from broker.tools.verify.tables import flushed_upto
@@ -195,6 +197,24 @@ async def test_a_lost_tail_is_told_and_no_longer_promised(tmp_path: Path) -> Non
     assert store.kinds() == {}
     assert await pulled(store.directory, 2) == list(range(2, 59, 3))
     assert await pulled(store.directory, 1) == list(range(1, 59, 3))
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+async def test_messages_of_a_last_file_that_is_gone_are_counted(
+    tmp_path: Path, is_ours: bool
+) -> None:
+    store = await own_store(tmp_path / "s")
+    last = sorted((store.directory / "commitlog").iterdir())[-1]
+    gone = sum(place >= int(last.name) for place in store.places)
+    last.unlink()
+    if not is_ours:
+        shutil.rmtree(store.directory / "pocketmq")
+    plan = plan_repair(Disk(), store.directory, store.sizes, now_ms=NOW_MS)
+    assert plan.lost_count == gone > 0
+    assert sum(loss.messages for loss in plan.lost_behind) == gone
+    assert any("gone" in line for line in summary(plan.document))
+    assert store.repair()["messages_lost"] == gone
+    assert store.kinds() == {}
 
 
 async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
