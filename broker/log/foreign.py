@@ -27,10 +27,12 @@ from broker.format.names import (
     ROCKSDB_QUEUE_DIRECTORY,
     TOPICS_FILE,
     offset_from_file_name,
+    queue_directory,
 )
 from broker.format.table_json import decode_rows, read_texts
 from broker.model.errors import (
     LogMissing,
+    NotAStore,
     ReadFailed,
     StorageError,
     TableUnreadable,
@@ -55,6 +57,18 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
     for error in refusals(disk, store):
         if not (may_lack_log and isinstance(error, LogMissing)):
             raise error
+
+
+def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
+    """Raise where a queue that has no files can have none.
+
+    Errors   NotAStore: a file stands in the place of its directory, or of that of its topic
+    """
+    place = queue_directory(store / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
+    for path in (place.parent, place):
+        if disk.exists(path) and not disk.is_directory(path):
+            why = "a file stands in the place of a directory of queues, move it away"
+            raise NotAStore(path=str(path), why=why)
 
 
 def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:

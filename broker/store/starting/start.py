@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker.format.checkpoint_layout import encode_checkpoint
-from broker.log.foreign import check_understood
+from broker.log.foreign import check_place, check_understood
 from broker.model.errors import Corruption
 from broker.model.step import Clock
 from broker.store.starting.completeness import missing_from_list, missing_from_log
@@ -144,6 +144,8 @@ class Start:
         lacking = lacking | queues.damaged
         if plan.compared is not Compared.LOG and (lacking or parts.keeps_left_over):
             parts.find_left_over(plan.below)
+        for topic, queue_id in sorted(lacking):
+            check_place(parts.disk, parts.settings.directory, topic, queue_id)
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
         if lacking and parts.was_aborted:

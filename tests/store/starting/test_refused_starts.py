@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.model.errors import StorageError
+from broker.model.errors import StorageError, StoreFailed
 from tests.fakes.golden_log import files_below
 from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.fakes.store_language import store_at
@@ -67,11 +67,13 @@ PLACES: dict[str, tuple[Callable[[Path], None], ...]] = {
     "lock": (emptied, grown, a_directory),
     "commitlog": (a_file,),
     "consumequeue": (a_file,),
+    "consumequeue/*": (a_file,),
     "consumequeue/*/*": (a_file,),
     "index": (a_file,),
     "config": (a_file,),
 }
 OWN_PLACES: dict[str, tuple[Callable[[Path], None], ...]] = {
+    "consumequeue/*/*": (a_file,),
     "pocketmq/store.json*": FILES,
     "pocketmq/watermark": FILES,
     "pocketmq/queue_ends.json*": FILES,
@@ -96,6 +98,8 @@ async def check_start(store: Path, changed: Path, **sizes: Any) -> None:
     try:
         async with store_at(store, **sizes):
             pass
+    except StoreFailed:
+        raise  # It began, and the disk failed it.
     except StorageError as error:
         text = str(error)
         assert str(changed) in text or changed.name in text or str(changed.parent) in text, text
