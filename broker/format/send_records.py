@@ -253,7 +253,7 @@ class SendRecords:
                 begin = request.keys[place]
                 out.write(raw[begin : begin + request.keys[place + 1]])
                 place += KEY_WIDTH
-                out.append(0x20 if place < end else 2)
+                out.append(u8(0x20 if place < end else 2))
         if span.tag_size:
             out.write(_TAGS)
             out.write(raw[span.tag_begin : span.tag_begin + span.tag_size])

@@ -10,11 +10,13 @@ change. The bytes are those of rpc/v1/send_reply.py, which writes all other repl
 from typing import Final
 
 from broker.format.send_records import PLACE_DIGITS, SendRecords
-from broker.native.machine import BytesWriter, i64
+from broker.native.machine import BytesWriter, i32, i64, u8, write_i32_be, write_i64_be
 
 STATUS_OK: Final = 1
 _SMALL: Final = 1 << 35
 _SMALL_TIME: Final = 1 << 49
+_MORE: Final = 0x8080_8080
+_WRAP: Final = 1 << 32
 
 
 def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
@@ -86,9 +88,9 @@ def with_status(reply: bytes, status: int) -> bytes:
 def write_varint(out: BytesWriter, value: i64) -> None:
     """Write a number that is not negative as protobuf does."""
     while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
+        out.append(u8(value & 0x7F | 0x80))
         value >>= 7
-    out.append(value)
+    out.append(u8(value))
 
 
 def varint_size(value: i64) -> i64:
@@ -101,18 +103,34 @@ def varint_size(value: i64) -> i64:
 
 
 def write_wide(out: BytesWriter, value: i64, width: i64) -> None:
-    """Write a number as a varint of so many bytes, of which it needs no more."""
+    """Write a number as a varint of so many bytes, of which it needs no more: 5, 7 or 9."""
+    while width > 4:
+        write_i32_be(out, i32(_groups(value) - _WRAP))
+        value >>= 28
+        width -= 4
     while width > 1:
-        out.append(value & 0x7F | 0x80)
+        out.append(u8(value & 0x7F | 0x80))
         value >>= 7
         width -= 1
-    out.append(value)
+    out.append(u8(value))
+
+
+def _groups(value: i64) -> i64:
+    """Return the four lowest groups of 7 bits as four bytes, lowest first, more to follow."""
+    low = (value & 0x7F) << 24 | (value & 0x3F80) << 9
+    return low | value >> 6 & 0x7F00 | value >> 21 & 0x7F | _MORE
 
 
 def write_hex(out: BytesWriter, value: i64) -> None:
     """Write a number as PLACE_DIGITS upper-case hexadecimal digits."""
-    shift: i64 = 4 * (PLACE_DIGITS - 1)
-    while shift >= 0:
-        digit = value >> shift & 0xF
-        out.append(digit + (0x30 if digit < 10 else 0x37))
-        shift -= 4
+    write_i64_be(out, _digits(value >> 32 & 0xFFFF_FFFF))
+    write_i64_be(out, _digits(value & 0xFFFF_FFFF))
+
+
+def _digits(value: i64) -> i64:
+    """Return 32 bits as eight hexadecimal digits, a byte each: all at once, carry for carry."""
+    value = (value << 16 | value) & 0x0000_FFFF_0000_FFFF
+    value = (value << 8 | value) & 0x00FF_00FF_00FF_00FF
+    value = (value << 4 | value) & 0x0F0F_0F0F_0F0F_0F0F
+    letters = (value + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+    return value + 0x3030_3030_3030_3030 + letters * 7
