@@ -5,7 +5,8 @@
     HttpPort(site, address)        a port that speaks nothing else
 
 Made for scrapers and probes. What others cost is bounded: CONNECTIONS_MAX connections of IDLE_S
-each, 16 KiB of headers, no bodies, no pipelining beyond what the socket holds.
+each, 16 KiB of headers, no bodies, one answer that is not read. Who comes when all are taken has
+the place of the one that was silent longest.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ class Site:
     def __init__(self) -> None:
         self.pages: dict[str, Page] = {}
         """By their paths."""
-        self.connections: set[HttpConnection] = set()
+        self.connections: dict[HttpConnection, None] = {}
+        """Those that were silent longest first."""
 
     def connection(self, peer: str) -> "HttpConnection":
         """Return what speaks with a client."""
@@ -52,7 +54,7 @@ class Site:
 class HttpConnection(asyncio.Protocol):
     """One client of the site."""
 
-    __slots__ = ("_machine", "_site", "_task", "_timer", "_transport")
+    __slots__ = ("_is_paused", "_machine", "_site", "_task", "_timer", "_transport")
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -60,34 +62,42 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._transport = transport
         if len(self._site.connections) >= CONNECTIONS_MAX:
-            transport.abort()
-            return
-        self._site.connections.add(self)
-        assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
+            next(iter(self._site.connections)).cut_off()
         self._wait()
+        assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sent."""
         self._machine.receive_data(data)
-        if self._task is None:
-            self._advance()
+        self._advance()
 
     def eof_received(self) -> bool:
         """Take it that the client sends no more; answers still go."""
         self._machine.receive_data(b"")
-        if self._task is None:
-            self._advance()
-        return self._task is not None
+        self._advance()
+        return self._task is not None or self._is_paused
+
+    def pause_writing(self) -> None:
+        """Answer no more until the client has read."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_paused = False
+        if self._transport is not None and self._task is None:
+            self._transport.resume_reading()
+        self._advance()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Stop answering."""
-        self._site.connections.discard(self)
+        self._site.connections.pop(self, None)
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -99,14 +109,25 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def cut_off(self) -> None:
+        """Close the connection now, whether the client has read its answer or not."""
+        transport = self._transport
+        self.connection_lost(None)
+        if transport is not None:
+            transport.abort()
+
     def _wait(self) -> None:
-        """Give the client its time for the next request."""
+        """Give the client its time for the next request, and for reading the last answer."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.close)
+        self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.cut_off)
+        self._site.connections.pop(self, None)
+        self._site.connections[self] = None
 
     def _advance(self) -> None:
-        """Answer the next request if it is here."""
+        """Answer the next request if it is here, and the last answer was read."""
+        if self._task is not None or self._is_paused:
+            return
         request: h11.Request | None = None
         while True:
             try:
@@ -151,7 +172,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._machine.start_next_cycle()
         self._wait()
-        self._transport.resume_reading()
+        if not self._is_paused:
+            self._transport.resume_reading()
         self._advance()
 
     def _refuse(self, status: int) -> None:

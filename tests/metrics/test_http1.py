@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from broker.metrics import http1
 from broker.metrics.endpoint import Answer
 from broker.metrics.http1 import HttpPort, Site
+from tests.fakes.store_language import turns, until
 
 HOST = b"Host: x\r\n"
 
@@ -149,11 +151,71 @@ async def test_a_client_that_asks_nothing_is_closed(
         assert await client.ends()
 
 
-async def test_connections_beyond_the_limit_are_closed(
+async def test_who_comes_beyond_the_limit_has_the_place_of_who_was_silent_longest(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http1, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http1, "CONNECTIONS_MAX", 2)
     async with served.client() as first, served.client() as second:
-        assert (await first.ask(b"GET /hello"))[1] == b"hello "
-        assert await second.ends()
-    assert len(served.site.connections) <= 1
+        for client in (second, first):
+            assert (await client.ask(b"GET /hello"))[1] == b"hello "
+        async with served.client() as third:
+            assert (await third.ask(b"GET /hello"))[1] == b"hello "
+            assert await second.ends()
+            assert (await first.ask(b"GET /hello"))[1] == b"hello "
+    assert len(served.site.connections) <= 2
+
+
+class Unread:
+    """A transport whose client reads when it is told to."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.protocol: Any = None
+        self.reads = True
+        self.is_closed = self.is_aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        self.protocol.pause_writing()
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def unread(site: Site, sent: bytes) -> Unread:
+    """Return what came of a client that sends, and reads nothing."""
+    transport = Unread()
+    transport.protocol = site.connection("")
+    transport.protocol.connection_made(transport)
+    transport.protocol.data_received(sent)
+    return transport
+
+
+async def test_a_client_that_reads_nothing_has_one_answer_and_is_not_read(served: Served) -> None:
+    transport = unread(served.site, b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n" * 5)
+    for expected in (1, 2, 3):
+        await turns()
+        assert len(transport.written) == expected
+        assert not transport.reads
+        transport.protocol.resume_writing()
+    transport.protocol.connection_lost(None)
+    assert not served.site.connections
+
+
+async def test_a_client_that_never_reads_its_answer_is_cut_off(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "IDLE_S", 0.02)
+    transport = unread(served.site, b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    await until(lambda: transport.is_aborted)
+    assert transport.written
+    assert not served.site.connections

@@ -9,7 +9,6 @@ or when its windows are shut over UNREAD_SOFT_MAX bytes of answers.
 """
 
 import asyncio
-from collections import deque
 from typing import Final, cast
 
 from broker.rpc.call import host_from_peer
@@ -52,8 +51,8 @@ class Http2Connection(Client, asyncio.Protocol):
         self.is_heard = self.is_used = True
         """Whether anything came, and anything of calls, since somebody last looked."""
         self.is_draining = False
-        self._waiting: deque[Stream] = deque()
-        """Whole requests that wait until the client has read."""
+        self._waiting: dict[int, Stream] = {}
+        """Whole requests that wait until the client has read, by their streams' numbers."""
         self._rooms: list[asyncio.Future[None]] = []
 
     # -- what the loop calls -----------------------------------------------------------------------
@@ -104,6 +103,7 @@ class Http2Connection(Client, asyncio.Protocol):
     def _begin(self, stream: Stream) -> None:
         """Serve a stream's call as soon as enough of it is here; refuse it before that."""
         if stream.closed:
+            self._waiting.pop(stream.id, None)
             return
         served = self.edge.methods.get(stream.headers.path)
         if served is None:
@@ -139,7 +139,7 @@ class Http2Connection(Client, asyncio.Protocol):
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(no_request(len(stream.messages)))
         elif self._is_full():
-            self._waiting.append(stream)
+            self._waiting[stream.id] = stream
         else:
             self._serve(stream, served)
 
@@ -184,9 +184,7 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def _serve_waiting(self) -> None:
         while self._waiting and not self._is_full():
-            stream = self._waiting.popleft()
-            if not stream.closed:
-                self._begin(stream)
+            self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _count(self, transport: asyncio.Transport) -> None:
         """Tell the edge what is kept for this client."""

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 TICKS_PER_S: Final = 64
-"""Deadlines are met within 1/64 s after, never before."""
+"""Deadlines are met within 1/64 s after, or 1/256 of what they were ahead; never before."""
+EXACT_TICKS: Final = 4_096
+"""How far ahead deadlines have ticks of their own: a minute. The farther, the more share one, so
+that there are at most some thousand buckets, whatever times clients name."""
+SHARED_BITS: Final = 8
 
 
 class Deadlines:
@@ -35,6 +39,9 @@ class Deadlines:
         tick = int(at_s * TICKS_PER_S) + 1
         bucket = self._buckets.get(tick)
         if bucket is None:
+            tick = self._shared(tick)
+            bucket = self._buckets.get(tick)
+        if bucket is None:
             bucket = self._buckets[tick] = set()
             heapq.heappush(self._due, tick)
             if self._timer is None or tick < self._wakes_at:
@@ -42,11 +49,23 @@ class Deadlines:
         bucket.add(call_back)
         return tick
 
+    def _shared(self, tick: int) -> int:
+        """Return the tick in whose bucket a deadline goes."""
+        ahead = tick - int(self._loop.time() * TICKS_PER_S)
+        if ahead <= EXACT_TICKS:
+            return tick
+        step = 1 << (ahead.bit_length() - SHARED_BITS - 1)
+        return tick + -tick % step
+
     def remove(self, tick: int, call_back: Callable[[], None]) -> None:
         """Take back what `add` was given; nothing happens where it is called back already."""
         bucket = self._buckets.get(tick)
         if bucket is not None:
             bucket.discard(call_back)
+
+    def __len__(self) -> int:
+        """Return how many ticks are kept."""
+        return len(self._due)
 
     def close(self) -> None:
         """Call back nobody any more."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -218,6 +219,25 @@ async def test_calls_wait_while_their_client_has_much_to_read(
     pair.exchange()
     assert all(len(pair.answers[s].messages) == 1 for s in streams[:-1])
     assert handlers.given == 39
+
+
+async def test_calls_that_wait_and_are_taken_back_keep_nothing(
+    pair: Pair, handlers: Handlers
+) -> None:
+    pair.reads = False
+    while pair.edge.unread < 1 << 20:
+        pair.call("Large", b"")
+    tracemalloc.start()
+    try:
+        for _ in range(300):
+            stream = pair.call("Echo", bytes(16_000))
+            pair.client.reset_stream(stream)
+            pair.exchange()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert handlers.seen == []
+    assert kept < 1_000_000
 
 
 async def test_while_the_socket_takes_no_more_nothing_is_read_or_begun(

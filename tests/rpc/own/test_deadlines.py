@@ -98,6 +98,27 @@ def test_what_comes_may_add_and_take_back_others() -> None:
     assert came == ["first", "later"]
 
 
+@given(st.lists(st.floats(0, 1e12), max_size=40))
+def test_far_ones_are_late_by_little(wanted: list[float]) -> None:
+    loop, deadlines = made()
+    late: list[float] = []
+    for after_s in wanted:
+        deadlines.add(100.0 + after_s, lambda: late.append(loop.now_s - 100.0))
+        allowed = 2 / TICKS_PER_S + after_s / 256
+        loop.pass_to(100.0 + after_s + allowed)
+        assert len(late) == 1
+        assert -1e-3 <= late.pop() - after_s <= allowed
+        loop.now_s = 100.0
+
+
+def test_times_that_clients_name_take_no_memory_once_taken_back() -> None:
+    loop, deadlines = made()
+    for seconds in range(1, 200_000):
+        at_s = 100.0 + seconds * 37
+        deadlines.remove(deadlines.add(at_s, loop.time), loop.time)
+    assert len(deadlines) <= 8_192
+
+
 def test_after_the_end_nobody_is_called() -> None:
     loop, deadlines = made()
     deadlines.add(101.0, lambda: None)
