@@ -69,6 +69,8 @@ EXIT_STORE_FAILED: Final = 74
 SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread that reads old messages may keep the interpreter from the event loop. Python's
 5 ms would be the p99 of every send meanwhile."""
+CONNECTION_FILES: Final = 3
+"""One in three files may be a connection: those of the store must never lack one."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
 
@@ -341,6 +343,7 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
 def _carried(live: LiveConfig, site: Site) -> tuple[str, list[Service], Transport]:
     """Return which transport carries what, before there is a store."""
     rpc = live.config.rpc
+    files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     tls = tls_context(rpc.tls_cert, rpc.tls_key) if rpc.tls_cert else None
     if tls is not None:
         live.follow(lambda config: load_again(tls, config.rpc.tls_cert, config.rpc.tls_key))
@@ -349,7 +352,7 @@ def _carried(live: LiveConfig, site: Site) -> tuple[str, list[Service], Transpor
         tls=tls,
         tls_only=rpc.tls_only,
         proxy_protocol=rpc.proxy_protocol,
-        connections_max=rpc.connections_max,
+        connections_max=min(rpc.connections_max, files_max // CONNECTION_FILES),
         idle_ms=rpc.connection_idle_ms,
         age_ms=rpc.connection_age_ms,
     )

@@ -37,7 +37,8 @@ class RpcSection:
         "others are closed.",
     )  # fmt: skip
     connections_max: int = knob(
-        16_384, "Connections at once; those beyond are closed as they come.",
+        16_384, "Connections at once, at most a third of the files that the process may open; "
+        "those beyond are closed as they come.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     connection_age_ms: int = knob(

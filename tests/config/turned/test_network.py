@@ -2,12 +2,14 @@
 
 import asyncio
 import ssl
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
+from broker.app import CONNECTION_FILES
 from broker.client import Message
 from broker.config.addresses import split_address
 from broker.model.errors import IllegalConfig
@@ -108,6 +110,18 @@ async def test_a_header_of_a_balancer_is_taken_where_it_is_wanted(tmp_path: Path
 async def test_connections_beyond_the_limit_are_closed(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "rpc.connections_max=1") as broker:
         assert await broker.client.send_many(HELLO)
+        assert await answered(broker, LIVE) == b""
+
+
+async def test_connections_leave_the_store_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda which: (60, 60))
+    async with broker_with(tmp_path) as broker, AsyncExitStack() as open_ones:
+        for _ in range(60 // CONNECTION_FILES):
+            where = split_address(broker.addresses["grpc"])
+            _, writer = await asyncio.open_connection(*where)
+            open_ones.callback(writer.close)
         assert await answered(broker, LIVE) == b""
 
 
