@@ -163,7 +163,7 @@ class Http2Connection(Client, asyncio.Protocol):
         """Write all that may be written; go on with what waited for that."""
         self._is_dirty = False
         transport, wire = self._transport, self.wire
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         while not self._is_paused:
             data = wire.take()

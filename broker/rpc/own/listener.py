@@ -26,8 +26,8 @@ BACKLOG: Final = 1_024
 ACCEPTED_AT_ONCE: Final = 64
 HANDSHAKE_S: Final = 5.0
 """What a client may take for its first bytes, and again for its TLS handshake."""
-HANDSHAKES_MAX: Final = 64
-"""TLS handshakes at once; each holds some 100 KiB."""
+HANDSHAKES_MAX: Final = 256
+"""TLS handshakes at once; each holds some 100 KiB. Those beyond wait for their turn."""
 RETRY_S: Final = 0.02
 """When a start that is not whole, or has no turn yet, is looked at again."""
 OUT_OF_FILES_S: Final = 0.5

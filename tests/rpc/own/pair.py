@@ -36,7 +36,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
-        self.is_closing = self.is_aborted = self.reads = False
+        self.is_closed = self.is_aborted = self.reads = False
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
         assert low < high
@@ -44,8 +44,11 @@ class Wire:
     def get_write_buffer_size(self) -> int:
         return sum(map(len, self.written))
 
+    def is_closing(self) -> bool:
+        return self.is_closed
+
     def write(self, data: bytes) -> None:
-        assert not self.is_closing
+        assert not self.is_closed
         self.written.append(data)
 
     def pause_reading(self) -> None:
@@ -55,10 +58,10 @@ class Wire:
         self.reads = True
 
     def close(self) -> None:
-        self.is_closing = True
+        self.is_closed = True
 
     def abort(self) -> None:
-        self.is_closing = self.is_aborted = True
+        self.is_closed = self.is_aborted = True
 
 
 class Answer:

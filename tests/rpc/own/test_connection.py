@@ -300,20 +300,24 @@ async def test_a_connection_that_drains_ends_with_its_last_call(
     pair.server.drain()
     pair.exchange()
     assert len(pair.goaways) == 2  # The second one once the client has answered the ping.
-    assert not pair.wire.is_closing
+    assert not pair.wire.is_closed
     handlers.go_on.set()
     await pair.settled()
     pair.client.increment_flow_control_window(1 << 20)
     pair.exchange()
     assert pair.answers[stream].status == "0"
-    assert pair.wire.is_closing
+    assert pair.wire.is_closed
 
 
-async def test_a_broken_peer_is_told_so_and_closed(pair: Pair) -> None:
+async def test_a_broken_peer_is_told_so_and_closed(pair: Pair, handlers: Handlers) -> None:
+    pair.call("Wait", b"")
+    await pair.settled()
     pair.server.data_received(b"\0\0\0\0\0\0\0\0\0")  # DATA on stream 0
-    assert pair.wire.is_closing
+    assert pair.wire.is_closed
     pair.exchange()
     assert [event.error_code for event in pair.goaways] == [1]
+    handlers.go_on.set()
+    await pair.settled()  # Its answer goes nowhere.
 
 
 @pytest.fixture
@@ -329,7 +333,7 @@ async def test_a_silent_client_is_pinged_and_stays_if_it_answers(pair: Pair) -> 
     while pair.pings < 3:
         await asyncio.sleep(0)
         pair.exchange()
-    assert not pair.wire.is_closing
+    assert not pair.wire.is_closed
     await until(lambda: pair.wire.is_aborted)  # It answers no more.
     assert not pair.edge.connections
 
@@ -339,8 +343,8 @@ async def test_a_silent_client_is_pinged_and_stays_if_it_answers(pair: Pair) -> 
 async def test_an_old_or_idle_connection_is_drained(pair: Pair, limit: Any) -> None:
     pair.call("Echo", b"")
     Lifetime(pair.server, **limit)
-    while not pair.wire.is_closing:
+    while not pair.wire.is_closed:
         await asyncio.sleep(0)
-        if not pair.wire.is_closing:
+        if not pair.wire.is_closed:
             pair.exchange()
     assert pair.server.is_draining
