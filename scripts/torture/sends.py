@@ -52,6 +52,7 @@ async def _life(random: Random, settings: dict[str, Any]) -> int:
             if not number % 50:
                 passed_ms = random.choice((0, 1, 999))
                 for twin in (quick, usual):
+                    await twin.broker.talking.settled()  # Index files are named by the clock.
                     twin.broker.clock.advance(passed_ms)
         await hold_alike(quick, usual)
         return quick.shortcut_count

@@ -138,6 +138,7 @@ class Twin:
     async def files(self) -> dict[str, bytes]:
         """Return the content of every file of log, queues and index, once all is dispatched."""
         await self.broker.talking.settled()
+        await self.broker.talking.stocked()
         disk: Any = self.broker.talking.disk
         disk.image.look()
         return {

@@ -11,7 +11,6 @@ Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -20,7 +19,7 @@ from typing import Final
 from broker.files.mapped_file import MappedFile, hold_all, let_go
 from broker.log.checkpoint import FlushedMark
 from broker.log.commit_log import CommitLog
-from broker.model.errors import BrokerError, StoreFailed
+from broker.model.errors import BrokerError
 from broker.model.stats import COUNT_BUCKETS, Histogram
 from broker.model.step import Clock, Next, Now
 from broker.store.job import or_failed
@@ -147,8 +146,7 @@ class Durability:
             self.request()
             if self._job is None:  # It could not begin, and the store has failed.
                 return
-            with contextlib.suppress(StoreFailed):  # The store was told already.
-                await marks.flushed.reached(marks.committed.value)
+            await asyncio.wait([self._job])  # It may be one that began before the last append.
         if self._job is not None:
             await asyncio.wait([self._job])
 

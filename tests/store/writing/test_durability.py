@@ -271,6 +271,18 @@ async def test_draining_returns_when_all_is_durable(flushing: Make) -> None:
     assert flush.synced == [0, 0]
 
 
+async def test_draining_flushes_what_was_appended_during_a_flush(flushing: Make) -> None:
+    flush = flushing()
+    with flush.disk.held():
+        flush.append()
+        flush.durability.request()
+        end = flush.append()
+        draining = asyncio.create_task(flush.durability.drain())
+        await asyncio.sleep(0)
+    await asyncio.wait_for(draining, 5)
+    assert flush.marks.flushed.value == end
+
+
 async def test_draining_ends_when_the_disk_fails(flushing: Make) -> None:
     flush = flushing()
     flush.append()
