@@ -27,11 +27,13 @@ _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 class Reflection:
     """What is asked about a set of services."""
 
-    __slots__ = ("_answers", "_names", "_pool")
+    __slots__ = ("_answers", "_known", "_names", "_pool")
 
     def __init__(self, services: Iterable[Service]) -> None:
         self._names = sorted([*(service.name for service in services), *NAMES])
         assert len(self._names) == len(set(self._names)), "a service is listed once"
+        self._known: dict[str, list[bytes]] = {}
+        """A file and all it imports, by the file's name: a ms to make."""
         self._pool: Any = Default()
         _describe_newer(self._pool)
         self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
@@ -76,12 +78,14 @@ class Reflection:
     def _files(
         self, find: Callable[[str], FileDescriptor], name: str
     ) -> pb.ServerReflectionResponse:
-        files: dict[str, bytes] = {}
-        _collect(find(name), files)
+        file = find(name)
+        known = self._known.get(file.name)
+        if known is None:
+            files: dict[str, bytes] = {}
+            _collect(file, files)
+            known = self._known[file.name] = list(files.values())
         return pb.ServerReflectionResponse(
-            file_descriptor_response=pb.FileDescriptorResponse(
-                file_descriptor_proto=list(files.values())
-            )
+            file_descriptor_response=pb.FileDescriptorResponse(file_descriptor_proto=known)
         )
 
     def _extension(self, request: Any) -> pb.ServerReflectionResponse:

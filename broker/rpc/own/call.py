@@ -111,6 +111,7 @@ class OwnCall(Waiting):
 
     async def _send_all(self, answers: AsyncIterator[Any]) -> None:
         connection, stream = self._connection, self.stream
+        await connection.room(stream)
         async for one in answers:
             if self._is_gone():
                 return
@@ -167,7 +168,7 @@ class OwnCall(Waiting):
 
     def _reply(self, reply: bytes | None, seconds: float) -> None:
         connection, stream = self._connection, self.stream
-        if reply is not None and not connection.edge.has_room_for(len(reply)):
+        if reply is not None and not connection.edge.has_room_for(connection, len(reply)):
             self.refuse(TooManyRequests(field="unread", limit=connection.edge.unread_max))
             return
         self.served.stats.count_waited(seconds)

@@ -20,6 +20,8 @@ from broker.wire.stream import Stream
 
 STREAM_UNREAD_MAX: Final = 65_536
 """Bytes of a stream of answers that may wait before its handler does."""
+WOKEN_AT_ONCE: Final = 16
+"""Streams of answers that go on in one turn of the loop."""
 UNREAD_SOFT_MAX: Final = 1024 * 1024
 """Bytes of answers that may wait for a client before its next calls do; less where all clients
 together keep much."""
@@ -53,7 +55,8 @@ class Http2Connection(Client, asyncio.Protocol):
         self.is_draining = False
         self._waiting: dict[int, Stream] = {}
         """Whole requests that wait until the client has read, by their streams' numbers."""
-        self._rooms: list[asyncio.Future[None]] = []
+        self._rooms: dict[asyncio.Future[None], Stream] = {}
+        """Streams of answers that wait for their client."""
 
     # -- what the loop calls -----------------------------------------------------------------------
 
@@ -175,7 +178,7 @@ class Http2Connection(Client, asyncio.Protocol):
             elif not data:
                 break
         self._count(transport)
-        if self._rooms and not self._is_paused:
+        if self._rooms and not self._is_full():
             self._wake_rooms()
         if self.is_draining:
             self.edge.changed.set()
@@ -200,20 +203,28 @@ class Http2Connection(Client, asyncio.Protocol):
         """Return when a stream of answers may go on."""
         while self._is_unread(stream):
             future = self.edge.loop.create_future()
-            self._rooms.append(future)
-            await future
+            self._rooms[future] = stream
+            try:
+                await future
+            finally:
+                self._rooms.pop(future, None)
 
     def _is_unread(self, stream: Stream) -> bool:
         """Return whether a stream of answers has to wait for its client."""
         if stream.closed or not self.is_open:
             return False
-        return self._is_paused or stream.pending > STREAM_UNREAD_MAX
+        return stream.pending > STREAM_UNREAD_MAX or self._is_full()
 
     def _wake_rooms(self) -> None:
-        rooms, self._rooms = self._rooms, []
-        for future in rooms:
-            if not future.done():
+        """Let some streams go on; the others follow in the loop's next turns."""
+        woken = 0
+        for future, stream in self._rooms.items():
+            if not future.done() and not self._is_unread(stream):
                 future.set_result(None)
+                woken += 1
+                if woken == WOKEN_AT_ONCE:
+                    self.write_soon()
+                    return
 
     # -- its end -----------------------------------------------------------------------------------
 
@@ -257,6 +268,8 @@ class Http2Connection(Client, asyncio.Protocol):
         self.wire = _GONE
         self.edge.connections.discard(self)
         self._waiting.clear()
-        self._wake_rooms()
+        for future in self._rooms:
+            if not future.done():
+                future.set_result(None)
         held, unread, self.held, self.unread = self.held, self.unread, 0, 0
         self.edge.count(-held, -unread)

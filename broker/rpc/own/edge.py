@@ -2,8 +2,9 @@
 
 Memory is counted where strangers decide about it: `held`, bytes of requests that are not whole or
 not yet taken, and `unread`, bytes of answers that their clients do not read. Each connection has
-limits of its own; where all together go beyond HELD_MAX, the one that holds most is cut off, and
-beyond UNREAD_MAX no large answer is kept for later, and who reads nothing is cut off.
+limits of its own; where all together go beyond HELD_MAX, the one that holds most is cut off.
+Beyond UNREAD_MAX who keeps something is given nothing large more, nobody anything very large, and
+who reads too little is cut off; beyond UNREAD_FACTOR times as much the one that keeps most is.
 """
 
 import asyncio
@@ -24,7 +25,11 @@ UNREAD_MAX: Final = 16 * 1024 * 1024
 UNREAD_TIGHT_MAX: Final = 65_536
 """Bytes kept for one client from which on it is one of these."""
 STALLED_S: Final = 10.0
-"""What such a client may take to read anything at all."""
+"""What such a client may take to read an eighth of what is kept for it."""
+UNREAD_FACTOR: Final = 3
+"""Leaves room for the largest answers of two clients that read them, and for others' small ones."""
+REPLY_MAX: Final = 1024 * 1024
+"""Bytes of an answer that is kept for a client who reads what it is given, whatever others do."""
 SMALL_REPLY_MAX: Final = 4_096
 """Bytes of an answer that is kept in any case: to refuse it would cost as much."""
 
@@ -154,24 +159,35 @@ class Edge:
             assert largest.held > 0, "what is held is some connection's"
             _tell_cut_off(largest)
             largest.cut_off()
+        while self.unread > UNREAD_FACTOR * self.unread_max:
+            largest = max(self.connections, key=lambda one: one.unread)
+            assert largest.unread > 0, "what is unread is some connection's"
+            _tell_cut_off(largest)
+            largest.cut_off()
         if self.unread > self.unread_max and not self._is_watching:
             self._is_watching = True
-            slow = {one: one.sent for one in self.connections if one.unread > UNREAD_TIGHT_MAX}
+            slow = {
+                one: one.sent + (one.unread >> 3)
+                for one in self.connections
+                if one.unread > UNREAD_TIGHT_MAX
+            }
             at_s = self.loop.time() + STALLED_S
             self.deadlines.add(at_s, lambda: self._cut_off_stalled(slow))
 
     def _cut_off_stalled(self, slow: Mapping["Client", int]) -> None:
-        """Cut off those that have read nothing since."""
+        """Cut off those that have read too little since."""
         self._is_watching = False
-        for one, sent in slow.items():
-            if one.is_open and one.sent == sent:
+        for one, wanted in slow.items():
+            if one.is_open and one.sent < wanted and one.unread > UNREAD_TIGHT_MAX:
                 _tell_cut_off(one)
                 one.cut_off()
         self.count(0, 0)
 
-    def has_room_for(self, reply_size: int) -> bool:
+    def has_room_for(self, one: Client, reply_size: int) -> bool:
         """Return whether an answer may be kept until its client reads it."""
-        return reply_size <= SMALL_REPLY_MAX or self.unread <= self.unread_max
+        if reply_size <= SMALL_REPLY_MAX or self.unread <= self.unread_max:
+            return True
+        return reply_size <= REPLY_MAX and one.wire.pending <= UNREAD_TIGHT_MAX
 
     def drain(self) -> None:
         """End the requests of all streams: their handlers see no more of them."""

@@ -203,6 +203,24 @@ async def test_a_stream_of_answers_waits_for_its_client(pair: Pair, handlers: Ha
     assert got < LARGE
 
 
+async def test_many_streams_of_answers_together_wait_for_their_client(
+    pair: Pair, handlers: Handlers
+) -> None:
+    pair.reads = False
+    streams = [pair.call("Flood", b"") for _ in range(50)]
+    await pair.settled()
+    assert handlers.given < 8
+    assert pair.edge.unread < 2 << 20
+    pair.client.reset_stream(streams[-1])  # one that waits
+    for _ in range(200):
+        for stream in streams[:-1]:
+            pair.client.increment_flow_control_window(1 << 18, stream)
+        pair.client.increment_flow_control_window(1 << 20)
+        await pair.settled()
+    assert all(len(pair.answers[one].messages) > 0 for one in streams[:-1])
+    assert pair.edge.unread < 2 << 20
+
+
 async def test_calls_wait_while_their_client_has_much_to_read(
     pair: Pair, handlers: Handlers
 ) -> None:
@@ -268,6 +286,50 @@ async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
     assert pair.answers[waiting].status == "8"
     assert pair.edge.unread > LARGE // 2
     await until(lambda: pair.wire.is_aborted)  # It read nothing for so long.
+    assert pair.edge.unread == 0
+
+
+async def test_who_keeps_little_is_answered_while_others_keep_too_much(handlers: Handlers) -> None:
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge.unread_max = 150_000
+    greedy, modest = Pair(edge=edge), Pair(edge=edge)
+    greedy.reads = False
+    stream = modest.call("Wait", b"large")
+    await modest.settled()
+    greedy.call("Large", b"")
+    assert edge.unread > edge.unread_max
+    handlers.go_on.set()
+    await modest.settled()
+    assert modest.answers[stream].status == "0"
+    assert not greedy.wire.is_aborted
+
+
+async def test_who_keeps_most_unread_is_cut_off_when_all_together_keep_far_too_much(
+    handlers: Handlers,
+) -> None:
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge.unread_max = 200_000
+    pairs = [Pair(edge=edge) for _ in range(5)]
+    for one in pairs:
+        one.reads = False
+        one.call("Large", b"")
+    assert [one.wire.is_aborted for one in pairs].count(True) == 2
+    assert edge.unread <= 3 * edge.unread_max
+
+
+async def test_who_reads_a_little_now_and_then_is_cut_off_too(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge_module, "STALLED_S", 0.02)
+    pair.reads = False
+    pair.edge.unread_max = LARGE // 2
+    pair.call("Large", b"")
+    while not pair.wire.is_aborted:
+        pair.client.ping(b"12345678")
+        pair.client.increment_flow_control_window(1)
+        if pair.server.is_open:
+            pair.exchange()
+        await asyncio.sleep(0)
     assert pair.edge.unread == 0
 
 
