@@ -89,6 +89,15 @@ def stage_and_install(
         store.release()
 
 
+def carry_expired(disk: Disk, directory: Path, out: Path) -> None:
+    """Copy to built views the files of queues whose messages have all left a store's log."""
+    for path in expired_queues(disk, directory):
+        target = out / path.relative_to(directory)
+        if not target.parent.exists():  # Else the log holds some of its messages again.
+            target.parent.mkdir(parents=True)
+            shutil.copyfile(path, target)
+
+
 def install_views(
     disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape, *, keep_as: str = ""
 ) -> Path | None:
@@ -99,11 +108,7 @@ def install_views(
     Errors     DiskFull, AllocationFailed, FsyncFailed
     """
     _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
-    for path in expired_queues(disk, directory):
-        target = staged.directory / path.relative_to(directory)
-        if not target.parent.exists():  # Else the log holds some of its messages again.
-            target.parent.mkdir(parents=True)
-            shutil.copyfile(path, target)
+    carry_expired(disk, directory, staged.directory)
     for name in _VIEWS:
         disk.make_directory(staged.directory / name)
         sync_tree(disk, staged.directory / name)

@@ -28,7 +28,13 @@ from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import Advance, no_advance
 from broker.rebuild.resume import Resume
 from broker.rebuild.sequential import Rebuilt, rebuild
-from broker.tools.install import STAGING_DIRECTORY, StagedViews, stage_and_install, sync_tree
+from broker.tools.install import (
+    STAGING_DIRECTORY,
+    StagedViews,
+    carry_expired,
+    stage_and_install,
+    sync_tree,
+)
 
 STATE_DIRECTORY: Final = "rebuild-state"
 STAT_BLOCK_BYTES: Final = 512
@@ -139,6 +145,7 @@ def rebuild_beside(
     """
     rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
     shutil.rmtree(plan.state, ignore_errors=True)
+    carry_expired(disk, plan.directory, plan.staging)
     sync_tree(disk, plan.staging)
     return rebuilt
 

@@ -18,14 +18,14 @@ from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import map_here
 from broker.rebuild.sequential import rebuild
 from broker.tools.backup import backup
-from broker.tools.rebuild import plan_rebuild, rebuild_in_place
+from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from broker.tools.repair.repair import repair_store
 from broker.tools.restore import restore
 from broker.tools.verify.verification import verify
 from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import SMALL, LogBytes
 from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import store_at
+from tests.fakes.store_language import small_settings, store_at
 from tests.fakes.tool_sizes import golden_tool_sizes, known_shape, shape_of
 from tests.golden_stores import GoldenStores
 
@@ -227,6 +227,14 @@ def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape, queue: s
         restore(Disk(), scratch / "b", scratch / "again")
         return scratch / "again"
     return directory
+
+
+def test_views_built_beside_the_store_hold_expired_queues(expired: Path, tmp_path: Path) -> None:
+    sizes = shape_of(small_settings(expired))
+    plan = plan_rebuild(Disk(), expired, sizes, out=tmp_path / "out")
+    rebuild_beside(Disk(), plan, accept_holes=False)
+    last = max(expired.glob("consumequeue/T/0/*"))
+    assert (tmp_path / "out" / last.relative_to(expired)).read_bytes() == last.read_bytes()
 
 
 @pytest.mark.parametrize("way", ["rebuild", "repair", "restore"])

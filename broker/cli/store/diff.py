@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.options import PATH, examples, form_option, read_only_option, set_option
-from broker.cli.output import Exit, Failure, Output, columns, progress
+from broker.cli.output import Exit, Failure, Output, columns, progress, talk_notes
 from broker.cli.store.access import accessible, known_end, sizes_of, talk_damage
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def diff(
         parts.append(file_differences(left, right, LOG_FILES))
     if is_all or is_files or is_views:
         parts.append(file_differences(left, right, VIEW_FILES))
+    if is_all or is_files or is_views:
+        talk_notes(_notes_on_views(left, right))
     count = 0
     with out.rows(DIFFERENCE_COLUMNS) as rows:
         for count, difference in enumerate(chain(*parts), 1):  # noqa: B007 - the number is told
@@ -80,6 +82,18 @@ def diff(
         raise Failure("a log is damaged: what lies there is unknown", Exit.DAMAGED, next_step)
     if count:
         raise Failure(f"the stores differ; differences shown: {count}", Exit.FAILED)
+
+
+def _notes_on_views(left: Path, right: Path) -> Iterator[str]:
+    """Say why one of the stores has no queues and no index."""
+    from broker.tools.file_difference import VIEW_FILES
+
+    has_views = [any((one / name).is_dir() for name in VIEW_FILES) for one in (left, right)]
+    if any(has_views) and not all(has_views):
+        yield (
+            f"{(left, right)[has_views.index(False)]} has no queues and no index: a copy made "
+            "without --with-views has none until a start or `store rebuild` builds them"
+        )
 
 
 def _unlike_messages(

@@ -99,6 +99,15 @@ def test_tables_are_compared(golden: GoldenStores, tmp_path: Path) -> None:
     assert [row["part"] for row in differences(base, store).rows] == ["table"]
 
 
+def test_a_copy_without_views_is_told_of(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("v533", tmp_path / "s")
+    assert run("store", "backup", str(store), str(tmp_path / "b")).code == 0
+    done = run("store", "diff", str(store), str(tmp_path / "b"), "--views")
+    assert done.code == 1
+    assert f"Note: {tmp_path / 'b'} has no queues and no index" in done.err
+    assert "no queues" not in run("store", "diff", str(store), str(store), "--views").err
+
+
 def test_views_alone_need_no_log(golden: GoldenStores, tmp_path: Path) -> None:
     store, base = golden.copy("rebuild-base", tmp_path / "s"), golden.store("rebuild-base")
     for path in (store / "commitlog").iterdir():
