@@ -6,6 +6,7 @@ with its header: its first and newest entry are of the records that the header n
 leads to the newest. Where no file tells, an operator has to.
 """
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +24,31 @@ from broker.format.index_layout import (
     IndexGeometry,
     IndexHeaderValues,
 )
-from broker.format.names import is_index_file_name
+from broker.format.names import INDEX_DIRECTORY, is_index_file_name
 from broker.log.index_file import KEY_NAMES
 from broker.model.errors import UnknownGeometry
+from broker.model.store_shape import StoreShape
 
 _LENGTH_MIN: Final = IndexGeometry(1, 1).file_size
+
+
+def shown_geometry(
+    disk: Disk, store: Path, shape: StoreShape, stated: Container[str]
+) -> IndexGeometry | None:
+    """Return the geometry of a store's index, None where no file shows it.
+
+    stated   fields of the shape that an operator set: these hold
+    Errors   UnknownGeometry: no file tells
+    """
+    directory, given = store / INDEX_DIRECTORY, IndexGeometry.of(shape)
+    has_slots, has_entries = "index_slot_count" in stated, "index_entry_count_max" in stated
+    if has_slots and has_entries:
+        return given
+    if has_slots:
+        return complete_geometry(disk, directory, slot_count=given.slot_count)
+    if has_entries:
+        return complete_geometry(disk, directory, entry_count_max=given.entry_count_max)
+    return find_geometry(disk, directory, given)
 
 
 def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGeometry | None:

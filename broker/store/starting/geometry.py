@@ -4,23 +4,13 @@ What none of them tells stays as in the settings, which hold for a new store. Th
 is found out later, when the log can be read (log/index_style.py).
 """
 
-from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.format.index_layout import IndexGeometry
-from broker.format.names import (
-    COMMIT_LOG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
-    CONSUME_QUEUE_EXTENSION_DIRECTORY,
-    INDEX_DIRECTORY,
-    offset_from_file_name,
-)
 from broker.log.delay_levels import written_levels
-from broker.log.index_geometry import complete_geometry, find_geometry
+from broker.log.file_sizes import shown_sizes
+from broker.log.index_geometry import shown_geometry
 from broker.log.store_directory import StoreManifest
 from broker.model.store_shape import DEFAULT_DELAY_LEVELS, RECORDED
 from broker.store.settings import StoreSettings
@@ -61,9 +51,10 @@ def unshown(
 
     Neither an operator nor a file of the store tells them.
     """
-    if manifest is not None or not disk.names(settings.directory / COMMIT_LOG_DIRECTORY):
+    found = _found_sizes(settings, disk) if manifest is None else {}
+    if "commit_log_file_size_bytes" not in found:
         return []
-    known = settings.explicit | _found_sizes(settings, disk).keys()
+    known = settings.explicit | found.keys()
     return [(name, getattr(settings, field)) for field, name in _NAMES if field not in known]
 
 
@@ -76,56 +67,9 @@ def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) ->
 
 
 def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
-    """Return the sizes that the files themselves tell, by name.
-
-    Cost     reads names up to the first queue that has a file
-    """
-    root = settings.directory
-    extension_size = _queue_file_size(disk, root / CONSUME_QUEUE_EXTENSION_DIRECTORY)
-    found: dict[str, Any] = {
-        "commit_log_file_size_bytes": _row_file_size(disk, root / COMMIT_LOG_DIRECTORY),
-        "consume_queue_file_size_bytes": _queue_file_size(disk, root / CONSUME_QUEUE_DIRECTORY),
-        "consume_queue_extension": extension_size > 0,
-        "consume_queue_extension_file_size_bytes": extension_size,
-    }
-    geometry = _found_geometry(settings, disk)
+    """Return the sizes that the files themselves tell, by name."""
+    found = shown_sizes(disk, settings.directory)
+    geometry = shown_geometry(disk, settings.directory, settings, settings.explicit)
     if geometry is not None:
         found[_SLOTS], found[_ENTRIES] = geometry
-    return {name: value for name, value in found.items() if value}
-
-
-def _queue_file_size(disk: Disk, root: Path) -> int:
-    """Return the bytes of each file of the first queue that has one, 0 when none has."""
-    queues = (
-        root / topic / name for topic in disk.names(root) for name in disk.names(root / topic)
-    )
-    return next((size for queue in queues if (size := _row_file_size(disk, queue))), 0)
-
-
-def _row_file_size(disk: Disk, directory: Path) -> int:
-    """Return the bytes of each file of a row, 0 when it has none.
-
-    Files in a row are of one length, and each is named by the offset of its first byte: two names
-    that follow on each other tell the length too. A file that was cut short is outvoted.
-    """
-    bases = {name: offset_from_file_name(name) for name in disk.names(directory)}
-    places = sorted(base for base in bases.values() if base is not None)
-    lengths = [disk.file_size(directory / name) for name, base in bases.items() if base is not None]
-    counts = Counter(length for length in lengths if length)
-    if not counts:
-        return 0
-    step = min((after - before for before, after in pairwise(places)), default=0)
-    return step if step in counts else counts.most_common(1)[0][0]
-
-
-def _found_geometry(settings: StoreSettings, disk: Disk) -> IndexGeometry | None:
-    directory = settings.directory / INDEX_DIRECTORY
-    stated = IndexGeometry.of(settings)
-    set_fields = settings.explicit & {_SLOTS, _ENTRIES}
-    if len(set_fields) == 2:
-        return stated
-    if _SLOTS in set_fields:
-        return complete_geometry(disk, directory, slot_count=stated.slot_count)
-    if _ENTRIES in set_fields:
-        return complete_geometry(disk, directory, entry_count_max=stated.entry_count_max)
-    return find_geometry(disk, directory, stated)
+    return found
