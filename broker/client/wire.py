@@ -15,6 +15,8 @@ from typing import Any, Final, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from broker.model.endpoint import TLS
+
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
 """More than the broker ever sends."""
 OPTIONS: Final = (
@@ -107,7 +109,7 @@ class LoopWire:
     def _opened(self) -> grpc.aio.Channel:
         if self._channel is None:
             assert not self._methods, "methods belong to a channel"
-            self._channel = grpc.aio.insecure_channel(self._target, options=OPTIONS)
+            self._channel = _aio_channel(self._target)
         return self._channel
 
     async def is_connected(self) -> bool:
@@ -147,7 +149,7 @@ class BlockingWire:
     def __init__(self, target: str) -> None:
         self._target = target
         # gRPC connects with the first call, so that nothing happens here that could fail.
-        self._channel = grpc.insecure_channel(target, options=OPTIONS)
+        self._channel = _channel(target)
         self._methods: dict[str, Any] = {}
 
     async def call(
@@ -204,6 +206,22 @@ class BlockingWire:
     async def close(self) -> None:
         """End the connection and all calls on it."""
         self._channel.close()
+
+
+def _channel(target: str) -> grpc.Channel:
+    """Return a channel to "host:port", or to "tls://host:port" by gRPC's root certificates."""
+    if target.startswith(TLS):
+        credentials = grpc.ssl_channel_credentials()
+        return grpc.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
+    return grpc.insecure_channel(target, options=OPTIONS)
+
+
+def _aio_channel(target: str) -> grpc.aio.Channel:
+    """Return the same for an event loop."""
+    if target.startswith(TLS):
+        credentials = grpc.ssl_channel_credentials()
+        return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
+    return grpc.aio.insecure_channel(target, options=OPTIONS)
 
 
 def _seen(task: "asyncio.Task[Any]") -> None:

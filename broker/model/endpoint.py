@@ -1,4 +1,4 @@
-"""Where a client finds a broker: HOST:PORT, as people write it."""
+"""Where a client finds a broker: HOST:PORT, as people write it, behind tls:// where it is."""
 
 import re
 from ipaddress import IPv6Address
@@ -7,6 +7,8 @@ from typing import Final
 DEFAULT_PORT: Final = 8081
 DEFAULT_HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
+TLS: Final = "tls://"
+"""Before an endpoint that is spoken to by TLS."""
 
 _HOST = re.compile(r"[^\s/@\[\]]+")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)
@@ -15,15 +17,17 @@ _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)
 def endpoint_from_text(text: str) -> str:
     """Return "host:port" or "[v6]:port" of either half, or of both.
 
-    localhost · broker.local:9000 · :9000 · 9000 · ::1 · [::1] · [::1]:9000
+    localhost · broker.local:9000 · :9000 · 9000 · ::1 · [::1] · [::1]:9000 · tls://broker.local
 
     Errors   ValueError
     """
-    host, port = _parts(text.strip())
+    stripped = text.strip()
+    scheme = TLS if stripped.startswith(TLS) else ""
+    host, port = _parts(stripped.removeprefix(TLS))
     is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= PORT_MAX
     if not (is_port and host.isprintable() and _HOST.fullmatch(host)):
         raise ValueError(f"{text!r} is not HOST:PORT, as localhost:{DEFAULT_PORT}")
-    return f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
+    return scheme + (f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}")
 
 
 def _is_ipv6(text: str) -> bool:

@@ -19,6 +19,8 @@ from broker.model.endpoint import endpoint_from_text
         ("[::1]", "[::1]:8081"),
         ("[::1]:9000", "[::1]:9000"),
         ("fe80::1%eth0", "[fe80::1%eth0]:8081"),
+        ("tls://broker.local", "tls://broker.local:8081"),
+        (" tls://[::1]:9000", "tls://[::1]:9000"),
     ],
 )
 def test_what_is_not_said_is_the_default(text: str, endpoint: str) -> None:
@@ -28,8 +30,8 @@ def test_what_is_not_said_is_the_default(text: str, endpoint: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "a:", "a:0", "a:65536", "a:http", "a b", "http://a:8081", "unix:/x", "::g", "[::1",
-     "[a]:1", "[::1]9", "\udcff", "[::1]:"],
+    ["", ":", "a:", "a:0", "a:65536", "a:http", "a b", "http://a:8081", "tls://", "tls://tls://a",
+     "unix:/x", "::g", "[::1", "[a]:1", "[::1]9", "\udcff", "[::1]:"],
 )  # fmt: skip
 def test_what_is_no_endpoint_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT, as localhost:8081"):

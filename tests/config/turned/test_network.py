@@ -1,7 +1,9 @@
 """Every setting of the ports, turned."""
 
 import asyncio
+import os
 import ssl
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -71,6 +73,28 @@ async def test_with_a_certificate_tls_is_served_on_the_same_port(tmp_path: Path)
         serving = HealthCheckResponse.SERVING
         assert await asked_by_tls(broker.addresses["grpc_tls"]) == serving
         assert await broker.client.send_many(HELLO)
+
+
+async def test_clients_of_ours_speak_tls_too(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, *TLS, "rpc.tls_only=true") as broker:
+        endpoint = f"tls://localhost:{split_address(broker.addresses['grpc'])[1]}"
+        program = (
+            "import asyncio\n"
+            "from broker.client import AsyncClient, Client, Message\n"
+            f"with Client({endpoint!r}) as client:\n"
+            "    client.send_many([Message('orders', b'x')])\n"
+            "async def main():\n"
+            f"    async with AsyncClient({endpoint!r}) as client:\n"
+            "        await client.send_many([Message('orders', b'y')])\n"
+            "asyncio.run(main())\n"
+        )
+        for roots, is_trusted in ((CERT, True), ("", False)):
+            environment = {**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": roots}
+            done = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", program), env=environment, stderr=asyncio.subprocess.PIPE
+            )
+            _, errors = await done.communicate()
+            assert (done.returncode == 0) is is_trusted, errors.decode()
 
 
 async def test_a_certificate_that_is_none_stops_the_start(tmp_path: Path) -> None:
