@@ -132,7 +132,8 @@ def main() -> None:
     took = monotonic() - begun
     print(
         f"\n{head['ours']}\n\n{os.cpu_count()} cores, {extent.rounds} rounds of "
-        f"{extent.seconds:.1f} s, RocketMQ {VERSION}, {took:.0f} s in all\n"
+        f"{extent.seconds:.1f} s, RocketMQ {VERSION} warmed by "
+        f"{extent.jvm_calls:,} calls, {took:.0f} s in all\n"
     )
     print(f"{table(rows)}\n\nall rounds: {given.json}")
 
