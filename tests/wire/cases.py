@@ -314,7 +314,7 @@ class Conversation:
         end = self.rng.random() < 0.5
         if self.rng.random() < 0.2:
             stream_id = self.pair.call(end=False, fields=[("grpc-encoding", "gzip")])
-            packed = [gzip.compress(message, 1) for message in messages]
+            packed = [gzip.compress(message, 1, mtime=0) for message in messages]
             self.pair.send(stream_id, framed(*packed, flag=1), end=end)
         else:
             stream_id = self.pair.call(*messages, end=end, fields=[("x", str(len(self.sent)))])

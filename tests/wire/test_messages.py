@@ -91,8 +91,8 @@ def test_a_bomb_is_not_opened_beyond_the_limit(size: int) -> None:
     [
         b"",
         b"no gzip",
-        gzip.compress(b"abc")[:-1],
-        gzip.compress(b"abc") + b"x",
+        gzip.compress(b"abc", mtime=0)[:-1],
+        gzip.compress(b"abc", mtime=0) + b"x",
         zlib.compress(b"a"),
     ],
 )
