@@ -131,10 +131,11 @@ def tree(commit: str) -> Iterator[Path]:
     if shutil.which("git") is None:
         raise SystemExit(f"git is not on the PATH, and lays out the sources of {commit}")
     with tempfile.TemporaryDirectory(prefix="pocketmq-baseline-") as temporary:
-        archive = ["git", "-C", str(ROOT), "archive", "--format=tar", "-o", f"{temporary}.tar"]
-        made = subprocess.run([*archive, commit], capture_output=True, text=True, check=False)
+        tar, sources = Path(temporary) / "tar", Path(temporary) / "sources"
+        archive = ["git", "-C", str(ROOT), "archive", "--format=tar", "-o", str(tar), commit]
+        made = subprocess.run(archive, capture_output=True, text=True, check=False)
         if made.returncode:
             raise SystemExit(f"no sources of {commit} here: {made.stderr}")
-        subprocess.run(["tar", "-xf", f"{temporary}.tar", "-C", temporary], check=True)
-        Path(f"{temporary}.tar").unlink()
-        yield Path(temporary)
+        sources.mkdir()
+        subprocess.run(["tar", "-xf", str(tar), "-C", str(sources)], check=True)
+        yield sources
