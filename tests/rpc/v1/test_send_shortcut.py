@@ -1,13 +1,18 @@
 """A plain request takes the shortcut, and nothing shows that it did: not the bytes of log, queues,
 index and reply, not an error, not what is counted."""
 
+import asyncio
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from broker.rpc.pb import broker_pb2 as pb
+from tests.fakes.clock import at
 from tests.fakes.send_requests import RequestMaker, hold_alike, served_alike, twins
+from tests.fakes.store_broker import CALL, store_broker
+from tests.fakes.store_language import turns
 
 REQUESTS = 1_000
 
@@ -52,3 +57,26 @@ async def test_a_batch_of_the_largest_count_takes_it_and_one_more_does_not() -> 
             raw = pb.SendMessageRequest(messages=[message] * count).SerializeToString()
             await served_alike(quick, usual, raw)
             assert quick.shortcut_count == taken
+
+
+async def test_a_flush_that_takes_too_long_is_told(tmp_path: Path) -> None:
+    raw = pb.SendMessageRequest(
+        messages=[pb.Message(topic="orders", body=b"x")]
+    ).SerializeToString()
+    async with store_broker(tmp_path / "s", flush="sync") as broker:
+        await broker.store.tables.topics.create("orders", queue_count=1)
+        shortcut = broker.methods["SendMessage"].shortcut
+        assert shortcut is not None
+        with broker.talking.quick_disk.held():
+            waiting = shortcut(raw, CALL)
+            appended = shortcut(raw + b"\x10\x02", CALL)
+            assert isinstance(appended, bytes), "it asked for no more"
+            assert waiting is not None
+            assert not isinstance(waiting, bytes)
+            answer = asyncio.ensure_future(waiting)
+            await turns()
+            assert not answer.done()
+            broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
+            broker.store.writing.durability.step(at(broker.clock.monotonic))
+            (result,) = pb.SendMessageResponse.FromString(await answer).results
+            assert result.status == pb.FLUSH_DISK_TIMEOUT
