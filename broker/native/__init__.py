@@ -131,8 +131,9 @@ def stale() -> str:
     """
     rows = [line.split("  ", 1) for line in SOURCES.read_text().splitlines()]
     known = {path: digest for digest, path in rows}
-    for name in COMPILED:
-        if source_of(name) not in known or not (BUILT / f"{name}{SUFFIX}").exists():
+    built = {path.name.removesuffix(SUFFIX) for path in BUILT.glob(f"broker.*{SUFFIX}")}
+    for name in (*COMPILED, *sorted(built.difference(COMPILED))):  # Each is bound to all others.
+        if name not in COMPILED or name not in built or source_of(name) not in known:
             return source_of(name)
     return next((path for path, digest in known.items() if digest_of(path) != digest), "")
 

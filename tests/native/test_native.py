@@ -111,3 +111,9 @@ def test_other_modules_are_none_of_its_business() -> None:
 @pytest.mark.parametrize("number", [0, -1, 2**63 - 1, -(2**63)])
 def test_the_probe_gives_back_what_it_gets(number: int) -> None:
     assert probe.echo(number) == number
+
+
+def test_a_module_that_is_compiled_no_more_makes_the_others_stale(compiled: Path) -> None:
+    (native.BUILT / f"broker.model.gone{native.SUFFIX}").touch()
+    assert native.stale() == native.source_of("broker.model.gone")
+    assert native.why_not_compiled() != ""
