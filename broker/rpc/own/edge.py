@@ -18,8 +18,8 @@ from broker.rpc.serving import ServedMethod, Serving
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
 
-HELD_MAX: Final = 32 * 1024 * 1024
-"""Bytes of unfinished requests of all connections: two of the largest, and many small ones."""
+HELD_MAX: Final = 24 * 1024 * 1024
+"""Bytes of unfinished requests of all connections: one of the largest, and many small ones."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes of answers kept for all clients before those that keep much of it wait."""
 UNREAD_TIGHT_MAX: Final = 65_536
