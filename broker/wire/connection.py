@@ -229,6 +229,11 @@ class Connection:
     # -- the connection
 
     @property
+    def begun(self) -> bool:
+        """Whether the peer's preface and SETTINGS have come."""
+        return self._is_settled
+
+    @property
     def open_count(self) -> int:
         """Calls that are under way, or whose answers have not all gone."""
         return len(self._streams.open)

@@ -43,6 +43,9 @@ class Lifetime:
         connection = self._connection
         if not connection.is_open:
             return
+        if not connection.wire.begun:
+            connection.cut_off()
+            return
         now = connection.edge.loop.time()
         if connection.is_used or connection.wire.open_count:
             self._used_s = now

@@ -28,8 +28,8 @@ HANDSHAKE_S: Final = 5.0
 """What a client may take for its first bytes, and again for its TLS handshake."""
 HANDSHAKES_MAX: Final = 256
 """TLS handshakes at once; each holds some 100 KiB. Those beyond wait for their turn."""
-RETRY_S: Final = 0.02
-"""When a start that is not whole, or has no turn yet, is looked at again."""
+HANDSHAKE_TIGHT_S: Final = 1.0
+"""What a TLS handshake may take while half of all places are taken."""
 OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
 START_SIZE: Final = 8
@@ -91,7 +91,7 @@ class Listener:
     """
 
     __slots__ = (
-        "_deadlines", "_is_full", "_loop", "_socket", "_starting", "_tasks", "speakers"
+        "_deadlines", "_is_full", "_line", "_loop", "_socket", "_starting", "_tasks", "speakers"
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +107,8 @@ class Listener:
         self._is_full = is_full
         self.speakers = speakers
         self._starting: set[Start] = set()
+        self._line: dict[Start, None] = {}
+        """Those that wait for a TLS handshake, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -167,15 +169,28 @@ class Listener:
         """Let go of a start that is closed or taken over."""
         assert start in self._starting, "a start ends once"
         self._starting.remove(start)
+        self._line.pop(start, None)
         self._deadlines.remove(tick, start.close)
+
+    def line_up(self, start: "Start") -> None:
+        """Have a start look again when there is a place for its handshake."""
+        self._line[start] = None
 
     def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
         """Give a connection to whoever speaks its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._line and not self.is_shaking_enough_hands and self._socket.fileno() >= 0:
+            first = next(iter(self._line))
+            del self._line[first]
+            first.look()
 
     async def _connect(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+        is_tight = len(self._tasks) > HANDSHAKES_MAX >> 1
         try:
             if factory is not None:
                 await self._loop.connect_accepted_socket(partial(factory, peer), connection)
@@ -184,7 +199,7 @@ class Listener:
                 partial(Negotiated, self.speakers, peer),
                 connection,
                 ssl=self.speakers.tls,
-                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_handshake_timeout=HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S,
                 ssl_shutdown_timeout=HANDSHAKE_S,
             )
         except OSError as error:  # ssl's errors and timeouts are of these
@@ -195,13 +210,14 @@ class Listener:
 class Start:
     """A connection of which nothing is known yet."""
 
-    __slots__ = ("_listener", "_peer", "_socket", "_tick", "_wants_header")
+    __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header")
 
     def __init__(self, listener: Listener, connection: socket.socket, peer: str) -> None:
         self._listener = listener
         self._socket = connection
         self._peer = peer
         self._wants_header = listener.speakers.proxy_protocol
+        self._seen = 0  # bytes that were here and did not tell
         self._tick = listener.expire_at(self.close)
         assert connection.gettimeout() == 0, "the loop waits, not the socket"
 
@@ -213,17 +229,27 @@ class Start:
         loop.remove_reader(self._socket)
         try:
             data = self._socket.recv(SIZE_MAX, socket.MSG_PEEK)
-            is_done = bool(data) and self._pass_header(data) and self._choose()
+            is_done = len(data) > self._seen and self._pass_header(data) and self._choose()
+            if not is_done and len(data) > self._seen:
+                self._wait_for_more()
+                return
         except (BlockingIOError, InterruptedError):
             loop.add_reader(self._socket, self.look)
             return
         except (OSError, ProxyError):
             self.close()
             return
-        if not data:
+        if not is_done:  # The client has closed its side and not said what it is.
             self.close()
-        elif not is_done:
-            loop.call_later(RETRY_S, self.look)
+
+    def _wait_for_more(self) -> None:
+        """Look again when there is more than now, not before."""
+        self._expect(len(self._socket.recv(SIZE_MAX, socket.MSG_PEEK)))
+        asyncio.get_running_loop().add_reader(self._socket, self.look)
+
+    def _expect(self, seen: int) -> None:
+        self._seen = seen
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
 
     def _pass_header(self, data: bytes) -> bool:
         """Take the PROXY header off the connection; return whether it is gone."""
@@ -233,6 +259,7 @@ class Start:
         if header is None:
             return False
         self._socket.recv(header.size)
+        self._expect(0)
         self._peer = header.peer or self._peer
         self._wants_header = False
         return True
@@ -241,10 +268,13 @@ class Start:
         """Give the connection to whoever speaks its protocol; return whether that is known."""
         data = self._socket.recv(START_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
-        if data[0] == _TLS and speakers.tls is not None:
+        if not data:
+            self.close()
+        elif data[0] == _TLS and speakers.tls is not None:
             if self._listener.is_shaking_enough_hands:
-                return False
-            self._take_over(None)
+                self._listener.line_up(self)
+            else:
+                self._take_over(None)
         elif speakers.tls_only:
             self.close()
         elif data.startswith(_HTTP2):
@@ -259,6 +289,8 @@ class Start:
 
     def _take_over(self, factory: Factory | None) -> None:
         self._listener.forget(self, self._tick)
+        if self._seen:
+            self._expect(0)
         self._listener.take_over(self._socket, factory, self._peer)
 
     def close(self) -> None:

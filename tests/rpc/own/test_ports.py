@@ -17,7 +17,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from broker.model.errors import IllegalConfig
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.own import listener
+from broker.rpc.own import lifetime, listener
 from broker.rpc.own.server import OwnServer, Transport
 from broker.rpc.own.tls import load_again, tls_context
 from broker.rpc.pb import broker_pb2 as pb
@@ -154,6 +154,48 @@ async def test_a_client_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPa
         assert await served.said(b"PR") == b""
 
 
+async def test_a_client_that_says_no_more_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 0.3)
+    looks: list[listener.Start] = []
+    look = listener.Start.look
+
+    def counted(start: listener.Start) -> None:
+        looks.append(start)
+        look(start)
+
+    monkeypatch.setattr(listener.Start, "look", counted)
+    async with port() as served:
+        assert await served.said(b"P", b"R") == b""
+    assert len(looks) <= 3
+
+
+@pytest.mark.parametrize("header", [b"", b"PROXY UNKNOWN\r\n"])
+@pytest.mark.parametrize("begin", [b"", b"PR"])
+async def test_a_client_that_ends_before_it_says_what_it_is_is_closed_at_once(
+    header: bytes, begin: bytes
+) -> None:
+    wrong: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: wrong.append(what))
+    async with port(proxy_protocol=bool(header)) as served:
+        host, _, number = served.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(number))
+        writer.write(header + begin)
+        writer.write_eof()
+        async with asyncio.timeout(listener.HANDSHAKE_S / 2):
+            assert await reader.read() == b""
+        writer.close()
+    assert wrong == []
+
+
+async def test_a_client_that_never_ends_its_preface_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lifetime, "FIRST_LOOK_S", 0.05)
+    async with port() as served:
+        assert (await served.said(HTTP2[:20]))[3] == 4  # SETTINGS, then the end
+        assert (await served.begins(HTTP2))[3] == 4
+
+
 async def test_connections_beyond_the_limit_are_closed_as_they_come() -> None:
     async with port(connections_max=1) as served, connected(served.address) as channel:
         await ask(channel)
@@ -203,6 +245,19 @@ async def test_a_handshake_that_fails_or_does_not_end_is_closed(
             begun = [tasks.create_task(served.said(b"\x16\3\1\2\0\1")) for _ in range(3)]
         assert [task.result() for task in begun] == [b""] * 3
         assert b"HTTP/1.1 200" in await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
+
+
+async def test_half_handshakes_keep_the_places_of_others_for_a_short_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_TIGHT_S", 0.2)
+    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 1)
+    async with port(tls=tls_context(CERT, KEY)) as served, asyncio.TaskGroup() as tasks:
+        begun = [tasks.create_task(served.said(b"\x16\3\1\2\0\1")) for _ in range(3)]
+        async with asyncio.timeout(listener.HANDSHAKE_S - 1):
+            said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
+            assert said.startswith(b"HTTP/1.1 200")
+            assert [await task for task in begun] == [b""] * 3
 
 
 @pytest.mark.parametrize(
