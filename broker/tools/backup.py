@@ -35,7 +35,8 @@ from broker.format.names import (
 from broker.format.table_json import decode_table
 from broker.log.checkpoint import MARK_FILE, FlushedMark
 from broker.log.foreign import check_understood
-from broker.log.left_over import expired_queues, left_over_now
+from broker.log.left_over import left_over_now
+from broker.log.queue_places import expired_queues
 from broker.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import NotAStore, StoreLocked, StoreTooNew
 from broker.model.message import OFFSET_MAX

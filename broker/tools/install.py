@@ -39,7 +39,7 @@ from broker.log.checkpoint import (
     QueueEnds,
 )
 from broker.log.foreign import check_understood
-from broker.log.left_over import expired_queues
+from broker.log.queue_places import expired_queues
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.message import OFFSET_MAX, QueueKey
 from broker.model.topic import LMQ_PREFIX

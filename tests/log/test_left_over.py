@@ -8,12 +8,12 @@ from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT
 from broker.format.left_over import LeftOver, left_over_of
 from broker.log.left_over import (
-    expired_queues,
     find_left_over,
     kept_left_over,
     known_topics,
     left_over_now,
 )
+from broker.log.queue_places import expired_queues
 from broker.model.message import OFFSET_MAX
 from tests.golden_stores import GoldenStores
 

@@ -117,7 +117,6 @@ def _unlike_messages(
 def _side(directory: Path, assignments: Sequence[str]) -> "Side":
     """Return a store's log as far as it may be looked at: a live one up to what is flushed."""
     from broker.files.disk import Disk
-    from broker.model.message import OFFSET_MAX
     from broker.rebuild.log_files import find_readable_files
     from broker.tools.difference import Side
 
@@ -125,4 +124,4 @@ def _side(directory: Path, assignments: Sequence[str]) -> "Side":
     sizes = sizes_of(disk, directory, assignments, with_index=False)
     files, gaps = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     upto = known_end(disk, directory, "compared", otherwise=lambda: 0, name=str(directory))
-    return Side(files, OFFSET_MAX if upto is None else upto, gaps)
+    return Side(files, gaps=gaps) if upto is None else Side(files, upto, gaps)
