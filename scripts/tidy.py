@@ -38,7 +38,7 @@ OBJECT_LINES_MAX = 400  # a base class is no place to put lines of an object out
 IMPORTS_MAX = 8  # of the product's own modules by one: who knows more has too much to do
 HOT_FUNCTIONS_MAX = 10  # a tuned function costs its readers, so few may be
 
-REAL_ASSERTS_MIN = 176  # only ever more: who adds some writes the new number here
+REAL_ASSERTS_MIN = 230  # only ever more: who adds some writes the new number here
 
 FUNCTION_PREFIXES = ("get_", "do_", "handle_", "process_")
 MODULE_NAMES = {"utils", "common", "helpers", "base", "manager", "impl", "core"}

@@ -190,7 +190,7 @@ class Connection:
     def take(self) -> bytes:
         """Return what is to be sent now; empty when that is nothing.
 
-        Answers that wait are made ready here, about `Limits.output_max` bytes at a time: call it
+        Answers that wait are made ready here, about 64 KiB at a time: call it
         again until it is empty, or until the transport takes no more.
         """
         if not self.closing:

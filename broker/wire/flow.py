@@ -36,7 +36,7 @@ class Limits:
     list_max        bytes of a call's metadata, each field with 32 more
     lists_max       bytes of the metadata of all open calls that no header table has
     block_max       bytes of a header block as it is sent
-    output_max      bytes of answers made ready ahead of `take`
+    output_max      bytes of answers written ahead of `take`; the rest waits where it lies
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Limits:
         list_max: int = 8_192,
         lists_max: int = 524_288,
         block_max: int = 16_384,
-        output_max: int = 1_048_576,
+        output_max: int = 49_152,
     ) -> None:
         self.message_max: i64 = message_max
         self.budget: i64 = budget

@@ -36,6 +36,10 @@ _HTTP_HEAD: Final = {
 }
 KEPT_SIZE_MAX: Final[i64] = 65_536
 """A buffer that grew beyond this is given back."""
+PIECE_SIZE: Final[i64] = 65_536
+"""About how much of what waits is made ready at a time; larger pieces cost fresh pages each."""
+_PIECE: Final = BytesWriter()
+"""Where pieces of all connections are put together, one after the other."""
 
 
 @final
@@ -165,7 +169,11 @@ class Outbound:
     def take(self) -> bytes:
         """Return what is to be sent now, and forget it."""
         if self._ready and self.window > 0:
-            self._pump()
+            return self._piece()
+        return self._written()
+
+    def _written(self) -> bytes:
+        """Return what was written since this was last asked."""
         out = self.out
         if len(out) == 0:
             return b""
@@ -176,9 +184,19 @@ class Outbound:
             out.truncate(0)
         return data
 
+    def _piece(self) -> bytes:
+        """Return what is to be sent, with as much of what waits as fills a piece."""
+        _PIECE.truncate(0)
+        _PIECE.write(self._written())
+        own = self.out
+        self.out = _PIECE
+        self._pump()
+        self.out = own
+        return _PIECE.getvalue()
+
     def _pump(self) -> None:
-        """Send what waits, a frame of each stream in turn, until a window or the output ends it."""
-        while self._ready and self.window > 0 and len(self.out) < self.limits.output_max:
+        """Write what waits, a frame of each stream in turn, until a window or the piece ends it."""
+        while self._ready and self.window > 0 and len(self.out) < PIECE_SIZE:
             ready = self._ready
             self._ready = []
             for stream in ready:
