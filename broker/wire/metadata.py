@@ -12,14 +12,15 @@ TIMEOUT_DIGITS_MAX: Final[i64] = 8
 TEXT_SIZE_MAX: Final[i64] = 4_096
 """Bytes of a status's text that are sent; clients limit what they read of a response's fields."""
 
-_UNIT_NS: Final[dict[int, int]] = {
-    ord("n"): 1,
-    ord("u"): 1_000,
-    ord("m"): 1_000_000,
-    ord("S"): 1_000_000_000,
-    ord("M"): 60_000_000_000,
-    ord("H"): 3_600_000_000_000,
+_UNITS: Final[dict[int, tuple[int, int]]] = {
+    ord("n"): (1, 1_000_000),
+    ord("u"): (1, 1_000),
+    ord("m"): (1, 1),
+    ord("S"): (1_000, 1),
+    ord("M"): (60_000, 1),
+    ord("H"): (3_600_000, 1),
 }
+"""Each unit in ms as a fraction; eight digits of any fit 64 bits so, which in ns they do not."""
 # All that is printable but the escape itself; quote() never escapes letters, digits and _.-~
 _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 
@@ -37,11 +38,12 @@ def timeout_ms(value: bytes) -> i64:
             return -2
         amount = 10 * amount + byte - 48
         p += 1
-    unit_ns = _UNIT_NS.get(value[digits])
-    if unit_ns is None:
+    unit = _UNITS.get(value[digits])
+    if unit is None:
         return -2
-    unit: i64 = unit_ns
-    return (amount * unit + 999_999) // 1_000_000
+    times: i64 = unit[0]
+    share: i64 = unit[1]
+    return (amount * times + share - 1) // share
 
 
 def escaped(text: str) -> bytes:
