@@ -9,6 +9,7 @@ or when its windows are shut over UNREAD_SOFT_MAX bytes of answers.
 """
 
 import asyncio
+from time import perf_counter
 from typing import Final, cast
 
 from broker.rpc.call import host_from_peer
@@ -29,6 +30,15 @@ WRITE_HIGH: Final = 262_144
 WRITE_LOW: Final = 65_536
 """Bytes in the socket's buffer from which on nothing is written to it, and below which again."""
 
+READ_SIZE: Final = 32_768
+"""A longer read is taken in parts: there may be thousands of small calls in it."""
+SPARSE_COUNT: Final = 16
+SPARSE_SIZE: Final = 65_536
+DENSE_SIZE: Final = 8_192
+"""Size of the parts where the last one was news for so many streams at most, or for more."""
+TURN_S: Final = 0.001
+"""How long many small calls may take before other connections have their turn."""
+
 _GONE: Final = Connection()
 """Stands for that of a client who is gone; nobody speaks through it."""
 
@@ -37,8 +47,9 @@ class Http2Connection(Client, asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
     __slots__ = (
-        "_is_dirty", "_is_paused", "_rooms", "_transport", "_waiting", "calls", "edge", "held",
-        "host", "is_draining", "is_heard", "is_used", "peer", "sent", "unread", "wire",
+        "_is_dirty", "_is_paused", "_is_scheduled", "_rest", "_rooms", "_transport", "_waiting",
+        "calls", "edge", "held", "host", "is_draining", "is_heard", "is_used", "peer", "sent",
+        "unread", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
@@ -49,7 +60,9 @@ class Http2Connection(Client, asyncio.Protocol):
         self.calls: set[Waiting] = set()
         self.held = self.unread = self.sent = 0
         self._transport: asyncio.Transport | None = None
-        self._is_paused = self._is_dirty = False
+        self._is_paused = self._is_dirty = self._is_scheduled = False
+        self._rest = b""
+        """What came and waits for the loop's next turn."""
         self.is_heard = self.is_used = True
         """Whether anything came, and anything of calls, since somebody last looked."""
         self.is_draining = False
@@ -71,7 +84,19 @@ class Http2Connection(Client, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what the client sent, and answer what can be answered at once."""
         self.is_heard = True
-        for stream in self.wire.receive(data):
+        if self._rest:  # Reading is paused, but TLS had some already.
+            self._rest += data
+        elif len(data) > READ_SIZE:
+            self._rest = data
+            self._go_on()
+        else:
+            self._take(data)
+            self.write()
+
+    def _take(self, data: bytes) -> int:
+        """Serve what came; return how many streams had news."""
+        news = self.wire.receive(data)
+        for stream in news:
             self.is_used = True
             call = stream.call
             if call is None:
@@ -79,7 +104,37 @@ class Http2Connection(Client, asyncio.Protocol):
             else:
                 assert isinstance(call, OwnCall), "a stream's call is ours"
                 call.take_news()
+        return len(news)
+
+    def _go_on(self) -> None:
+        """Take what is here in parts; where that takes long, other connections have their turn."""
+        transport, data, position = self._transport, self._rest, 0
+        self._is_scheduled = False
+        if transport is None or transport.is_closing() or self._is_paused:
+            return
+        until = perf_counter() + TURN_S
+        size = DENSE_SIZE
+        while position < len(data):
+            count = self._take(data[position : position + size])
+            position += size
+            if count <= SPARSE_COUNT:
+                size = SPARSE_SIZE
+            elif perf_counter() > until:
+                break
+            else:
+                size = DENSE_SIZE
+        self._rest = data[position:]
+        if self._rest:
+            transport.pause_reading()
+            self._go_on_soon()
+        else:
+            transport.resume_reading()
         self.write()
+
+    def _go_on_soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.edge.loop.call_soon(self._go_on)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Cancel what is under way; nothing can be sent any more."""
@@ -98,7 +153,10 @@ class Http2Connection(Client, asyncio.Protocol):
         """Go on."""
         self._is_paused = False
         if self._transport is not None:
-            self._transport.resume_reading()
+            if self._rest:
+                self._go_on_soon()
+            else:
+                self._transport.resume_reading()
         self.write()
 
     # -- calls -------------------------------------------------------------------------------------
@@ -236,7 +294,7 @@ class Http2Connection(Client, asyncio.Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether a call is under way, or its answer."""
-        return bool(self.calls or self._waiting or self.wire.pending)
+        return bool(self.calls or self._waiting or self._rest or self.wire.pending)
 
     def ping(self) -> None:
         """Ask the client whether it is there."""
@@ -265,6 +323,7 @@ class Http2Connection(Client, asyncio.Protocol):
     def _let_go(self) -> None:
         """Keep nothing of what came or should go; who still knows this connection keeps little."""
         self._transport = None
+        self._rest = b""
         self.wire = _GONE
         self.edge.connections.discard(self)
         self._waiting.clear()

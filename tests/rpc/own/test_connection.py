@@ -10,8 +10,8 @@ import pytest
 
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
+from broker.rpc.own import connection, lifetime
 from broker.rpc.own import edge as edge_module
-from broker.rpc.own import lifetime
 from broker.rpc.own.edge import Edge
 from broker.rpc.own.lifetime import Lifetime
 from broker.rpc.pb import broker_pb2 as pb
@@ -108,6 +108,26 @@ async def test_calls_that_come_together_are_answered_by_one_write(pair: Pair) ->
     assert len(pair.wire.written) == 1
     pair.exchange()
     assert [pair.answers[stream].messages for stream in streams] == [[b"x%d" % s] for s in streams]
+    assert {pair.answers[stream].status for stream in streams} == {"0"}
+
+
+async def test_many_calls_in_one_read_are_served_in_turns(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "TURN_S", 0.0)
+    streams = [pair.begin("Echo") for _ in range(500)]
+    for number, stream in enumerate(streams):
+        pair.client.send_data(stream, b"\0\0\0\0\x64" + b"%03d" % number + bytes(97), True)
+    pair.server.data_received(pair.client.data_to_send())
+    served = len(handlers.seen)
+    assert (0 < served < 300, pair.wire.reads) == (True, False)
+    pair.server.pause_writing()
+    await turns()
+    assert len(handlers.seen) == served
+    pair.server.resume_writing()
+    await pair.settled()
+    assert [int(raw[:3]) for raw in handlers.seen] == [*range(500)]
+    assert (pair.wire.reads, len(streams)) == (True, len(handlers.seen))
     assert {pair.answers[stream].status for stream in streams} == {"0"}
 
 
