@@ -42,24 +42,33 @@ def units_of(count: int, first: int = 0) -> list[bytes]:
     return [UNIT.pack(100 * (first + number), 100, 7) for number in range(count)]
 
 
-class OneFile(MappedFile):
-    """A file of a queue that holds these units and remembers what was read of it."""
+class UnitsDisk(QuickDisk):
+    """A disk of one file, which remembers what was read of it."""
 
-    def __init__(self, units: list[bytes], base: int = 0) -> None:
-        super().__init__(QuickDisk(), Path("none"), base, SIZE, is_mapped=False)
+    def __init__(self, units: list[bytes]) -> None:
+        super().__init__()
         self.content = b"".join(units).ljust(SIZE, b"\0")
         self.end = len(units) * UNIT_SIZE
         self.read_ranges: list[tuple[int, int]] = []
 
-    def open(self, *, read_only: bool = False) -> MappedFile:
-        return self
+    def open(self, path: Path, *, read_only: bool = False) -> int:
+        return 0
 
-    def data_end(self) -> int:
+    def data_end(self, descriptor: int) -> int:
         return self.end
 
-    def read(self, position: int, size_bytes: int) -> bytes:
+    def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
         self.read_ranges.append((position, size_bytes))
         return self.content[position : position + size_bytes]
+
+
+class OneFile:
+    """A file of a queue that holds these units, and what was read of it."""
+
+    def __init__(self, units: list[bytes], base: int = 0) -> None:
+        self.disk = UnitsDisk(units)
+        self.read_ranges = self.disk.read_ranges
+        self.file = MappedFile(self.disk, Path("none"), base, SIZE, is_mapped=False).open()
 
 
 # -- one file --------------------------------------------------------------------------------------
@@ -68,7 +77,7 @@ class OneFile(MappedFile):
 def test_durable_units_are_not_read() -> None:
     file = OneFile(units_of(UNITS))
     units = b"".join(units_of(UNITS)[-8:])
-    assert written_end(file, 3_500, 8 * UNIT_SIZE) == (SIZE, False, units)
+    assert written_end(file.file, 3_500, 8 * UNIT_SIZE) == (SIZE, False, units)
     assert file.read_ranges == [(32 * UNIT_SIZE, 8 * UNIT_SIZE)]
 
 
@@ -78,14 +87,14 @@ def test_a_small_queue_or_one_not_believed_is_read_whole(believed: int, read_siz
     units[3] = LOST
     assert READ_SIZE >= SIZE
     kept = b"".join(units[:3])
-    assert written_end(OneFile(units), believed, read_size) == (3 * UNIT_SIZE, True, kept)
+    assert written_end(OneFile(units).file, believed, read_size) == (3 * UNIT_SIZE, True, kept)
 
 
 def test_pre_blank_units_vouch_for_nothing() -> None:
     # A repair's gap may have been filled behind a page that was then lost.
     units = [*units_of(4), LOST, *[PRE_BLANK] * 20, UNIT.pack(9_000, 100, 0)]
     kept = b"".join(units[:4])
-    assert written_end(OneFile(units), 400, 4 * UNIT_SIZE) == (4 * UNIT_SIZE, True, kept)
+    assert written_end(OneFile(units).file, 400, 4 * UNIT_SIZE) == (4 * UNIT_SIZE, True, kept)
     assert not vouches(PRE_BLANK, FAR)
     assert not vouches(LOST, FAR)
 
@@ -102,7 +111,7 @@ def test_it_ends_with_the_first_lost_unit(
     for number, is_lost in enumerate(doubtful, durable):
         units[number] = LOST if is_lost else units[number]
     kept = durable + [*doubtful, True].index(True)
-    found = written_end(OneFile(units), 100 * durable, read_units * UNIT_SIZE)
+    found = written_end(OneFile(units).file, 100 * durable, read_units * UNIT_SIZE)
     assert found[:2] == (kept * UNIT_SIZE, any(b"".join(units[kept:])))
     assert b"".join(units[:kept]).endswith(found.units)
 
@@ -115,7 +124,7 @@ def row(count: int) -> list[OneFile]:
 
 
 def doubtful(files: list[OneFile], believed: int) -> int:
-    return first_doubtful(files, believed, read_only=True)
+    return first_doubtful([one.file for one in files], believed, read_only=True)
 
 
 def test_without_belief_the_last_three_files_are_read() -> None:
@@ -135,7 +144,7 @@ def test_all_files_are_read_where_none_begins_with_a_durable_unit() -> None:
 
 def test_a_lost_page_at_the_front_of_a_file_leads_to_the_one_before() -> None:
     files = row(4)
-    files[3].content = bytes(SIZE)
+    files[3].disk.content = bytes(SIZE)
     assert doubtful(files, FAR) == 2
 
 
