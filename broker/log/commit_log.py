@@ -36,7 +36,7 @@ from broker.format.record_scan import RecordScan
 from broker.model.finding import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
-HOT_SIZE: Final = 64 * 1024 * 1024
+HOT_SIZE: int = 64 * 1024 * 1024  # Read when it is used, compiled too: tests make nothing hot.
 """What was written last is in memory: no system has reason to drop it before older pages."""
 _KEY_NAMES: Final = "mappedFileSizeCommitLog"
 

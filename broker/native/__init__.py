@@ -37,7 +37,6 @@ COMPILED: Final = (
     "broker.log.commit_log",
     "broker.model.batch",
     "broker.model.stats",
-    "broker.model.step",
     "broker.rpc.v1.send_shortcut",
     "broker.services.sending.plain",
     "broker.services.sending.rules",
