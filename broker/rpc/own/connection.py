@@ -38,6 +38,8 @@ DENSE_SIZE: Final = 8_192
 """Size of the parts where the last one was news for so many streams at most, or for more."""
 TURN_S: Final = 0.001
 """How long many small calls may take before other connections have their turn."""
+SPARSE_TURN_S: Final = 0.004
+"""The same of all else: a few calls may have thousands of fields."""
 
 _GONE: Final = Connection()
 """Stands for that of a client who is gone; nobody speaks through it."""
@@ -112,17 +114,14 @@ class Http2Connection(Client, asyncio.Protocol):
         self._is_scheduled = False
         if transport is None or transport.is_closing() or self._is_paused:
             return
-        until = perf_counter() + TURN_S
+        begun = perf_counter()
         size = DENSE_SIZE
         while position < len(data):
-            count = self._take(data[position : position + size])
+            is_sparse = self._take(data[position : position + size]) <= SPARSE_COUNT
             position += size
-            if count <= SPARSE_COUNT:
-                size = SPARSE_SIZE
-            elif perf_counter() > until:
+            if perf_counter() - begun > (SPARSE_TURN_S if is_sparse else TURN_S):
                 break
-            else:
-                size = DENSE_SIZE
+            size = SPARSE_SIZE if is_sparse else DENSE_SIZE
         self._rest = data[position:]
         if self._rest:
             transport.pause_reading()

@@ -7,6 +7,7 @@ of what was taken back but its bucket's number.
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -84,11 +85,19 @@ class Deadlines:
         """Call back all whose time has come."""
         self._timer = None
         now = self._loop.time() * TICKS_PER_S
-        expired: list[Callable[[], None]] = []
+        expired: deque[Callable[[], None]] = deque()
         while self._due and self._due[0] <= now:
             expired += self._buckets.pop(heapq.heappop(self._due))
         assert len(self._buckets) == len(self._due), "a tick has one bucket"
         if self._due:
             self._wake_at(self._due[0])
-        for call_back in expired:
-            call_back()
+        self._call_back(expired)
+
+    def _call_back(self, expired: deque[Callable[[], None]]) -> None:
+        """Call all; where one raises, the others come in the next turn of the loop."""
+        try:
+            while expired:
+                expired.popleft()()
+        finally:
+            if expired:
+                self._loop.call_soon(self._call_back, expired)

@@ -131,6 +131,22 @@ async def test_many_calls_in_one_read_are_served_in_turns(
     assert {pair.answers[stream].status for stream in streams} == {"0"}
 
 
+async def test_large_calls_in_one_read_are_served_in_turns_too(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SPARSE_TURN_S", 0.0)
+    for number in range(3):
+        stream = pair.begin("Echo")
+        for part in (b"\0\0\0\x3a\x98" + b"%d" % number + bytes(14_999 - 5), bytes(5)):
+            pair.client.send_data(stream, part, part == bytes(5))
+    pair.server.data_received(pair.client.data_to_send())
+    served = len(handlers.seen)
+    assert (served, pair.wire.reads) == (0, False)
+    await pair.settled()
+    assert [int(raw[:1]) for raw in handlers.seen] == [0, 1, 2]
+    assert pair.wire.reads
+
+
 async def test_answers_that_were_waited_for_are_written_together(
     pair: Pair, handlers: Handlers
 ) -> None:
@@ -344,12 +360,12 @@ async def test_who_reads_a_little_now_and_then_is_cut_off_too(
     pair.reads = False
     pair.edge.unread_max = LARGE // 2
     pair.call("Large", b"")
-    while not pair.wire.is_aborted:
+    for _ in range(20):
         pair.client.ping(b"12345678")
         pair.client.increment_flow_control_window(1)
-        if pair.server.is_open:
-            pair.exchange()
-        await asyncio.sleep(0)
+        pair.exchange()
+    assert pair.server.is_open
+    await until(lambda: pair.wire.is_aborted)
     assert pair.edge.unread == 0
 
 

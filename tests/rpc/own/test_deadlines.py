@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,9 @@ class Loop:
     def call_at(self, at_s: float, call_back: Callable[[], None]) -> Timer:
         self.timers.append(Timer(at_s, call_back))
         return self.timers[-1]
+
+    def call_soon(self, call_back: Callable[..., None], *arguments: Any) -> None:
+        self.call_at(self.now_s, lambda: call_back(*arguments))
 
     @property
     def armed(self) -> list[Timer]:
@@ -96,6 +100,24 @@ def test_what_comes_may_add_and_take_back_others() -> None:
     deadlines.add(101.0, first)
     loop.pass_to(110.0)
     assert came == ["first", "later"]
+
+
+def test_one_that_raises_keeps_no_other_from_coming() -> None:
+    loop, deadlines = made()
+    came: list[str] = []
+
+    def fails() -> None:
+        came.append("fails")
+        raise LookupError
+
+    for _ in range(3):
+        deadlines.add(101.0, lambda: came.append("comes"))
+        deadlines.add(101.0, fails)
+    with pytest.raises(LookupError):
+        loop.pass_to(110.0)
+    assert came.count("fails") == 1
+    loop.pass_to(110.0)
+    assert sorted(came) == ["comes"] * 3 + ["fails"]
 
 
 @given(st.lists(st.floats(0, 1e12), max_size=40))
