@@ -25,7 +25,6 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-os.environ["POCKETMQ_PURE"] = "1"  # what compiles does not load what it replaces
 
 from broker import native  # noqa: E402
 from tidy_source import imported, is_test, read_project  # noqa: E402
@@ -63,6 +62,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the names of the files")
     parser.add_argument("--tests", action="store_true", help="only print the tests of the modules")
     given = parser.parse_args()
+    os.environ[native.PURE_VARIABLE] = "1"  # what compiles does not load what it replaces
     if given.tests:
         print(*sorted({*chain(*tests_by_module().values())}), sep="\n")
         return 0

@@ -107,7 +107,7 @@ def why_not_compiled() -> str:
         return f"{PURE_VARIABLE} is set"
     try:
         changed = stale()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # The latter: all of us lie in an archive.
         return "not compiled"
     why = f"{changed} is not what was compiled" if changed else _fault()
     if why:

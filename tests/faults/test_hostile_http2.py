@@ -25,9 +25,15 @@ from tests.fakes.raw_http2 import CONTINUATION, HEADERS, PING, RawClient
 SEED: Final = int(os.environ.get("SEED", "1"))
 GROWTH_MAX: Final = {"own": 64 * 1024 * 1024, "grpcio": 256 * 1024 * 1024}
 """Bytes of memory that an attack may cost, by what carries the calls."""
-LARGE_ANSWERS_MAX: Final = {"own": 192 * 1024 * 1024, "grpcio": 1024 * 1024 * 1024}
+UNREAD_COUNT: Final = 16
+"""Calls of each of half as many connections whose answers nobody reads."""
+UNREAD_SIZE: Final = 15 << 20
+LARGE_ANSWERS_MAX: Final = {
+    "own": 192 * 1024 * 1024,
+    "grpcio": UNREAD_COUNT**2 // 2 * UNREAD_SIZE,
+}
 """The same where answers of 12 MiB are asked for and not read: of our own four are read from the
-log at once, one is encoded, two are kept; grpcio keeps all that handlers gave."""
+log at once, one is encoded, two are kept; grpcio keeps all that handlers gave, however much."""
 LARGE_ANSWERS_S: Final = 1.0
 """How late health may be then: each is encoded in one step of the loop."""
 HEALTH_S: Final = 0.2
@@ -278,15 +284,15 @@ def silence(broker: Besieged, until: float) -> int:
 def slow_readers(broker: Besieged, until: float) -> int:
     """Ask for large answers, and read none of them."""
     with ExitStack() as open_ones:
-        for _ in range(8):
+        for _ in range(UNREAD_COUNT // 2):
             peer = open_ones.enter_context(RawClient(broker.endpoint))
-            for _ in range(16):
-                request = pb.PullMessageRequest(topic="large", max_bytes=15 << 20)
+            for _ in range(UNREAD_COUNT):
+                request = pb.PullMessageRequest(topic="large", max_bytes=UNREAD_SIZE)
                 peer.message(peer.call(PULL), request.SerializeToString())
         while monotonic() < until:
             if broker.page("/livez").status != 200:
                 return 0
-    return 8 * 16
+    return UNREAD_COUNT**2 // 2
 
 
 def refused(raw: bytes, *, flag: int = 0, encoding: str = "") -> Attack:

@@ -14,10 +14,11 @@ from broker.rpc.v1.status import STATUSES, wire_status
 
 
 def tree(root: type[BrokerError]) -> Iterator[type[BrokerError]]:
-    """Walk the broker's classes; a client in this process makes some of its own."""
+    """Walk the broker's classes; a client and scripts in this process make some of their own."""
     yield root
     for branch in root.__subclasses__():
-        if not branch.__module__.startswith("broker.client"):
+        place = branch.__module__
+        if place.startswith("broker.") and not place.startswith("broker.client"):
             yield from tree(branch)
 
 
