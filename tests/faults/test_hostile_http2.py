@@ -30,10 +30,10 @@ UNREAD_COUNT: Final = 16
 UNREAD_SIZE: Final = 15 << 20
 LARGE_ANSWERS_MAX: Final = {
     "own": 192 * 1024 * 1024,
-    "grpcio": UNREAD_COUNT**2 // 2 * UNREAD_SIZE,
+    "grpcio": 2 * UNREAD_COUNT**2 // 2 * UNREAD_SIZE,
 }
 """The same where answers of 12 MiB are asked for and not read: of our own four are read from the
-log at once, one is encoded, two are kept; grpcio keeps all that handlers gave, however much."""
+log at once, one is encoded, two are kept; grpcio keeps all that handlers gave, and copies."""
 LARGE_ANSWERS_S: Final = 1.0
 """How late health may be then: each is encoded in one step of the loop."""
 HEALTH_S: Final = 0.2
