@@ -315,23 +315,19 @@ def _take_host(span: MessageSpan, text: bytes) -> bool:
 
 def short_size(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
     """Return a length of at most four bytes, and where it ends; -1 when it is none."""
-    size: i64 = 0
-    shift: i64 = 0
-    while position < end and shift < 28:
-        byte: i64 = raw[position]
-        position += 1
-        if byte < 0x80:
-            return size | byte << shift, position
-        size |= (byte & 0x7F) << shift
-        shift += 7
-    return -1, end
+    return _varint(raw, position, end, 28)
 
 
 def number_at(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
     """Return a number below 2**63, and where it ends; -1 when it is none, or not below that."""
+    return _varint(raw, position, end, 63)
+
+
+def _varint(raw: bytes, position: i64, end: i64, bits: i64) -> tuple[i64, i64]:
+    """Return a number of at most so many bits, a multiple of 7, and where it ends; else -1."""
     value: i64 = 0
     shift: i64 = 0
-    while position < end and shift < 63:
+    while position < end and shift < bits:
         byte: i64 = raw[position]
         position += 1
         if byte < 0x80:
