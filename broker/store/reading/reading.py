@@ -18,7 +18,7 @@ from broker.model.reading import Bound, KeyRange, PullResult, QueryResult, ReadR
 from broker.store.marks import Marks
 from broker.store.reading.choosing import Accept
 from broker.store.reading.key_search import KeySearch
-from broker.store.reading.lookups import find_message, queue_offset_by_time, store_time_at
+from broker.store.reading.lookups import queue_offset_by_time, shown_message, store_time_at
 from broker.store.reading.patience import TRIES_MAX, NowOrLater, Patience, value_of
 from broker.store.reading.pulling import Pulling
 from broker.store.reading.unit_repair import UnitRepair
@@ -35,8 +35,8 @@ class Reading:
     """The reading part of a store that is open."""
 
     __slots__ = (
-        "_arrivals", "_keys", "_log", "_marks", "_patience", "_pool", "_pulling", "_queues",
-        "repair", "stats",
+        "_arrivals", "_foreign_queues", "_keys", "_log", "_marks", "_patience", "_pool", "_pulling",
+        "_queues", "repair", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -48,7 +48,10 @@ class Reading:
         self._marks = marks
         self._pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
         self._patience = Patience(self._pool)
-        self._keys = KeySearch(parts.log, parts.index, is_ours=parts.made_here)
+        self._foreign_queues = None if parts.made_here else parts.queues
+        self._keys = KeySearch(
+            parts.log, parts.index, queues=self._foreign_queues, is_ours=parts.made_here
+        )
         self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
         """Searches for records that no unit leads to."""
         self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
@@ -150,7 +153,9 @@ class Reading:
 
         def look() -> StoredMessage | None:
             is_visible = physical_offset < self._marks.dispatched.value
-            return find_message(self._log, physical_offset) if is_visible else None
+            if not is_visible:
+                return None
+            return shown_message(self._log, self._foreign_queues, physical_offset)
 
         return self._patience.now_or_later(look)
 

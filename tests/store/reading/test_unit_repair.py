@@ -11,7 +11,7 @@ from broker.format.consume_unit import UNIT
 from broker.format.record import decode_record
 from broker.log.consume_queue import ConsumeQueue
 from broker.model.errors import MessageDamaged
-from broker.model.reading import Bound, PullResult, PullStatus, ReadRange
+from broker.model.reading import Bound, KeyRange, PullResult, PullStatus, ReadRange
 from broker.store.reading import unit_repair
 from broker.store.reading.patience import value_of
 from broker.store.reading.record_check import Damage
@@ -229,6 +229,25 @@ async def test_offsets_above_their_units_are_no_damage(drifted: TalkingStore) ->
     assert len(places) == 574
     assert old_units(drifted) == units
     assert drifted.store.reading.repair.repaired_count == 0
+
+
+async def test_searches_by_key_and_id_show_the_offsets_that_pulls_do(
+    drifted: TalkingStore,
+) -> None:
+    reading, places = drifted.store.reading, await old_places(drifted)
+    carried = 0
+    for queue_offset, place in enumerate(places):
+        message = await value_of(reading.message_at(place))
+        assert message is not None
+        assert (message.physical_offset, message.queue_offset) == (place, queue_offset)
+        record = decode_record(drifted.store._structures.log.read(place, message.store_size))
+        carried += record.queue_offset != queue_offset
+        if queue_offset % 29 == 0:
+            for key in (message.unique_key, *message.keys[:1]):
+                page = await reading.query(KeyRange("Old500", key, 64))
+                shown = {m.physical_offset: m.queue_offset for m in page.messages}
+                assert shown[place] == queue_offset
+    assert carried > len(places) // 2
 
 
 async def test_a_time_is_found_among_offsets_above_their_units(drifted: TalkingStore) -> None:
