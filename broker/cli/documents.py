@@ -16,6 +16,7 @@ from broker.format.record import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
 from broker.model.batch import PutStatus
 from broker.model.message import StoredMessage
+from broker.model.tracing import TracedRecord
 
 Document = dict[str, Any]
 
@@ -90,6 +91,12 @@ def moved_document(group: str, moved: MovedOffset) -> Document:
     """Return where a group stood in a queue, absent for nowhere, and where it stands now."""
     row = {"group": group, **moved._asdict()}
     return {name: value for name, value in row.items() if value is not None}
+
+
+def traced_document(record: TracedRecord) -> Document:
+    """Return a record on a message's way; what does not apply to it is absent."""
+    row = {**record._asdict(), "step": record.step.name}
+    return {name: value for name, value in row.items() if value not in (None, "")}
 
 
 def _text(body: bytes) -> str | None:

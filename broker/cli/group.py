@@ -11,6 +11,7 @@ from broker.cli.options import MOMENT, ReadBy, examples, takes, watch_option, ye
 from broker.cli.output import Column, Output, columns, only_planned, talk
 from broker.cli.watching import repeat
 from broker.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
+from broker.model.topic import DLQ_PREFIX
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 
@@ -194,7 +195,31 @@ def reset(
     moved = broker.ask(
         broker.admin.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
     )
-    _show_moved(name, moved, out, is_done=yes)
+    show_moved(name, moved, out, is_done=yes)
+
+
+@group.asks(
+    "Let a group pass over what waits for it.",
+    "pocketmq group skip billing                        what would be passed over",
+    "pocketmq group skip billing --topic orders --yes",
+)
+@click.argument("name")
+@click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
+@yes_option
+def skip(broker: Connection, out: Output, name: str, topic: str, yes: bool) -> None:
+    """Let a group stand at the end of its topics' queues: what it has not consumed stays unread.
+
+    Its retry topics are meant too, its dead letters are not: see `pocketmq dlq purge`.
+    """
+    found = [topic] if topic else broker.ask(broker.admin.describe_group(name)).topics
+    end = ResetTarget(latest=True)
+    moved = [
+        row
+        for each in found
+        if not each.startswith(DLQ_PREFIX)
+        for row in broker.ask(broker.admin.reset_offsets(name, each, end, dry_run=not yes))
+    ]
+    show_moved(name, moved, out, is_done=yes)
 
 
 @group.asks(
@@ -214,10 +239,10 @@ def clone(broker: Connection, out: Output, source: str, target: str, topic: str,
     moved = broker.ask(broker.admin.clone_offsets(source, target, topic, dry_run=not yes))
     if not moved:
         talk(f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone")
-    _show_moved(target, moved, out, is_done=yes)
+    show_moved(target, moved, out, is_done=yes)
 
 
-def _show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
+def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
     """Print old and new offsets; raise Failure where they are a plan."""
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)

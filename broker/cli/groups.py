@@ -48,6 +48,8 @@ WORDS: Final[Mapping[str, str]] = {
     "settings": "config",
     "lag": "group lag",
     "verify": "store verify",
+    "dead-letters": "dlq ls",
+    "trace": "msg trace",
     # mqadmin
     "topiclist": "topic ls",
     "topicstatus": "topic stats",
@@ -58,6 +60,7 @@ WORDS: Final[Mapping[str, str]] = {
     "consumerprogress": "group lag",
     "resetoffsetbytime": "group reset",
     "clonegroupoffset": "group clone",
+    "skipaccumulatedmessage": "group skip",
     "sendmessage": "produce",
     "consumemessage": "consume --pull",
     "printmsg": "consume --pull",

@@ -7,9 +7,14 @@ import click
 
 from broker.cli.connection import Connection, Group
 from broker.cli.consume import QueueReader
-from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, message_document
+from broker.cli.documents import (
+    MESSAGE_COLUMNS,
+    PAGE_COUNT,
+    message_document,
+    traced_document,
+)
 from broker.cli.options import MOMENT, ReadBy, examples
-from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
+from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, at, columns, talk
 from broker.client import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
 
@@ -17,11 +22,22 @@ MATCHES_DEFAULT: Final = 64
 NOT_FOUND: Final = "MessageNotFound"
 
 COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
+TRACE_COLUMNS: Final = columns(
+    at("store_timestamp_ms"), "step", "topic", "queue_id", "queue_offset", "reconsume_times",
+    "group", "target_topic", "passed_by", "awaited_by",
+)  # fmt: skip
+MORE_TRACE_COLUMNS: Final = columns("physical_offset", "delay_level", "deliver_at_ms")
 
 
-@click.group(cls=Group, epilog=examples("pocketmq msg by-key orders order-42"))
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "pocketmq msg by-key orders order-42",
+        "pocketmq msg trace 7F00000100002A9F0000000000000000",
+    ),
+)
 def msg() -> None:
-    """Look single messages up."""
+    """Look single messages up, and where they went."""
 
 
 @msg.asks(
@@ -132,4 +148,30 @@ def _anywhere(broker: Connection, message_id: str) -> StoredMessage:
         except ClientError as error:
             if error.reason != NOT_FOUND:
                 raise
-    raise Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
+    raise _nowhere(message_id)
+
+
+def _nowhere(message_id: str) -> Failure:
+    return Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
+
+
+@msg.asks(
+    None,
+    "pocketmq msg trace 7F00000100002A9F0000000000000000",
+    "pocketmq msg trace 7F00000100002A9F0000000000000000 --topic orders -o jsonl",
+)
+@click.argument("message_id", metavar="ID")
+@click.option("--topic", default="", help="Topic it was sent to [default: every topic in turn].")
+def trace(broker: Connection, out: Output, message_id: str, topic: str) -> None:
+    """Print where a message went: where it was sent to, delayed, retried and given up.
+
+    ID is its message id or an offset message id. PASSED_BY are groups that stand behind a record:
+    they consumed it, or passed it over; AWAITED_BY are groups that have not come to it.
+    """
+    try:
+        _, records = broker.ask(broker.admin.trace_message(message_id, topic))
+    except ClientError as error:
+        if error.reason != NOT_FOUND or topic:
+            raise
+        raise _nowhere(message_id) from error
+    out.table(map(traced_document, records), TRACE_COLUMNS, MORE_TRACE_COLUMNS)

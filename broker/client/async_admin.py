@@ -13,6 +13,7 @@ from broker.client.values import (
     TopicState,
 )
 from broker.model.administration import (
+    DeadLetters,
     GroupOffset,
     GroupSettings,
     MovedOffset,
@@ -28,6 +29,7 @@ from broker.model.administration import (
 )
 from broker.model.message import StoredMessage
 from broker.model.reading import QueryResult
+from broker.model.tracing import TracedRecord, TraceStep
 from broker.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000
@@ -206,6 +208,27 @@ class AsyncAdmin:
         """Return the message with a unique key or offset id."""
         return await find_by_id(self._stub, topic, message_id)
 
+    # --- what became of messages ------------------------------------------------------------------
+
+    async def trace_message(
+        self, message_id: str, topic: str = ""
+    ) -> tuple[str, list[TracedRecord]]:
+        """Return a message's unique key, and its records in the order of the log.
+
+        topic   one it was sent to; "": all are looked through
+        """
+        answer = await self._read("TraceMessage", id=message_id, topic=topic)
+        return answer.message_id, [_traced_record(row) for row in answer.records]
+
+    async def list_dead_letters(
+        self, group: str = "", *, page_token: str = ""
+    ) -> Page[DeadLetters]:
+        """Return how many dead letters a group has, or a large page of all groups that have."""
+        answer = await self._read(
+            "ListDeadLetters", group=group, page_size=PAGE_SIZE, page_token=page_token
+        )
+        return Page(_values(DeadLetters, answer.groups), answer.next_page_token)
+
     # --- the store and its process ----------------------------------------------------------------
 
     async def store_status(self) -> StoreStatus:
@@ -250,3 +273,8 @@ def _group_state(group: admin_pb2.Group) -> GroupState:
 
 def _topic_lag(lag: admin_pb2.TopicLag) -> TopicLag:
     return value_of(TopicLag, lag, queues=_values(QueueLag, lag.queues))
+
+
+def _traced_record(row: admin_pb2.TracedRecord) -> TracedRecord:
+    groups = {"passed_by": list(row.passed_by), "awaited_by": list(row.awaited_by)}
+    return value_of(TracedRecord, row, step=TraceStep(row.step), **groups)

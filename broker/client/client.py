@@ -76,6 +76,9 @@ class Admin(Blocking[AsyncAdmin]):
     query_by_tag = blocking(AsyncAdmin.query_by_tag)
     query_by_id = blocking(AsyncAdmin.query_by_id)
 
+    trace_message = blocking(AsyncAdmin.trace_message)
+    list_dead_letters = blocking(AsyncAdmin.list_dead_letters)
+
     store_status = blocking(AsyncAdmin.store_status)
     flush = blocking(AsyncAdmin.flush)
     effective_config = blocking(AsyncAdmin.effective_config)

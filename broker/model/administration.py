@@ -151,6 +151,16 @@ class MovedOffset(NamedTuple):
     new_offset: int
 
 
+class DeadLetters(NamedTuple):
+    """What a group gave up: how much of it waits, was ever stored, and since when it waits."""
+
+    group: str
+    topic: str
+    waiting_count: int
+    stored_count: int
+    first_store_timestamp_ms: int
+
+
 class StoreStatus(NamedTuple):
     """What a store is doing and how far it has come; offsets are physical."""
 

@@ -226,3 +226,23 @@ def test_a_clone_of_nothing_says_so(standing: LocalBroker) -> None:
     done = run("group", "clone", "billing", "other", "--topic", "audit", "--yes")
     assert (done.code, done.document) == (0, [])
     assert "nothing to clone" in done.err
+
+
+def test_what_waits_is_passed_over_with_yes(behind: LocalBroker) -> None:
+    behind.add("%RETRY%billing", b"r")
+    behind.add("%DLQ%billing", b"d")
+    behind.stand("billing", "%RETRY%billing", q0=0)
+    behind.stand("billing", "%DLQ%billing", q0=0)
+    done = run("group", "skip", "billing")
+    moved = [(row["topic"], row["queue_id"], row["new_offset"]) for row in done.document]
+    assert (done.code, moved) == (
+        4,
+        [("%RETRY%billing", 0, 1), ("%RETRY%billing", 1, 0), ("orders", 0, 3), ("orders", 1, 0)],
+    )
+    assert behind.stands("billing")[0] == 1
+    assert run("group", "skip", "billing", "--topic", "orders", "--yes").code == 0
+    assert behind.stands("billing")[0] == 3
+    assert behind.stands("billing", "%RETRY%billing") == {0: 0}
+    assert run("group", "skip", "billing", "--yes").code == 0
+    assert behind.stands("billing", "%RETRY%billing")[0] == 1
+    assert behind.stands("billing", "%DLQ%billing") == {0: 0}

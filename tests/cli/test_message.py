@@ -1,5 +1,7 @@
 """Single messages are found by id, by place and by key."""
 
+from typing import Any
+
 from broker.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
@@ -90,3 +92,39 @@ def test_a_table_names_the_topic(broker: LocalBroker) -> None:
     broker.fill(1)
     done = run("msg", "by-key", "orders", "k", "-o", "table")
     assert done.out.splitlines()[1].startswith("orders  0")
+
+
+def test_the_way_of_a_message_is_told_in_the_order_of_the_log(broker: LocalBroker) -> None:
+    broker.add("orders", b"a", UNIQ_KEY="A")
+    broker.add("orders", b"b", UNIQ_KEY="B")
+    retried: dict[str, Any] = {"UNIQ_KEY": "A", "RETRY_TOPIC": "orders", "DELAY": "3"}
+    delayed = {**retried, "REAL_TOPIC": "%RETRY%billing", "REAL_QID": "0"}
+    broker.add("SCHEDULE_TOPIC_XXXX", b"a", queue_id=1, **delayed)
+    broker.add("%RETRY%billing", b"a", **delayed)
+    broker.add("%RETRY%billing_2_orders", b"a", UNIQ_KEY="A")
+    broker.add("%RETRY%audit_orders", b"a", UNIQ_KEY="A", ORIGIN_GROUP="audit")
+    broker.add("%DLQ%billing", b"a", **retried)
+    broker.stand("billing", "orders", q0=1)
+    broker.stand("billing_2", "orders", q0=0)
+    rows = run("msg", "trace", "A").document
+    assert [(row["step"], row.get("group"), row.get("target_topic")) for row in rows] == [
+        ("SENT", None, None),
+        ("SCHEDULED", None, "%RETRY%billing"),
+        ("RETRIED", "billing", None),
+        ("RETRIED", "billing_2", None),
+        ("RETRIED", "audit", None),
+        ("DEAD_LETTER", "billing", None),
+    ]
+    assert (rows[0]["passed_by"], rows[0]["awaited_by"]) == (["billing"], ["billing_2"])
+    assert (rows[1]["delay_level"], "delay_level" in rows[2]) == (3, False)
+    assert run("msg", "trace", "A", "--topic", "orders").document == rows
+    first = run("msg", "get", "A", "--topic", "orders").document
+    assert run("msg", "trace", first["offset_message_id"]).document == rows
+
+
+def test_a_message_nobody_has_has_no_way(broker: LocalBroker) -> None:
+    broker.fill(1)
+    done = run("msg", "trace", "nope")
+    assert (done.code, "'nope'" in done.err) == (3, True)
+    assert run("msg", "trace", "nope", "--topic", "orders").code == 3
+    assert run("msg", "trace", "ID0", "--topic", "missing").code == 3

@@ -16,12 +16,31 @@ class TopicType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELAY: _ClassVar[TopicType]
     TRANSACTION: _ClassVar[TopicType]
     PRIORITY: _ClassVar[TopicType]
+
+class TraceStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRACE_STEP_UNSPECIFIED: _ClassVar[TraceStep]
+    SENT: _ClassVar[TraceStep]
+    SCHEDULED: _ClassVar[TraceStep]
+    TIMED: _ClassVar[TraceStep]
+    PREPARED: _ClassVar[TraceStep]
+    RETRIED: _ClassVar[TraceStep]
+    DEAD_LETTER: _ClassVar[TraceStep]
+    INTERNAL: _ClassVar[TraceStep]
 TOPIC_TYPE_UNSPECIFIED: TopicType
 NORMAL: TopicType
 FIFO: TopicType
 DELAY: TopicType
 TRANSACTION: TopicType
 PRIORITY: TopicType
+TRACE_STEP_UNSPECIFIED: TraceStep
+SENT: TraceStep
+SCHEDULED: TraceStep
+TIMED: TraceStep
+PREPARED: TraceStep
+RETRIED: TraceStep
+DEAD_LETTER: TraceStep
+INTERNAL: TraceStep
 
 class Topic(_message.Message):
     __slots__ = ("name", "read_queue_count", "write_queue_count", "permission", "type", "system", "order", "attributes")
@@ -455,6 +474,84 @@ class MoveOffsetsResponse(_message.Message):
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     offsets: _containers.RepeatedCompositeFieldContainer[MovedOffset]
     def __init__(self, offsets: _Optional[_Iterable[_Union[MovedOffset, _Mapping]]] = ...) -> None: ...
+
+class TraceMessageRequest(_message.Message):
+    __slots__ = ("id", "topic")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    topic: str
+    def __init__(self, id: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
+
+class TracedRecord(_message.Message):
+    __slots__ = ("step", "topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "reconsume_times", "group", "target_topic", "deliver_at_ms", "delay_level", "passed_by", "awaited_by")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PHYSICAL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    RECONSUME_TIMES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TARGET_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PASSED_BY_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_BY_FIELD_NUMBER: _ClassVar[int]
+    step: TraceStep
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    store_timestamp_ms: int
+    reconsume_times: int
+    group: str
+    target_topic: str
+    deliver_at_ms: int
+    delay_level: int
+    passed_by: _containers.RepeatedScalarFieldContainer[str]
+    awaited_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, step: _Optional[_Union[TraceStep, str]] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., group: _Optional[str] = ..., target_topic: _Optional[str] = ..., deliver_at_ms: _Optional[int] = ..., delay_level: _Optional[int] = ..., passed_by: _Optional[_Iterable[str]] = ..., awaited_by: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TraceMessageResponse(_message.Message):
+    __slots__ = ("message_id", "records")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    records: _containers.RepeatedCompositeFieldContainer[TracedRecord]
+    def __init__(self, message_id: _Optional[str] = ..., records: _Optional[_Iterable[_Union[TracedRecord, _Mapping]]] = ...) -> None: ...
+
+class ListDeadLettersRequest(_message.Message):
+    __slots__ = ("group", "page_size", "page_token")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    page_size: int
+    page_token: str
+    def __init__(self, group: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class DeadLetters(_message.Message):
+    __slots__ = ("group", "topic", "waiting_count", "stored_count", "first_store_timestamp_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    WAITING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STORED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    waiting_count: int
+    stored_count: int
+    first_store_timestamp_ms: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., waiting_count: _Optional[int] = ..., stored_count: _Optional[int] = ..., first_store_timestamp_ms: _Optional[int] = ...) -> None: ...
+
+class ListDeadLettersResponse(_message.Message):
+    __slots__ = ("groups", "next_page_token")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[DeadLetters]
+    next_page_token: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[DeadLetters, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class StoreStatusRequest(_message.Message):
     __slots__ = ()

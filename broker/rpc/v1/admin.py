@@ -25,7 +25,15 @@ from broker.rpc.topic_access import check_operator_reads
 from broker.rpc.v1.faces import ADMIN, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
-from broker.services.administration import groups, lag, positions, status, topics
+from broker.services.administration import (
+    dead_letters,
+    groups,
+    lag,
+    positions,
+    status,
+    topics,
+    tracing,
+)
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.store.message_store import MessageStore
@@ -69,6 +77,8 @@ class Admin:
             "QueryByKey": self.query_messages.by_key,
             "QueryByTag": self.query_messages.by_tag,
             "QueryById": self.query_messages.by_id,
+            "TraceMessage": self.trace_message,
+            "ListDeadLetters": self.list_dead_letters,
             "StoreStatus": self.store_status,
             "Flush": self.flush,
             "EffectiveConfig": self.effective_config,
@@ -240,6 +250,25 @@ class Admin:
                 self._store, source, target, request.topic, dry_run=request.dry_run
             )
         )
+
+    # -- what became of messages ---------------------------------------------------------------
+    async def trace_message(
+        self, request: pb.TraceMessageRequest, call: Call
+    ) -> pb.TraceMessageResponse:
+        """Return where a message went."""
+        key, records = await tracing.trace_message(self._store, request.id, request.topic)
+        rows = [{**row._asdict(), "step": row.step.value} for row in records]
+        return pb.TraceMessageResponse(message_id=key, records=rows)
+
+    async def list_dead_letters(
+        self, request: pb.ListDeadLettersRequest, call: Call
+    ) -> pb.ListDeadLettersResponse:
+        """Return how many dead letters groups have."""
+        page = await dead_letters.list_dead_letters(
+            self._store, request.group, page_size=request.page_size, page_token=request.page_token
+        )
+        found = _messages(page.items)
+        return pb.ListDeadLettersResponse(groups=found, next_page_token=page.next_page_token)
 
     # -- the store and its process -------------------------------------------------------------
     def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:

@@ -44,6 +44,7 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "SetOffsets": "update_consumer_offset",
     "ResetOffsets": "invoke_broker_to_reset_offset",
     "CloneOffsets": "clone_group_offset",
+    "TraceMessage": "query_message",
     "EffectiveConfig": "get_broker_config",
     "StoreStatus": "get_broker_runtime_info",
 }

@@ -1,0 +1,64 @@
+"""Dead letters are counted, printed and let go; those that were dealt with do not wait any more."""
+
+import pytest
+
+from tests.cli.command_line import run
+from tests.cli.local_broker import LocalBroker
+
+TOPIC = "%DLQ%billing"
+
+
+@pytest.fixture
+def given_up(broker: LocalBroker) -> LocalBroker:
+    """Group billing gave up three messages and dealt with one of them; audit gave up none."""
+    broker.stand("audit", "orders", q0=0)
+    broker.clock.wall = 1_000
+    broker.store.tables.topics.adopt(TOPIC, 1)
+    broker.add(TOPIC, b"a", UNIQ_KEY="A", RETRY_TOPIC="orders")
+    broker.clock.wall = 2_000
+    broker.add(TOPIC, b"b", b"c", UNIQ_KEY="B", RETRY_TOPIC="orders")
+    broker.stand("billing", TOPIC, q0=1)
+    return broker
+
+
+def test_groups_that_gave_messages_up_are_listed(given_up: LocalBroker) -> None:
+    wanted = {
+        "group": "billing", "topic": TOPIC, "waiting_count": 2, "stored_count": 3,
+        "first_store_timestamp_ms": 2_000,
+    }  # fmt: skip
+    assert run("dlq", "ls").document == [wanted]
+    assert run("dlq", "ls", "billing").document == [wanted]
+    assert run("dlq", "ls", "audit").document[0]["waiting_count"] == 0
+    done = run("dlq", "ls", "nope")
+    assert (done.code, "pocketmq group ls" in done.err) == (3, True)
+
+
+def test_what_waits_is_printed_and_stays(given_up: LocalBroker) -> None:
+    def bodies(*options: str) -> list[str]:
+        rows = run("dlq", "peek", "billing", *options, "-o", "jsonl").rows
+        return [row["body_text"] for row in rows]
+
+    assert bodies() == ["b", "c"]
+    assert bodies("--max", "1") == ["b"]
+    assert bodies("--all") == ["a", "b", "c"]
+    assert run("dlq", "peek", "audit").document == []
+
+
+def test_dead_letters_are_let_go_with_yes(given_up: LocalBroker) -> None:
+    plan = [{"group": "billing", "topic": TOPIC, "queue_id": 0, "old_offset": 1, "new_offset": 3}]
+    done = run("dlq", "purge", "billing")
+    assert (done.code, done.document) == (4, plan)
+    assert "--yes" in done.err
+    assert given_up.stands("billing", TOPIC) == {0: 1}
+    assert run("dlq", "purge", "billing", "--yes").code == 0
+    assert given_up.stands("billing", TOPIC) == {0: 3}
+    done = run("dlq", "purge", "billing", "--yes")
+    assert (done.code, done.out) == (0, "")
+    assert "nothing to purge" in done.err
+    assert run("dlq", "peek", "billing").document == []
+
+
+def test_dead_letters_of_a_group_that_was_removed_can_be_read(given_up: LocalBroker) -> None:
+    assert run("group", "rm", "billing", "--yes").code == 0
+    rows = run("dlq", "peek", "billing", "-o", "jsonl").rows
+    assert [row["body_text"] for row in rows] == ["a", "b", "c"]
