@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR
+from broker.format.addresses import offset_message_id
+from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR, decode_properties
 from broker.format.java_hash import java_hash
 from broker.format.layout import Buffer
 from broker.format.record import HOSTS_V6_MASK, split_record
@@ -72,6 +73,16 @@ def put_again(
         reconsume_times=[head[12] if reconsume_times is None else reconsume_times],
     )
     return Destination(topic, queue_id, store_host, head[7] & ~HOSTS_V6_MASK), batch
+
+
+def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
+    """Return (how often it was retried, its properties, its offset message id) of a record.
+
+    Errors   BadRecord
+    """
+    head, _, _, _, block_begin, block_end = split_record(record, 0)
+    properties = decode_properties(record[block_begin:block_end])
+    return head[12], properties, offset_message_id(head[11], head[6])
 
 
 def _pairs(block: bytes) -> dict[bytes, bytes]:

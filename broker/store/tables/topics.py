@@ -88,6 +88,22 @@ class TopicTable(NamedTable[TopicConfig]):
             return existing
         return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
 
+    async def ensure(self, topic: str, queue_count: int) -> TopicConfig:
+        """Make one of the broker's own topics unless it exists; durable when it returns.
+
+        One that exists keeps the queues it has.
+        Errors   IllegalTopic, DiskFull
+        Source   TopicConfigManager.createTopicInSendMessageBackMethod
+        """
+        check_topic(topic)
+        await self._gone(topic)
+        if topic in self._configs:
+            config = await self.keep(topic)
+            await self._table.saved()  # Another call may still be writing it.
+            return config
+        permission = PERMISSION_READ | PERMISSION_WRITE
+        return await self._put(topic, topic_row(topic, queue_count, permission, {}))
+
     async def update(
         self,
         topic: str,

@@ -1,0 +1,1 @@
+"""Consuming under leases: receive, settle, give out again."""
