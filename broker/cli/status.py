@@ -5,8 +5,8 @@ topic that is made anew, or a group that is reset, counts from there.
 """
 
 import sys
-import time
 from collections.abc import Iterator
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -132,7 +132,7 @@ def _moments(
     before, count = take_snapshot(broker), 0
     patience.answered()
     while count_max is None or count < count_max:
-        time.sleep(interval_s)
+        sleep(interval_s)
         try:
             after = take_snapshot(broker)
             patience.answered()
@@ -159,7 +159,7 @@ def take_snapshot(broker: Connection) -> Snapshot:
         topics[counts.name] = TopicMoment(
             counts.message_count, counts.stored_count, committed, left, len(found)
         )
-    return Snapshot(time.monotonic(), status, topics)
+    return Snapshot(monotonic(), status, topics)
 
 
 def difference(before: Snapshot, after: Snapshot) -> Document:

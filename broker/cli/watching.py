@@ -1,7 +1,7 @@
 """Looking on for long: a picture shown again and again, over restarts of the broker too."""
 
-import time
 from collections.abc import Callable
+from time import sleep
 
 import click
 
@@ -28,6 +28,6 @@ def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
                 patience.answered()
             except ClientError as error:
                 patience.failed(error)
-            time.sleep(watch_s)
+            sleep(watch_s)
     except KeyboardInterrupt:
         return

@@ -102,7 +102,7 @@ def busy(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> LocalBroker:
     def pause(seconds: float) -> None:
         broker.fill(1)
 
-    monkeypatch.setattr("time.sleep", pause)
+    monkeypatch.setattr("broker.cli.status.sleep", pause)
     return broker
 
 
@@ -142,7 +142,7 @@ def test_ctrl_c_ends_the_picture(busy: LocalBroker, monkeypatch: pytest.MonkeyPa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "stdout", Terminal())
-    monkeypatch.setattr("time.sleep", interrupt)
+    monkeypatch.setattr("broker.cli.status.sleep", interrupt)
     top.main(["-o", "table"], standalone_mode=False, prog_name="pocketmq top")
 
 

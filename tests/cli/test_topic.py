@@ -172,7 +172,7 @@ def test_counts_are_watched_until_ctrl_c(
         if len(pauses) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", pause)
+    monkeypatch.setattr("broker.cli.watching.sleep", pause)
     done = run("topic", "stats", "orders", "--watch", "2s", "-o", "jsonl")
     assert done.code == 0
     assert [row["message_count"] for row in done.rows] == [0, 1]

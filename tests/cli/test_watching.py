@@ -1,7 +1,5 @@
 """What is watched is shown again and again, over restarts of the broker, until Ctrl-C."""
 
-import time
-
 import pytest
 
 from broker.cli.watching import repeat
@@ -27,7 +25,7 @@ class Picture:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("broker.cli.watching.sleep", lambda seconds: None)
 
 
 def test_a_broker_that_goes_away_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
