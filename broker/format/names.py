@@ -39,6 +39,7 @@ LOCK_FILE: Final = "lock"
 TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
+ORDER_INFO_FILE: Final = "consumerOrderInfo.json"
 BACKUP_SUFFIX: Final = ".bak"
 
 OFFSET_DIGITS: Final = 20

@@ -187,7 +187,7 @@ class MessageStore:
         def end_of(topic: str, queue_id: int) -> int:
             return OFFSET_MAX if topic in batch_topics else next_offsets.get((topic, queue_id), 0)
 
-        count = await self.tables.offsets.clamp(end_of)
+        count = await self.tables.offsets.clamp(end_of) + await self.tables.orders.clamp(end_of)
         if count:
             logger.warning("offsets.clamped", extra={"count": count})
 

@@ -46,6 +46,7 @@ async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> 
     async def remove() -> None:
         await store.tables.groups.remove(name)
         await store.tables.offsets.remove_group(name)
+        await store.tables.orders.remove_group(name)
         await remove_topics(store, topics)
 
     await asyncio.shield(remove())  # Half a group is none.

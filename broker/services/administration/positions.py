@@ -93,6 +93,7 @@ async def clone_offsets(
     moved = [row for name, queues in rows.items() for row in _moved(store, target, name, queues)]
     for name in rows if not dry_run else ():
         await store.tables.offsets.clone(source, target, name)
+        await store.tables.orders.forget(target, name, rows[name])
     return moved
 
 
@@ -125,6 +126,7 @@ async def _move(
     moved = _moved(store, group, topic, wanted)
     if not dry_run:
         await store.tables.offsets.set_many(group, topic, wanted)
+        await store.tables.orders.forget(group, topic, wanted)
     return moved
 
 

@@ -96,6 +96,7 @@ async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
             await store.tables.topics.remove(topic)
             await store.remove_topic(topic)
             await store.tables.offsets.remove_topic(topic)
+            await store.tables.orders.remove_topic(topic)
 
 
 def list_topics(

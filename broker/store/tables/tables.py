@@ -10,20 +10,22 @@ from broker.model.message import QueueKey
 from broker.model.step import Clock
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
+from broker.store.tables.order_info import OrderInfo
 from broker.store.tables.removed_queues import RemovedQueues
 from broker.store.tables.topics import TopicTable
 
 
 class Tables:
-    """Topics, groups, where groups stand, and removed queues."""
+    """Topics, groups, where groups stand and what they have in hand, and removed queues."""
 
-    __slots__ = ("_pool", "groups", "offsets", "removed", "topics")
+    __slots__ = ("_pool", "groups", "offsets", "orders", "removed", "topics")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
         self.topics = TopicTable(disk, directory, clock, self._pool)
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
+        self.orders = OrderInfo(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory / OWN_DIRECTORY, self._pool)
 
     def read(self) -> None:
@@ -31,7 +33,7 @@ class Tables:
 
         Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
-        for table in (self.topics, self.groups, self.offsets):
+        for table in (self.topics, self.groups, self.offsets, self.orders):
             table.load()
 
     def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:

@@ -1,0 +1,311 @@
+"""What a group may be given of one ordered queue: state without a store, a loop or a clock.
+
+    next ◄──settled, delivered and waiting offsets──► scanned ◄──not looked at──► end
+
+A message group is idle, with messages that wait for a receive, or held: a receive has some of them
+under leases. Held ones become idle when each of their leases has ended, and then begin again at the
+first message that is not settled. Messages without a group follow on each other as one of their
+own. What is settled before lower ones is remembered until `next` comes past it.
+
+Invariants
+    1. A message group is held by one receive at most.
+    2. Of a message group nothing goes out before all that lies lower is settled or goes with it.
+    3. Everything below `next` is settled; `next` is not.
+Source: QueueLevelConsumerManager, where a whole queue is held.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import chain
+from typing import Final
+
+from broker.format.order_row import Delivery, QueueOrder
+
+WINDOW_MAX: Final = 4_096
+"""How far ahead of `next` a queue is looked at: message groups behind it wait for those before."""
+RENEWED_MS: Final = 60_000
+"""How long a lease that renews itself lasts each time."""
+RENEWED_MAX_MS: Final = 3 * 3_600_000
+"""How long a lease renews itself in all."""
+ENDS_KEPT_MAX: Final = 64
+"""Times at which leases would have ended, had they not been changed, that are kept beyond twice
+the number of message groups."""
+LATE_CLAIMS_MAX: Final = 16
+"""Claims that are kept beyond the number of delivered messages."""
+
+
+class MessageGroup:
+    """The messages of one message group that are known and not settled."""
+
+    __slots__ = ("held", "offsets")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        """All of them, in order."""
+        self.held: set[int] = set()
+        """Those under leases that had not ended when somebody last looked."""
+
+
+class OrderedQueue:
+    """One queue and group. Offsets are queue offsets, times wall ms.
+
+    order   what is known of it from before
+    """
+
+    __slots__ = (
+        "_claims", "_delivered", "_ends", "_groups", "_idle", "_keys", "_renewed", "_settled",
+        "_unseen_end", "next_offset", "scanned",
+    )  # fmt: skip
+
+    def __init__(self, order: QueueOrder) -> None:
+        self.next_offset = order.next_offset
+        """The first offset that is not settled."""
+        self.scanned = order.next_offset
+        """The first offset that was not looked at."""
+        self._settled = set(order.settled)
+        self._delivered = dict(order.delivered)
+        self._keys: dict[int, str] = {}
+        self._groups: dict[str, MessageGroup] = {}
+        self._idle: dict[str, MessageGroup] = {}
+        self._ends: list[tuple[int, str]] = []
+        self._claims: dict[str, tuple[int, ...]] = {}
+        self._renewed: dict[int, str] = {}
+        self._unseen_end = max(order.delivered, default=-1) + 1
+        for queue_offset, delivery in sorted(order.delivered.items()):
+            if delivery.claim:
+                claimed = self._claims.get(delivery.claim, ())
+                self._claims[delivery.claim] = (*claimed, queue_offset)
+
+    # -- looking -------------------------------------------------------------------------------
+    @property
+    def must_scan(self) -> bool:
+        """Whether message groups of delivered messages are unknown: nothing goes out before."""
+        return self.scanned < self._unseen_end
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be looked at."""
+        return max(self.next_offset + WINDOW_MAX - self.scanned, 0)
+
+    @property
+    def delivered_count(self) -> int:
+        """How many messages are given out and not settled, those whose lease has ended too."""
+        return len(self._delivered)
+
+    def skip_settled(self) -> int:
+        """Return the first offset that is to be looked at."""
+        while self.scanned in self._settled:
+            self.scanned += 1
+        return self.scanned
+
+    def scan(self, queue_offset: int, key: str) -> None:
+        """Know the next message and its message group; what lies between is gone from the log."""
+        self._pass_to(queue_offset)
+        self.scanned = queue_offset + 1
+        if queue_offset in self._settled:
+            return
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = self._idle[key] = MessageGroup()
+        self._keys[queue_offset] = key
+        group.offsets.append(queue_offset)
+        delivery = self._delivered.get(queue_offset)
+        if delivery is not None:
+            self._hold(key, queue_offset, delivery.visible_at_ms)
+
+    def pass_by(self, end: int) -> None:
+        """Settle what was not looked at below an offset: it is not wanted, or gone."""
+        self._pass_to(end)
+        self.scanned = max(self.scanned, end)
+
+    def _pass_to(self, end: int) -> None:
+        assert end >= self.scanned, "messages are looked at in order, once"
+        for queue_offset in range(self.scanned, end):
+            self._settle(queue_offset)
+
+    # -- giving out ----------------------------------------------------------------------------
+    def end_leases(self, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
+        """Let message groups go whose leases have ended; returns whether some were renewed.
+
+        is_alive   whether the client lives whose leases renew themselves
+        """
+        is_renewed = False
+        while self._ends and self._ends[0][0] <= now_ms:
+            _, key = heappop(self._ends)
+            group = self._groups.get(key)
+            if group is None or not group.held:
+                continue
+            for queue_offset in group.held:
+                is_renewed |= self._renew(queue_offset, now_ms, is_alive)
+            until_ms = self._ends_at(key)
+            if until_ms > now_ms:
+                heappush(self._ends, (until_ms, key))
+            else:
+                group.held.clear()
+                self._idle[key] = group
+        return is_renewed
+
+    def _renew(self, queue_offset: int, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
+        delivery = self._delivered[queue_offset]
+        client = self._renewed.get(queue_offset, "")
+        if delivery.visible_at_ms > now_ms or not client or not is_alive(client):
+            return False
+        if now_ms - delivery.popped_at_ms >= RENEWED_MAX_MS:
+            return False
+        self._delivered[queue_offset] = delivery._replace(visible_at_ms=now_ms + RENEWED_MS)
+        return True
+
+    def next_end_ms(self) -> int | None:
+        """Return when leases may end next, None while nothing is held."""
+        return self._ends[0][0] if self._ends else None
+
+    def ready(self, count_max: int) -> list[int]:
+        """Return offsets that may go out, lowest first.
+
+        Cost     of the message groups that are idle
+        """
+        if self.must_scan:
+            return []
+        waiting = (group.offsets[:count_max] for group in self._idle.values())
+        return nsmallest(count_max, chain.from_iterable(waiting))
+
+    def is_ready(self, queue_offset: int) -> bool:
+        """Return whether an offset that was ready still is."""
+        return self._keys.get(queue_offset) in self._idle
+
+    def deliveries(self, queue_offset: int) -> int:
+        """Return how often a message was given out."""
+        delivery = self._delivered.get(queue_offset)
+        return 0 if delivery is None else delivery.number
+
+    def lease(
+        self, offsets: Sequence[int], now_ms: int, until_ms: int, claim: str = "", client: str = ""
+    ) -> int:
+        """Give messages out that are ready; returns the time that stands in their handles.
+
+        claim    names the receive, for a caller that asks again
+        client   renews the leases as long as it lives, "" for none
+        Shape    of each message group its lowest ones
+        """
+        assert all(map(self.is_ready, offsets)), "nothing is given out of a group that is held"
+        found = (self._delivered.get(queue_offset) for queue_offset in offsets)
+        # The handles of an earlier delivery are told apart by their time.
+        popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
+        for queue_offset in offsets:
+            count = self.deliveries(queue_offset) + 1
+            self._delivered[queue_offset] = Delivery(count, popped_at_ms, until_ms, claim)
+            self._renewed.pop(queue_offset, None)
+            if client:
+                self._renewed[queue_offset] = client
+        for queue_offset in offsets:
+            self._hold(self._keys[queue_offset], queue_offset, until_ms)
+        if claim:
+            self._forget_claims()
+            self._claims[claim] = tuple(offsets)
+        return popped_at_ms
+
+    def claimed(self, claim: str, now_ms: int) -> list[tuple[int, Delivery]]:
+        """Return (queue offset, delivery) of what a receive was given and still has, in order."""
+        found = ((number, self._delivered.get(number)) for number in self._claims.get(claim, ()))
+        return [
+            (number, delivery)
+            for number, delivery in found
+            if delivery is not None and delivery.claim == claim and delivery.visible_at_ms > now_ms
+        ]
+
+    # -- settling ------------------------------------------------------------------------------
+    def settle(self, queue_offset: int, popped_at_ms: int) -> bool:
+        """Be done with a message; False: it was given out again, or never at this time.
+
+        What is settled already stays so, whoever asks.
+        """
+        if queue_offset < self.next_offset or queue_offset in self._settled:
+            return True
+        if not self.is_current(queue_offset, popped_at_ms):
+            return False
+        self._settle(queue_offset)
+        return True
+
+    def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
+        """Let a lease end at another time; False: the message is settled or was given out again.
+
+        A lease that renewed itself no longer does.
+        """
+        if not self.is_current(queue_offset, popped_at_ms):
+            return False
+        delivery = self._delivered[queue_offset]
+        self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
+        self._renewed.pop(queue_offset, None)
+        key = self._keys.get(queue_offset)
+        if key is not None:
+            self._hold(key, queue_offset, visible_at_ms)
+        return True
+
+    def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
+        """Take back what did not reach its caller, as if it had not been given out."""
+        for queue_offset in offsets:
+            if self.is_current(queue_offset, popped_at_ms):
+                delivery = self._delivered[queue_offset]
+                self._delivered[queue_offset] = delivery._replace(
+                    number=delivery.number - 1, visible_at_ms=0, claim=""
+                )
+                self._renewed.pop(queue_offset, None)
+                heappush(self._ends, (0, self._keys[queue_offset]))
+
+    def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
+        """Return whether a message is not settled, and this its last delivery."""
+        delivery = self._delivered.get(queue_offset)
+        return delivery is not None and delivery.popped_at_ms == popped_at_ms
+
+    def bury(self, queue_offset: int) -> None:
+        """Be done with a message that was given out often enough, or is gone from the log."""
+        self._settle(queue_offset)
+
+    def order(self) -> QueueOrder:
+        """Return what has to be known after a restart."""
+        return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
+
+    # -- within --------------------------------------------------------------------------------
+    def _hold(self, key: str, queue_offset: int, until_ms: int) -> None:
+        self._groups[key].held.add(queue_offset)
+        self._idle.pop(key, None)
+        heappush(self._ends, (until_ms, key))
+        if len(self._ends) > 2 * len(self._groups) + ENDS_KEPT_MAX:
+            self._ends = [(self._ends_at(k), k) for k, g in self._groups.items() if g.held]
+            heapify(self._ends)
+
+    def _ends_at(self, key: str) -> int:
+        """Return when the last lease of a message group ends."""
+        return max(self._delivered[number].visible_at_ms for number in self._groups[key].held)
+
+    def _settle(self, queue_offset: int) -> None:
+        if queue_offset < self.next_offset:
+            return
+        self._delivered.pop(queue_offset, None)
+        self._renewed.pop(queue_offset, None)
+        key = self._keys.pop(queue_offset, None)
+        if key is not None:
+            self._leave_group(key, queue_offset)
+        self._settled.add(queue_offset)
+        while self.next_offset in self._settled:
+            self._settled.remove(self.next_offset)
+            self.next_offset += 1
+        self.scanned = max(self.scanned, self.next_offset)
+
+    def _leave_group(self, key: str, queue_offset: int) -> None:
+        group = self._groups[key]
+        group.offsets.remove(queue_offset)
+        group.held.discard(queue_offset)
+        if not group.offsets:
+            assert not group.held, "what is held is known"
+            del self._groups[key]
+            self._idle.pop(key, None)
+        elif not group.held:
+            self._idle[key] = group
+        else:
+            heappush(self._ends, (self._ends_at(key), key))
+
+    def _forget_claims(self) -> None:
+        if len(self._claims) > len(self._delivered) + LATE_CLAIMS_MAX:
+            current = {delivery.claim for delivery in self._delivered.values()}
+            self._claims = {c: offsets for c, offsets in self._claims.items() if c in current}

@@ -1,0 +1,125 @@
+"""What ordered consumers have in hand: durable when saved, in the file a real broker reads."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from broker.format.order_row import Delivery, QueueOrder
+from broker.format.table_json import decode_table
+from broker.store.tables.order_info import OrderInfo
+from tests.fakes.clock import FakeClock
+from tests.fakes.quick_disk import QuickDisk
+
+REAL = """{
+	"orderInfoCount":1,
+	"orderedConsumptionLevel":"QUEUE",
+	"table":{
+		"GFifo@fifo-group":{
+			0:{
+				"cm":5,
+				"i":60000,
+				"l":1795221452479,
+				"o":[3,1,2],
+				"oc":{},
+				"popTime":1795221452479
+			},
+			1:{
+				"cm":6,
+				"i":60000,
+				"l":1795221452562,
+				"o":[3,1,2],
+				"oc":{},
+				"popTime":1795221452561
+			}
+		}
+	}
+}"""
+"""The golden store `semantics`: of two queues 3, 4, 5 were received; 3, 5 and 4, 5 are settled."""
+HELD = QueueOrder(7, frozenset({9}), {8: Delivery(2, 1_000, 61_000, "c 1")})
+
+
+class Orders:
+    """The table of a store directory; `reopened` is what a start would find."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "config" / "consumerOrderInfo.json"
+        self.pool = ThreadPoolExecutor(1)
+        self.table = OrderInfo(QuickDisk(), directory, FakeClock(), self.pool)
+        self.table.load()
+
+    def reopened(self) -> OrderInfo:
+        self.pool.shutdown()
+        return Orders(self.directory).table
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Iterator[Orders]:
+    made = Orders(tmp_path)
+    yield made
+    made.pool.shutdown()
+
+
+async def test_many_changes_are_one_write_of_what_holds_then(orders: Orders) -> None:
+    calls: list[int] = []
+
+    def order() -> QueueOrder:
+        calls.append(1)
+        return HELD
+
+    for _ in range(100):
+        orders.table.change("g", "orders", 3, order)
+    await orders.table.saved()
+    assert len(calls) == 1
+    assert orders.table.find("g", "orders", 3, 0) == HELD
+    again = orders.reopened()
+    assert again.find("g", "orders", 3, 0) == HELD
+    assert again.find("g", "orders", 3, 9) == QueueOrder(10)
+    assert again.find("g", "orders", 2, 5) == QueueOrder(5)
+
+
+async def test_a_real_brokers_file_is_read_and_kept_in_its_form(orders: Orders) -> None:
+    orders.path.parent.mkdir(parents=True)
+    orders.path.write_text(REAL)
+    orders.table.load()
+    held = {4: Delivery(1, 1795221452479, 1795221512479)}
+    assert orders.table.find("fifo-group", "GFifo", 0, 4) == QueueOrder(4, frozenset({5}), held)
+    held = {3: Delivery(1, 1795221452561, 1795221512561)}
+    assert orders.table.find("fifo-group", "GFifo", 1, 3) == QueueOrder(3, frozenset({4, 5}), held)
+    orders.table.change("other", "GFifo", 0, lambda: HELD)
+    await orders.table.saved()
+    before, after = decode_table(REAL.encode()), decode_table(orders.path.read_bytes())
+    assert after["orderInfoCount"] == 2
+    assert after["orderedConsumptionLevel"] == "QUEUE"
+    assert after["table"]["GFifo@fifo-group"] == before["table"]["GFifo@fifo-group"]
+    assert after["table"]["GFifo@other"][0]["o"] == [8, 1]
+
+
+async def test_what_is_forgotten_stays_so(orders: Orders) -> None:
+    for topic, group in (("orders", "a"), ("orders", "b"), ("bills", "a"), ("bills", "c")):
+        orders.table.change(group, topic, 0, lambda: HELD)
+    await orders.table.saved()
+    orders.table.change("a", "bills", 1, lambda: HELD)
+    await orders.table.forget("a", "bills", [0, 1])
+    await orders.table.remove_group("b")
+    await orders.table.remove_topic("orders")
+    again = orders.reopened()
+    for topic, group in (("orders", "a"), ("orders", "b"), ("bills", "a")):
+        assert again.find(group, topic, 0, 0) == QueueOrder()
+    assert again.find("c", "bills", 0, 0) == HELD
+
+
+async def test_nothing_is_known_of_offsets_that_are_given_again(orders: Orders) -> None:
+    orders.table.change("g", "orders", 0, lambda: HELD)
+    orders.table.change("g", "orders", 1, lambda: HELD)
+    orders.table.change("g", "bills", 0, lambda: QueueOrder(7))
+    await orders.table.saved()
+    again = orders.reopened()
+    assert await again.clamp(lambda topic, queue_id: 10 if queue_id else 9) == 1
+    assert again.find("g", "orders", 0, 0) == HELD._replace(settled=frozenset())
+    assert again.find("g", "orders", 1, 0) == HELD
+    assert await again.clamp(lambda topic, queue_id: 5) == 3
+    for topic, queue_id in (("orders", 0), ("orders", 1), ("bills", 0)):
+        assert again.find("g", topic, queue_id, 0) == QueueOrder(5)
