@@ -13,7 +13,7 @@ from pathlib import Path
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import REMOVED_QUEUES_FILE, queue_id_from_name
+from broker.format.names import OWN_DIRECTORY, REMOVED_QUEUES_FILE, queue_id_from_name
 from broker.model.message import OFFSET_MAX, QueueKey
 from broker.store.tables.durable_table import DurableTable, Encode
 
@@ -23,8 +23,8 @@ class RemovedQueues:
 
     __slots__ = ("_durable", "_file", "_topics", "next_offsets")
 
-    def __init__(self, disk: Disk, own_directory: Path, pool: ThreadPoolExecutor) -> None:
-        self._file = TableFile(disk, own_directory / REMOVED_QUEUES_FILE)
+    def __init__(self, disk: Disk, directory: Path, pool: ThreadPoolExecutor) -> None:
+        self._file = TableFile(disk, directory / OWN_DIRECTORY / REMOVED_QUEUES_FILE)
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._topics: dict[str, dict[str, int]] = {}
         self.next_offsets: dict[QueueKey, int] = {}

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from broker.files.disk import Disk
-from broker.format.names import OWN_DIRECTORY
 from broker.model.message import QueueKey
 from broker.model.step import Clock
 from broker.store.tables.groups import GroupTable
@@ -26,7 +25,7 @@ class Tables:
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
         self.orders = OrderInfo(disk, directory, clock, self._pool)
-        self.removed = RemovedQueues(disk, directory / OWN_DIRECTORY, self._pool)
+        self.removed = RemovedQueues(disk, directory, self._pool)
 
     def read(self) -> None:
         """Read all but the removed queues.
