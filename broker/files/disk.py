@@ -243,7 +243,7 @@ class Disk:
     def _forget(self, descriptor: int, path: Path) -> None:
         forget(descriptor, path)
 
-    def open(self, path: Path, *, read_only: bool = False) -> int:
+    def open(self, path: Path | str, *, read_only: bool = False) -> int:
         """Return a descriptor for reading and, unless `read_only`, for writing.
 
         Errors   FileNotFoundError, ReadFailed
@@ -301,14 +301,14 @@ class Disk:
             raise
         return descriptor
 
-    def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+    def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
         """Put blocks behind a range of a file, so that writing to it cannot find the disk full.
 
         Errors   DiskFull, AllocationFailed; some blocks of the range may be there
         """
         self.trouble.with_room(lambda: self._allocate(descriptor, position, size_bytes, path))
 
-    def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+    def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
         with FullDisk(path):
             os.posix_fallocate(descriptor, position, size_bytes)
 

@@ -120,7 +120,7 @@ class MappedFile:
         """Open the file, and map it, unless that was done."""
         if self.descriptor >= 0:
             return self
-        return self.adopt(self._disk.open(self.path, read_only=read_only), read_only=read_only)
+        return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
 
     def join(self, keeper: Keeper | None) -> None:
         """Be counted by the keeper of a row this open file was added to."""
@@ -187,7 +187,7 @@ class MappedFile:
         begin = max(self.allocated, self.wrote) // _PAGE * _PAGE
         end = min(-(-upto // step) * step, self.size)
         if begin < end:  # A file found full has all its blocks.
-            self._disk.allocate(self.descriptor, begin, end - begin, self.path)
+            self._disk.allocate(self.descriptor, begin, end - begin, self._place)
         self.allocated = end
 
     def write(self, position: int, content: bytes) -> None:

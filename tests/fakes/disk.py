@@ -100,7 +100,8 @@ class SimDisk(SimNames):
         self.image.change((folder, path.name, file))
         return file
 
-    def open(self, path: Path, *, read_only: bool = False) -> int:
+    def open(self, path: Path | str, *, read_only: bool = False) -> int:
+        path = Path(path)
         with Reading(path):
             self.begin("open", path)
             return self._opened(self._file(path), path)
@@ -115,7 +116,8 @@ class SimDisk(SimNames):
         if self.image.find(path) is not None:
             self.image.change((self._folder(path.parent), path.name, None))
 
-    def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+    def _allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
+        path = Path(path)
         file = self._open[descriptor][0]
         with FullDisk(path):
             self.begin("allocate", path)

@@ -199,7 +199,8 @@ class QuickDisk(Disk):
         self.note("make_sparse_file", path, size_bytes)
         return super().make_sparse_file(path, size_bytes, is_named=is_named)
 
-    def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path) -> None:
+    def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
+        path = Path(path)
         self._check_room(path)
         self.note("allocate", descriptor, position, size_bytes, path)
         super().allocate(descriptor, position, size_bytes, path)

@@ -5,6 +5,7 @@ import pytest
 
 from broker.format.columns.further import further_units
 from broker.format.columns.heads import FRONT, read_heads, starts
+from broker.format.columns.properties import find_properties
 from broker.format.columns.queues import QueueTable
 from broker.format.multi_dispatch import further_places
 from broker.model.message import MULTI_DISPATCH, MULTI_QUEUE_OFFSET
@@ -45,7 +46,8 @@ def test_all_records_of_a_chunk_are_told(golden: GoldenStores) -> None:
     heads = read_heads(buffer, starts(buffer, FRONT, len(buffer)))
     queues = QueueTable()
     queue = queues.number(buffer, heads)
-    found = further_units(buffer, heads, queue, queues)
+    told = find_properties(buffer, heads).multi_queue_offset
+    found = further_units(buffer, heads, queue, queues, told)
     assert (np.diff(found.record) >= 0).all()
     of_one = found.queue_offset[found.queue == queues.keys.index(("%LMQ%one", 0))]
     assert of_one.tolist() == list(range(90))

@@ -51,7 +51,7 @@ class UnitsDisk(QuickDisk):
         self.end = len(units) * UNIT_SIZE
         self.read_ranges: list[tuple[int, int]] = []
 
-    def open(self, path: Path, *, read_only: bool = False) -> int:
+    def open(self, path: Path | str, *, read_only: bool = False) -> int:
         return 0
 
     def data_end(self, descriptor: int) -> int:
@@ -200,8 +200,8 @@ def test_what_lies_far_behind_is_seen_too(tmp_path: Path, place: int) -> None:
 
 def test_it_goes_while_it_is_looked_at(file: MappedFile) -> None:
     class Late(QuickDisk):
-        def open(self, path: Path, *, read_only: bool = False) -> int:
-            path.unlink()
+        def open(self, path: Path | str, *, read_only: bool = False) -> int:
+            Path(path).unlink()
             return super().open(path, read_only=read_only)
 
     assert not is_clean_behind(Late(), file)

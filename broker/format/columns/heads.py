@@ -246,7 +246,7 @@ def _first_bad_body(buffer: bytearray, heads: Heads) -> int:
     view = memoryview(buffer)
     begins = heads.body_begin.tolist()
     ends = (heads.body_begin + heads.body_size).tolist()
-    found = [crc32(view[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    found = [*map(crc32, map(view.__getitem__, map(slice, begins, ends)))]
     bad = (np.array(found, dtype=np.int64) & CRC_MASK) != heads.body_crc
     bad &= heads.body_size > 0
     return int(bad.argmax()) if bad.any() else len(heads)

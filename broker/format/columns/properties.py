@@ -1,4 +1,4 @@
-"""Four properties of many records: where the values of UNIQ_KEY, KEYS, TAGS and DELAY lie.
+"""Some properties of many records: where the values of UNIQ_KEY, KEYS, TAGS and the like lie.
 
 Property blocks are copied into rows of one width; a pair separator is written behind each block and
 into each row's last column, so that no pair reaches beyond its row. Names then stand between a pair
@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.columns.heads import ROWS_SIZE_MAX, Heads, Numbers, Words, rows_at
-from broker.model.message import DELAY, KEYS, TAGS, UNIQUE_KEY
+from broker.model.message import DELAY, KEYS, MULTI_QUEUE_OFFSET, TAGS, UNIQUE_KEY
 
 _NAME_SEPARATOR: Final = 1
 _PAIR_SEPARATOR: Final = 2
-_NAMES: Final = (UNIQUE_KEY, KEYS, TAGS, DELAY)
+_NAMES: Final = (UNIQUE_KEY, KEYS, TAGS, DELAY, MULTI_QUEUE_OFFSET)
 # Names with the separator behind them, as far as eight bytes go.
-_BEGINS: Final = [f"{name}\x01".encode()[:8] for name in _NAMES]
+_WORD: Final = 8
+_BEGINS: Final = [f"{name}\x01".encode()[:_WORD] for name in _NAMES]
 _NAME_MASKS: Final = [np.uint64((1 << 8 * len(begin)) - 1) for begin in _BEGINS]
 _NAME_WORDS: Final = [np.uint64(int.from_bytes(begin, "little")) for begin in _BEGINS]
 
@@ -33,12 +34,13 @@ class Spans(NamedTuple):
 
 
 class PropertySpans(NamedTuple):
-    """The four properties of some records."""
+    """The properties of some records; `multi_queue_offset`: offsets in further queues."""
 
     unique_key: Spans
     keys: Spans
     tags: Spans
     delay: Spans
+    multi_queue_offset: Spans
 
 
 def find_properties(buffer: bytearray, heads: Heads) -> PropertySpans:
@@ -96,6 +98,8 @@ def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int)
         value_end = _value_ends(separators, is_name_end, pair)
         kept = (value_end > value_begin) & (places - row_place < size[row])
         kept &= separators[pair] == value_begin - 1
+        if len(name) > _WORD:
+            kept[kept] = _are_named(cells, places[kept], name.encode())
         if not kept.all():
             row, row_place = row[kept], row_place[kept]
             value_begin, value_end = value_begin[kept], value_end[kept]
@@ -105,6 +109,11 @@ def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int)
             )
         )
     return found
+
+
+def _are_named(cells: NDArray[np.uint8], places: Numbers, name: bytes) -> list[bool]:
+    """Return whether a long name stands at each place: its begin does."""
+    return [cells[place : place + len(name)].tobytes() == name for place in places.tolist()]
 
 
 def _words_at(cells: NDArray[np.uint8], positions: Numbers, padding: int) -> Words:

@@ -76,7 +76,7 @@ def decode(
     spans = find_properties(buffer, heads)
     transaction = heads.system_flag & FLAG_TRANSACTION_MASK
     is_queued = (transaction == TRANSACTION_NONE) | (transaction == TRANSACTION_COMMIT)
-    further = further_units(buffer, heads, queue, queues)
+    further = further_units(buffer, heads, queue, queues, spans.multi_queue_offset)
     if len(further.record):
         further = _chosen(further, is_queued[further.record])
     are_left = queues.are_left_over(queue, heads.physical_offset)

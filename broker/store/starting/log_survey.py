@@ -21,7 +21,7 @@ from broker.walk.log_walk import Hole, LogWalk
 from broker.walk.reader import Chunk, LogReader, Stop
 from broker.walk.source import LogSource
 
-CHUNK_SIZE: Final = 2 * 1024 * 1024
+CHUNK_SIZE: Final = 4 * 1024 * 1024
 """Bytes read at once."""
 _UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 

@@ -153,12 +153,12 @@ class QuickDispatch:
             return
         queue, *rows = (np.concatenate(parts) for parts in zip(*self._units, strict=True))
         assert all(len(row) == len(queue) for row in rows)
-        places = rows[1]["physical_offset"]
-        chosen = (places >= begin) & (places < upto)
+        places = rows[1]["physical_offset"]  # They rise.
+        chosen: Any = slice(*np.searchsorted(places, (begin, upto)).tolist())
+        queue, rows = queue[chosen], [row[chosen] for row in rows]
         if self._only is not None:
             keys = self.queues.keys
-            chosen &= np.isin(queue, [n for n, key in enumerate(keys) if key in self._only])
-        if not chosen.all():
+            chosen = np.isin(queue, [n for n, key in enumerate(keys) if key in self._only])
             queue, rows = queue[chosen], [row[chosen] for row in rows]
         if len(queue):
             self._parts.queues.apply_units(self.queues.keys, queue, *rows)

@@ -13,7 +13,10 @@ from broker.format.columns.properties import find_properties, split_keys
 from broker.format.content import decode_properties
 from tests.fakes.odd_records import blocks
 
-NAMES = {"unique_key": "UNIQ_KEY", "keys": "KEYS", "tags": "TAGS", "delay": "DELAY"}
+NAMES = {
+    "unique_key": "UNIQ_KEY", "keys": "KEYS", "tags": "TAGS", "delay": "DELAY",
+    "multi_queue_offset": "INNER_MULTI_QUEUE_OFFSET",
+}  # fmt: skip
 
 
 def heads_of(found: list[bytes]) -> tuple[bytearray, Heads]:
@@ -43,7 +46,7 @@ def found_by_column(found: list[bytes]) -> list[dict[str, bytes]]:
 def test_names_need_their_whole_length() -> None:
     odd = [
         b"UNIQ_KEYS\x01a\x02", b"XKEYS\x01a\x02", b"KEYS", b"KEYS\x01", b"TAGS\x01\x02",
-        b"DELAY1\x013",
+        b"DELAY1\x013", b"INNER_MULTI_DISPATCH\x01a\x02", b"INNER_MULTI_queue_OFFSET\x017\x02",
     ]  # fmt: skip
     assert found_by_column(odd) == [{}] * len(odd)
 
@@ -65,7 +68,7 @@ long_texts = st.builds(
 long_blocks = st.lists(
     st.builds(
         lambda name, value: (name + b"\x01" + value)[:20_000] + b"\x02",
-        st.sampled_from([b"KEYS", b"TAGS", b"UNIQ_KEY", b"DELAY", b"other"]),
+        st.sampled_from([name.encode() for name in (*NAMES.values(), "other")]),
         long_texts,
     ),
     max_size=3,
