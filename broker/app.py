@@ -323,6 +323,7 @@ def _parts(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[]
         ],
         drain,
         lambda: retention.status,
+        store_host,
     )
     admin = Admin(store, pull, query, process)
     return _Parts(send, pull, retention, [messaging.service(), admin.service()])

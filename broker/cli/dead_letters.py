@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 import click
@@ -11,12 +12,16 @@ from broker.cli.consume import QueueReader
 from broker.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from broker.cli.group import show_moved
 from broker.cli.options import examples, yes_option
-from broker.cli.output import Output, at, columns, talk
+from broker.cli.output import Output, at, columns, only_planned, talk
 from broker.client import ClientError, PullQuery
 from broker.model.administration import DeadLetters, ResetTarget
 
 COLUMNS: Final = columns("group", "waiting_count", at("first_store_timestamp_ms"))
 MORE_COLUMNS: Final = columns("topic", "stored_count")
+REDRIVEN_COLUMNS: Final = columns("message_id", "topic", "queue_id", "queue_offset")
+MORE_REDRIVEN_COLUMNS: Final = columns("dead_queue_id", "dead_queue_offset")
+REDRIVEN_MAX: Final = 1_024
+"""Sent again by one call."""
 
 
 @click.group(
@@ -24,11 +29,12 @@ MORE_COLUMNS: Final = columns("topic", "stored_count")
     epilog=examples(
         "pocketmq dlq ls",
         "pocketmq dlq peek billing --max 10",
+        "pocketmq dlq redrive billing --yes",
         "pocketmq dlq purge billing --yes",
     ),
 )
 def dlq() -> None:
-    """Look at and clear dead letters: messages that a group failed to consume too often."""
+    """Look at dead letters, which groups failed to consume; send them again or let them go."""
 
 
 @dlq.asks("List groups that gave messages up.", "pocketmq dlq ls", "pocketmq dlq ls billing")
@@ -60,6 +66,44 @@ def peek(broker: Connection, out: Output, group: str, count_max: int | None, is_
         for query in _waiting(broker, group, is_all=is_all):
             for page in QueueReader(query).pages(broker, shown.left):
                 shown.add(page.messages)
+
+
+@dlq.asks(
+    "Send dead letters again.",
+    "pocketmq dlq redrive billing                      what would be sent where",
+    "pocketmq dlq redrive billing --max 100 --yes",
+    "pocketmq dlq redrive billing --to-topic orders-repaired --yes",
+)
+@click.argument("group")
+@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many, oldest first.")
+@click.option("--to-topic", "topic", default="", help="There [default: where each came from].")
+@yes_option
+def redrive(
+    broker: Connection, out: Output, group: str, count_max: int | None, topic: str, yes: bool
+) -> None:
+    """Send the dead letters of GROUP that wait again, as their producers sent them.
+
+    Every group of their topic gets them, not GROUP alone. What was sent does not wait any more; a
+    crash in between may send some twice. The plan shows no more than 1,024.
+    """
+    left = count_max or inf
+    with out.rows(REDRIVEN_COLUMNS, MORE_REDRIVEN_COLUMNS) as rows:
+        while True:
+            asked = int(min(left, REDRIVEN_MAX))
+            done, waiting = broker.ask(
+                broker.admin.redrive_dead_letters(group, asked, topic=topic, dry_run=not yes)
+            )
+            for each in done:
+                rows.add({n: v for n, v in each._asdict().items() if v is not None})
+            rows.flush()
+            left -= len(done)
+            if not (yes and done and waiting and left > 0):
+                break
+    if not waiting and not done:
+        talk(f"no dead letter of {group} waits")
+    elif not yes:
+        count = min(waiting, count_max or waiting)
+        raise only_planned(f"{count} dead letters would be sent again")
 
 
 @dlq.asks(

@@ -24,7 +24,7 @@ PLACES: Final = {
     "consume": Place("broker.cli.consume", "Print messages of a topic in order."),
     "tail": Place("broker.cli.tail", "Print messages of a topic as they come."),
     "msg": Place("broker.cli.message", "Look single messages up, and where they went."),
-    "dlq": Place("broker.cli.dead_letters", "Look at and clear what groups gave up."),
+    "dlq": Place("broker.cli.dead_letters", "See what groups gave up; send it again."),
     "store": Place("broker.cli.store", "Look at, check and mend a store directory."),
     "backfill": Place("broker.cli.backfill", "Build queues and index with Spark."),
     "version": Place("broker.cli.version", "Show what runs here, compiled or not."),

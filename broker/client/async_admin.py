@@ -20,6 +20,7 @@ from broker.model.administration import (
     Page,
     QueueLag,
     QueueState,
+    Redriven,
     ResetTarget,
     SettingRow,
     StoreStatus,
@@ -228,6 +229,19 @@ class AsyncAdmin:
             "ListDeadLetters", group=group, page_size=PAGE_SIZE, page_token=page_token
         )
         return Page(_values(DeadLetters, answer.groups), answer.next_page_token)
+
+    async def redrive_dead_letters(
+        self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
+    ) -> tuple[list[Redriven], int]:
+        """Send dead letters of a group again, the oldest first; returns also how many wait now.
+
+        count_max   0: as many as the broker sends at once, 1,024
+        topic       where to; "": where each came from
+        """
+        answer = await self._ask(
+            "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic, dry_run=dry_run
+        )
+        return _values(Redriven, answer.messages), answer.waiting_count
 
     # --- the store and its process ----------------------------------------------------------------
 

@@ -78,6 +78,7 @@ class Admin(Blocking[AsyncAdmin]):
 
     trace_message = blocking(AsyncAdmin.trace_message)
     list_dead_letters = blocking(AsyncAdmin.list_dead_letters)
+    redrive_dead_letters = blocking(AsyncAdmin.redrive_dead_letters)
 
     store_status = blocking(AsyncAdmin.store_status)
     flush = blocking(AsyncAdmin.flush)

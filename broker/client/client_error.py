@@ -158,6 +158,9 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
     "MessageNotFound": lambda fields: "look it up by a key: pocketmq msg by-key TOPIC KEY",
+    "OriginUnknown": lambda fields: (
+        f"pocketmq dlq redrive {fields.get('group', 'GROUP')} --to-topic TOPIC"
+    ),
     "NotOpen": lambda fields: "make another client",
 }
 """What to do next, by the reason the broker gave and the fields that came with it."""

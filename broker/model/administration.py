@@ -161,6 +161,17 @@ class DeadLetters(NamedTuple):
     first_store_timestamp_ms: int
 
 
+class Redriven(NamedTuple):
+    """A dead letter that was sent again, or would be; queue_offset: where, None for a plan."""
+
+    message_id: str
+    dead_queue_id: int
+    dead_queue_offset: int
+    topic: str
+    queue_id: int
+    queue_offset: int | None
+
+
 class StoreStatus(NamedTuple):
     """What a store is doing and how far it has come; offsets are physical."""
 

@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 from broker.model.message import (
     DELAY,
     DELIVER_AT,
+    DLQ_ORIGIN_MESSAGE_ID,
+    DLQ_ORIGIN_TOPIC,
     FIRST_POP_TIME,
     INT32_MAX,
     ORIGIN_GROUP,
@@ -45,6 +47,13 @@ REVIVE_QUEUE_COUNT: Final = 8
 """Checkpoints and acks of leases take its queues in turn (reviveQueueNum)."""
 DELIVERY_TIMES: Final = frozenset({DELIVER_AT, TIMER_DELAY_MS, TIMER_DELAY_SECONDS})
 """Properties of which a delay level takes the place."""
+ADDED_ON_THE_WAY: Final = frozenset(
+    {
+        DELAY, DLQ_ORIGIN_MESSAGE_ID, DLQ_ORIGIN_TOPIC, FIRST_POP_TIME, ORIGIN_GROUP,
+        ORIGIN_MESSAGE_ID, REAL_QUEUE, REAL_TOPIC, RETRY_TOPIC, TIMER_OUT,
+    }
+)  # fmt: skip
+"""Properties that retries leave on a message."""
 FIRST_BACK_LEVEL: Final = 3
 """The level of a message sent back for the first time; each further time is one more."""
 _NUMBER_LENGTH_MAX: Final = 10
@@ -171,6 +180,18 @@ def origin_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
     """
     topic, message_id = properties.get(RETRY_TOPIC), properties.get(ORIGIN_MESSAGE_ID)
     return (topic, message_id) if topic and message_id else None
+
+
+def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, Disguise] | None:
+    """Return the topic a dead letter came from, and how it becomes a message of it again.
+
+    It loses what its way added: origins, delays, places, times. None: it does not say the topic.
+    """
+    topic = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC, "")
+    if not topic:
+        return None
+    topic = leased_topic(topic, group)
+    return topic, Disguise(Place(topic, 0), {WAIT: "true"}, ADDED_ON_THE_WAY)
 
 
 def revived(group: str, topic: str, properties: Mapping[str, str], popped_at_ms: int) -> Disguise:

@@ -62,3 +62,52 @@ def test_dead_letters_of_a_group_that_was_removed_can_be_read(given_up: LocalBro
     assert run("group", "rm", "billing", "--yes").code == 0
     rows = run("dlq", "peek", "billing", "-o", "jsonl").rows
     assert [row["body_text"] for row in rows] == ["a", "b", "c"]
+
+
+def test_dead_letters_are_sent_again_with_yes(given_up: LocalBroker) -> None:
+    done = run("dlq", "redrive", "billing")
+    wanted = {"message_id": "B", "dead_queue_id": 0, "topic": "orders"}
+    plan = [
+        {**wanted, "dead_queue_offset": 1, "queue_id": 1},
+        {**wanted, "dead_queue_offset": 2, "queue_id": 0},
+    ]
+    assert (done.code, done.document) == (4, plan)
+    assert "2 dead letters would be sent again" in done.err
+    assert given_up.stands("billing", TOPIC) == {0: 1}
+    done = run("dlq", "redrive", "billing", "--max", "1", "--yes")
+    assert (done.code, done.document) == (0, [{**plan[0], "queue_offset": 0}])
+    assert given_up.stands("billing", TOPIC) == {0: 2}
+    assert run("dlq", "redrive", "billing", "--yes").document == [{**plan[1], "queue_offset": 0}]
+    done = run("dlq", "redrive", "billing", "--yes")
+    assert (done.code, done.document, done.err) == (0, [], "no dead letter of billing waits\n")
+    rows = run("consume", "orders", "--pull", "-o", "jsonl").rows
+    assert [row["body_text"] for row in rows] == ["c", "b"]
+    assert rows[0]["properties"] == {"UNIQ_KEY": "B", "WAIT": "true"}
+
+
+def test_many_dead_letters_are_sent_again_in_pieces(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.cli.dead_letters.REDRIVEN_MAX", 2)
+    broker.store.tables.topics.adopt(TOPIC, 1)
+    broker.add(TOPIC, *(b"%d" % n for n in range(5)), RETRY_TOPIC="orders")
+    broker.stand("billing", "orders")
+    assert len(run("dlq", "redrive", "billing", "--yes").document) == 5
+    assert len(broker.requests("Admin/RedriveDeadLetters")) == 3
+    assert broker.stands("billing", TOPIC) == {0: 5}
+
+
+def test_dead_letters_go_where_they_are_told_to(given_up: LocalBroker) -> None:
+    given_up.store.tables.topics.adopt("repaired", 1)
+    done = run("dlq", "redrive", "billing", "--to-topic", "repaired", "--yes")
+    assert [row["topic"] for row in done.document] == ["repaired", "repaired"]
+    done = run("dlq", "redrive", "billing", "--to-topic", "missing", "--yes")
+    assert (done.code, "pocketmq topic ls" in done.err) == (3, True)
+    assert run("dlq", "redrive", "billing", "--to-topic", TOPIC, "--yes").code == 4
+
+
+def test_a_dead_letter_without_origin_has_to_be_told_a_topic(given_up: LocalBroker) -> None:
+    given_up.add(TOPIC, b"d", UNIQ_KEY="D")
+    done = run("dlq", "redrive", "billing", "--yes")
+    assert (done.code, "--to-topic TOPIC" in done.err) == (4, True)
+    assert given_up.stands("billing", TOPIC) == {0: 1}

@@ -19,7 +19,7 @@ CODES: dict[Code, str] = {
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
-    Code.PRECONDITION_FAILED: "TopicExists GroupExists",
+    Code.PRECONDITION_FAILED: "TopicExists GroupExists OriginUnknown",
     Code.ILLEGAL_CONSUMER_GROUP: "IllegalGroup SystemGroup",
     Code.CONSUMER_GROUP_NOT_FOUND: "GroupNotFound",
     Code.ILLEGAL_MESSAGE_TAG: "IllegalTag",
@@ -75,6 +75,7 @@ IllegalNumber: field is 7, allowed is 9 to 11
 OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
 IllegalFilter: filter 'expression' is not allowed: why
 IllegalPageToken: page token 'token' is not one of this query; start without a token
+OriginUnknown: dead letter 7 of group 'group' does not say its topic; name one
 UnsupportedFeature: this version does not serve feature
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why

@@ -10,6 +10,7 @@ BrokerError
         NoMessages · TooManyMessages · MixedTopics · MixedQueues
         QueueOutOfRange · TopicNotWritable · TopicNotReadable · UnsupportedTopic
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
+        OriginUnknown
     Unavailable                 nothing is wrong with the request; try again
         NotAccepting · StoreBusy · TooManyRequests · Draining
         Recovering · DiskSlow · TransientPoolEmpty

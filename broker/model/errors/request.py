@@ -271,6 +271,14 @@ class IllegalPageToken(RequestError):
     token: str
 
 
+class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
+    """A dead letter that does not say which topic it came from."""
+
+    message = "dead letter {queue_offset} of group {group} does not say its topic; name one"
+    group: str
+    queue_offset: int
+
+
 class UnsupportedFeature(RequestError, code=Code.UNSUPPORTED):
     """A part of the API that this version does not serve."""
 

@@ -553,6 +553,42 @@ class ListDeadLettersResponse(_message.Message):
     next_page_token: str
     def __init__(self, groups: _Optional[_Iterable[_Union[DeadLetters, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class RedriveDeadLettersRequest(_message.Message):
+    __slots__ = ("group", "max_messages", "topic", "dry_run")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    max_messages: int
+    topic: str
+    dry_run: bool
+    def __init__(self, group: _Optional[str] = ..., max_messages: _Optional[int] = ..., topic: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class RedrivenMessage(_message.Message):
+    __slots__ = ("message_id", "dead_queue_id", "dead_queue_offset", "topic", "queue_id", "queue_offset")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    DEAD_QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    DEAD_QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    dead_queue_id: int
+    dead_queue_offset: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    def __init__(self, message_id: _Optional[str] = ..., dead_queue_id: _Optional[int] = ..., dead_queue_offset: _Optional[int] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ...) -> None: ...
+
+class RedriveDeadLettersResponse(_message.Message):
+    __slots__ = ("messages", "waiting_count")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[RedrivenMessage]
+    waiting_count: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[RedrivenMessage, _Mapping]]] = ..., waiting_count: _Optional[int] = ...) -> None: ...
+
 class StoreStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -16,6 +16,7 @@ from broker.model.administration import (
     TopicLag,
 )
 from broker.model.errors import UnsupportedFeature
+from broker.model.message import INT32_MAX
 from broker.model.names import check_number
 from broker.model.topic import TopicConfig, is_system_group, is_system_topic
 from broker.rpc.call import Call
@@ -34,6 +35,7 @@ from broker.services.administration import (
     topics,
     tracing,
 )
+from broker.services.administration.redrive import Redrive
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.store.message_store import MessageStore
@@ -44,13 +46,14 @@ TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 class Admin:
     """The methods of pocketmq.v1.Admin."""
 
-    __slots__ = ("_process", "_pull_message", "_store", "query_messages")
+    __slots__ = ("_process", "_pull_message", "_redrive", "_store", "query_messages")
 
     def __init__(
         self, store: MessageStore, pull: Pull, query: Query, process: status.Process
     ) -> None:
         self._store = store
         self._process = process
+        self._redrive = Redrive(store, process.store_host)
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_operator_reads)
         self._pull_message = PullMessage(store, pull, check=check_operator_reads)
 
@@ -79,6 +82,7 @@ class Admin:
             "QueryById": self.query_messages.by_id,
             "TraceMessage": self.trace_message,
             "ListDeadLetters": self.list_dead_letters,
+            "RedriveDeadLetters": self.redrive_dead_letters,
             "StoreStatus": self.store_status,
             "Flush": self.flush,
             "EffectiveConfig": self.effective_config,
@@ -269,6 +273,20 @@ class Admin:
         )
         found = _messages(page.items)
         return pb.ListDeadLettersResponse(groups=found, next_page_token=page.next_page_token)
+
+    async def redrive_dead_letters(
+        self, request: pb.RedriveDeadLettersRequest, call: Call
+    ) -> pb.RedriveDeadLettersResponse:
+        """Send dead letters of a group again."""
+        group, count = request.group, request.max_messages
+        check_number("max_messages", count, upper=INT32_MAX)
+        done = await self._redrive.redrive(
+            group, count, topic=request.topic, dry_run=request.dry_run
+        )
+        letters = await dead_letters.dead_letters(self._store, group)
+        return pb.RedriveDeadLettersResponse(
+            messages=_messages(done), waiting_count=letters.waiting_count
+        )
 
     # -- the store and its process -------------------------------------------------------------
     def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:

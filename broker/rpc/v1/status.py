@@ -57,7 +57,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
-        errors.UnsupportedStore,
+        errors.UnsupportedStore, errors.OriginUnknown,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,

@@ -5,13 +5,30 @@ dealt with; nobody else moves it, as consumers read dead letters by offsets of t
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from broker.model.administration import DeadLetters, Page, page_of
+from broker.model.errors import SystemTopic
 from broker.model.message import first_unread
 from broker.model.names import check_group
-from broker.model.topic import DLQ_PREFIX, dead_letter_topic
+from broker.model.topic import (
+    DLQ_PREFIX,
+    dead_letter_topic,
+    is_group_topic,
+    is_system_topic,
+)
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
+
+
+class Waiting(NamedTuple):
+    """The dead letters of one queue that wait: [begin, end)."""
+
+    group: str
+    topic: str
+    queue_id: int
+    begin: int
+    end: int
 
 
 async def list_dead_letters(
@@ -36,7 +53,7 @@ async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
     """
     topic = dead_letter_topic(group)
     waiting, stored, oldest_ms = 0, 0, 0
-    for queue_id, begin, end in waiting_ranges(store, group):
+    for _, _, queue_id, begin, end in waiting_ranges(store, group):
         waiting += end - begin
         stored += end
         if begin < end:
@@ -46,8 +63,8 @@ async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
     return DeadLetters(group, topic, waiting, stored, oldest_ms)
 
 
-def waiting_ranges(store: MessageStore, group: str) -> list[tuple[int, int, int]]:
-    """Return (queue id, first that waits, end) of each queue of a group's dead letters.
+def waiting_ranges(store: MessageStore, group: str) -> list[Waiting]:
+    """Return the dead letters of a group that wait, by queue.
 
     Errors   GroupNotFound: neither the group is there nor dead letters of one
     """
@@ -59,8 +76,20 @@ def waiting_ranges(store: MessageStore, group: str) -> list[tuple[int, int, int]
     for queue_id in range(config.queue_count if config is not None else 0):
         lower, upper = store.reading.queue_range(topic, queue_id)
         begin = first_unread(find(group, topic, queue_id) or 0, lower, upper)
-        ranges.append((queue_id, begin, upper))
+        ranges.append(Waiting(group, topic, queue_id, begin, upper))
     return ranges
+
+
+def sendable_queues(store: MessageStore, topic: str) -> int:
+    """Return how many queues a topic takes producers' messages in.
+
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotWritable, UnsupportedTopic
+    """
+    if is_system_topic(topic) or is_group_topic(topic):
+        raise SystemTopic(topic=topic, why="write to")
+    config = store.tables.topics.existing(topic)
+    config.check_writable()
+    return config.write_queue_count
 
 
 def _groups(store: MessageStore) -> Iterable[str]:

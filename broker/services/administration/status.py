@@ -18,11 +18,13 @@ class Process(NamedTuple):
     read_settings      returns (key, value, origin) of every setting
     drain              asks the process to end in order, and returns at once; None: it cannot be
     retention_status   returns what retention is doing
+    store_host         its packed address, which records that are put again carry
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
     drain: Callable[[], None] | None = None
     retention_status: Callable[[], str] = lambda: "off"
+    store_host: bytes = bytes(8)
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:
