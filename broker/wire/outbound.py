@@ -58,7 +58,6 @@ class Outbound:
         self.initial: i64 = WINDOW_DEFAULT
         self.is_size_update_due = False
         self.is_table_empty = False  # our encoder's; it enters nothing anyway
-        self._ready: list[Stream] = []
 
     # -- answers
 
@@ -163,12 +162,11 @@ class Outbound:
     def wake(self, stream: Stream) -> None:
         """Let a stream send again what waits, when its window may have opened."""
         if stream.pending and not stream.is_ready:
-            stream.is_ready = True
-            self._ready.append(stream)
+            self.streams.turns.join(stream)
 
     def take(self) -> bytes:
         """Return what is to be sent now, and forget it."""
-        if self._ready and self.window > 0:
+        if self.streams.turns.count and self.window > 0:
             return self._piece()
         return self._written()
 
@@ -196,13 +194,9 @@ class Outbound:
 
     def _pump(self) -> None:
         """Write what waits, a frame of each stream in turn, until a window or the piece ends it."""
-        while self._ready and self.window > 0 and len(self.out) < PIECE_SIZE:
-            ready = self._ready
-            self._ready = []
-            for stream in ready:
-                stream.is_ready = False
-                if not stream.closed:
-                    self._send_some(stream)
+        turns = self.streams.turns
+        while turns.count and self.window > 0 and len(self.out) < PIECE_SIZE:
+            self._send_some(turns.next())
 
     def _send_some(self, stream: Stream) -> None:
         """Send a frame of what waits; a stream whose own window is shut comes back by `wake`."""
@@ -216,12 +210,12 @@ class Outbound:
             return
         if size > self.window:
             size = self.window
-        if size > 0:
-            write_frame_head(self.out, size, DATA, 0, stream.id)
-            self._write_parts(stream, size)
-            self._count(stream, size)
-            stream.pending -= size
-            self.streams.pending -= size
+        assert size > 0, "who has a turn can send"
+        write_frame_head(self.out, size, DATA, 0, stream.id)
+        self._write_parts(stream, size)
+        self._count(stream, size)
+        stream.pending -= size
+        self.streams.pending -= size
         if stream.pending:
             self.wake(stream)
         elif stream.trailers:

@@ -33,7 +33,7 @@ from broker.wire.frames import (
     write_reset,
     write_window_update,
 )
-from broker.wire.messages import INTERNAL, RESOURCE_EXHAUSTED, MessageFault
+from broker.wire.messages import INTERNAL, PREFIX_SIZE, RESOURCE_EXHAUSTED, MessageFault
 from broker.wire.outbound import Outbound
 from broker.wire.stream import Stream
 from broker.wire.streams import (
@@ -260,7 +260,8 @@ class Requests:
                 self._refuse(
                     unfinished.pop(), RESOURCE_EXHAUSTED, "too many unfinished requests at once"
                 )
-        size = self.intake.grant(self.streams.held, unfinished[0].wanted)
+        wanted = unfinished[0].wanted
+        size = self.intake.grant(self.streams.held, PREFIX_SIZE + wanted if wanted > 0 else 0)
         if size:
             write_window_update(self.outbound.out, 0, size)
 

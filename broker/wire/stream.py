@@ -43,8 +43,9 @@ class Stream:
         self.receive_window: i64 = receive_window
         self.held: i64 = 0
         self.waiting: i64 = 0  # of held, what whole messages take
-        self.partial: BytesWriter | None = None
-        self.wanted: i64 = 0  # bytes of the unfinished message, once its prefix is whole
+        self.partial: BytesWriter | None = None  # the unfinished message, or some of its prefix
+        self.wanted: i64 = -1  # bytes of the unfinished message, -1 until its prefix is whole
+        self.flag: i64 = 0  # of its prefix
         # -- the answer
         self.pending: i64 = 0
         self.is_head_sent = False
@@ -52,7 +53,7 @@ class Stream:
         self.part_start: i64 = 0  # of the first, what has gone
         self.trailers: bytes = b""  # the block that ends the stream once all parts have gone
         self.credit: i64 = 0  # its send window less the initial one
-        self.is_ready = False  # stands in the queue of those that may send
+        self.is_ready = False  # has a turn to send
 
     def accept(self, data: bytes, p: i64, end: i64, size_max: i64) -> None:
         """Take the part of the request's body that lies at [p, end).
@@ -78,6 +79,8 @@ class Stream:
         self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
         if self.partial is not None:
             self.held += len(self.partial)
+            if self.wanted >= 0:
+                self.held += PREFIX_SIZE
 
     def _whole(self, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
         """Take the message that begins at `p` if it is all there; return its length, else -1."""
@@ -97,7 +100,7 @@ class Stream:
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
         """Add to the unfinished message what belongs to it; return where that ends."""
         size: i64 = len(partial)
-        if size < PREFIX_SIZE:
+        if self.wanted < 0:
             take = PREFIX_SIZE - size
             if take > end - p:
                 take = end - p
@@ -105,22 +108,26 @@ class Stream:
             p += take
             if size + take < PREFIX_SIZE:
                 return p
-            size = PREFIX_SIZE
-            prefix = partial.getvalue()
-            length: i64 = i64(read_i32_be(prefix, 1))
-            length &= 0xFFFFFFFF
-            check_prefix(i64(prefix[0]), length, self.headers.encoding, size_max)
-            self.wanted = PREFIX_SIZE + length
+            self._begin(partial.getvalue(), size_max)
+            partial.truncate(0)
+            size = 0
         take = self.wanted - size
         if take > end - p:
             take = end - p
         partial.write(data[p : p + take])
         if size + take == self.wanted:
-            flag: i64 = i64(partial[0])
             self.partial = None
-            self.wanted = 0
-            self._finish(partial.getvalue()[PREFIX_SIZE:], flag, size_max)
+            self.wanted = -1
+            self._finish(partial.getvalue(), self.flag, size_max)
         return p + take
+
+    def _begin(self, prefix: bytes, size_max: i64) -> None:
+        """Note what the prefix of the unfinished message says."""
+        length: i64 = i64(read_i32_be(prefix, 1))
+        length &= 0xFFFFFFFF
+        self.flag = i64(prefix[0])
+        check_prefix(self.flag, length, self.headers.encoding, size_max)
+        self.wanted = length
 
     def _finish(self, message: bytes, flag: i64, size_max: i64) -> None:
         """Put a whole message where the shell finds it."""

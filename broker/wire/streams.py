@@ -29,6 +29,48 @@ _VERDICTS: Final = (
 )
 RECENT_COUNT: Final[i64] = 256
 """Ended streams whose end is remembered."""
+LINE_SPARE: Final[i64] = 32
+"""Places of a line of streams that may stand for none."""
+
+
+@final
+class Turns:
+    """Streams in the order in which they may send; each stands here once.
+
+    count   how many there are
+    """
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self._line: list[Stream] = []
+        self._first: i64 = 0  # of the line; those before have had their turn
+
+    def join(self, stream: Stream) -> None:
+        """Let a stream have its turn after all that are here."""
+        assert not stream.is_ready, "a stream has one turn at a time"
+        stream.is_ready = True
+        self.count += 1
+        self._line.append(stream)
+
+    def leave(self, stream: Stream) -> None:
+        """Take a stream out. Cost: of all, where it is one of many that have left."""
+        assert stream.is_ready, "only those leave that are here"
+        stream.is_ready = False
+        self.count -= 1
+        if len(self._line) > 2 * self.count + LINE_SPARE:
+            self._line = [one for one in self._line[self._first :] if one.is_ready]
+            self._first = 0
+
+    def next(self) -> Stream:
+        """Take out the stream whose turn it is; there is one."""
+        assert self.count > 0, "somebody waits"
+        while True:
+            stream = self._line[self._first]
+            self._first += 1
+            if stream.is_ready:
+                break
+        self.leave(stream)
+        return stream
 
 
 @final
@@ -39,6 +81,7 @@ class Streams:
     held      bytes of requests of all open streams that are here
     listed    bytes of the metadata of all open streams, as far as it is theirs alone
     pending   bytes of answers of all open streams that wait for windows
+    turns     those of which something waits that may go, as far as their own windows are known
     """
 
     def __init__(self) -> None:
@@ -47,6 +90,7 @@ class Streams:
         self.held: i64 = 0
         self.listed: i64 = 0
         self.pending: i64 = 0
+        self.turns = Turns()
         self._recent: list[int] = [0] * RECENT_COUNT
         self._closed: i64 = 0
 
@@ -65,6 +109,8 @@ class Streams:
         self.listed -= stream.headers.own_size
         stream.held = 0
         stream.partial = None
+        if stream.is_ready:
+            self.turns.leave(stream)
         if stream.pending:
             self.pending -= stream.pending
             stream.pending = 0

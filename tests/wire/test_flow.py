@@ -1,9 +1,16 @@
 """Windows both ways: what is held, what waits, who goes on when, and that memory has bounds."""
 
 import gzip
+import tracemalloc
 
 import pytest
-from hyperframe.frame import DataFrame, Frame, SettingsFrame, WindowUpdateFrame
+from hyperframe.frame import (
+    DataFrame,
+    Frame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
 
 from broker.wire.flow import Intake, Limits
 from tests.wire.cases import EDGES
@@ -121,6 +128,24 @@ def test_a_message_larger_than_all_windows_comes_through() -> None:
     assert [len(message) for message in peer.news[0].messages] == [size]
 
 
+def test_a_large_message_is_copied_once_when_it_is_whole() -> None:
+    size = 4 << 20
+    peer = RawPeer(Limits(budget=8 << 20, stream_window=8 << 20))
+    peer.send(peer.headers(1))
+    body = framed(bytes(size))
+    for at in range(0, len(body) - 16_384, 16_384):
+        peer.send(raw_data(1, body[at : at + 16_384]))
+    rest = raw_data(1, body[at + 16_384 :], end=True).serialize()
+    tracemalloc.start()
+    try:
+        (stream,) = peer.server.receive(rest)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [len(message) for message in stream.messages] == [size]
+    assert peak < 1.5 * size
+
+
 def test_unfinished_messages_over_the_budget_end_the_youngest_calls() -> None:
     peer = RawPeer(Limits(budget=200_000, stream_window=65_535))
     found = []
@@ -229,6 +254,49 @@ def test_streams_that_wait_for_the_connection_go_on_in_turn() -> None:
     rest = peer.send(WindowUpdateFrame(0, 200_000))
     for number in (1, 3):
         assert len(bodies(first, number)) + len(bodies(rest, number)) == 100_005
+
+
+def test_small_windows_of_the_connection_go_to_one_stream_after_the_other() -> None:
+    peer = RawPeer()
+    peer.send(*[part for n in (1, 3, 5) for part in (peer.headers(n), data(n, b""))])
+    peer.server.respond(peer.news[0], bytes(65_530))  # fills the connection's window
+    peer.taken()
+    for stream in peer.news[1:]:
+        peer.server.respond(stream, bytes(1_000))
+    found = [peer.send(WindowUpdateFrame(0, 100)) for _ in range(4)]
+    assert [len(bodies(frames, n)) for frames in found for n in (3, 5)] == [100, 0, 0, 100] * 2
+
+
+def test_many_streams_that_may_all_go_on_fill_one_piece_at_a_time() -> None:
+    peer = RawPeer()
+    numbers = range(1, 401, 2)
+    for number in numbers:
+        peer.send(peer.headers(number), data(number, b""))
+        peer.server.respond(peer.news[0], bytes(21_000))
+    peer.server.receive(WindowUpdateFrame(0, 1 << 30).serialize())
+    sizes = []
+    while part := peer.server.take():
+        sizes.append(len(part))
+    assert sum(sizes) > len(numbers) * 20_000
+    assert max(sizes) < 100_000
+
+
+def test_streams_that_waited_for_a_shut_window_and_are_gone_keep_nothing() -> None:
+    peer = RawPeer()
+    peer.send(peer.headers(1), data(1, b""))
+    peer.server.respond(peer.news[0], bytes(65_530))
+    peer.taken()
+    tracemalloc.start()
+    try:
+        for number in range(3, 6_003, 2):
+            peer.now_s += 1.0
+            peer.send(peer.headers(number), data(number, b""))
+            peer.server.respond(peer.news[0], b"x")
+            peer.send(RstStreamFrame(number, 8))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 300_000
 
 
 def test_what_waits_goes_with_its_stream() -> None:
