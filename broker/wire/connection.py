@@ -43,7 +43,7 @@ from broker.wire.frames import (
 from broker.wire.outbound import Outbound
 from broker.wire.peer import DRAIN_PING, Peer
 from broker.wire.requests import Requests
-from broker.wire.stream import Stream
+from broker.wire.stream import STREAM_OVERHEAD, Stream
 from broker.wire.streams import Streams
 
 _OWN_PING: Final = b"are you?"
@@ -59,17 +59,22 @@ class Connection:
     """
 
     def __init__(
-        self, limits: Limits | None = None, clock: Callable[[], float] = monotonic
+        self,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = monotonic,
+        sizes: dict[bytes, int] | None = None,
     ) -> None:
         """Begin a connection: its SETTINGS are the first that `take` returns.
 
         clock   seconds that only grow; asked at the beginning and where a peer does much of little
+        sizes   by the path of each method that is served the bytes of its largest message, looked
+                at for each call; None: all are served, and `Limits.message_max` holds
         """
         self.limits = limits or Limits()
         self.closing = False
         self._streams = Streams()
         self._outbound = Outbound(self.limits, self._streams)
-        self._requests = Requests(self.limits, self._streams, self._outbound, clock)
+        self._requests = Requests(self.limits, self._streams, self._outbound, clock, sizes)
         self._peer = Peer(self._requests, self._outbound, self._streams, clock)
         self._rest = b""  # the beginning of a frame, or of the preface
         self._is_begun = False
@@ -90,8 +95,8 @@ class Connection:
         """Take what the transport read; return the streams with news, each once.
 
         News are a new stream, messages, the end of a request, or a stream that was cut off. What
-        cannot be served whoever it is for (no gRPC, a compression nobody knows, metadata over the
-        limit) is answered here and is none.
+        cannot be served (no gRPC, no such method, a compression nobody knows, metadata or a message
+        over its limit) is answered here and is none.
         """
         requests = self._requests
         requests.begin_turn()
@@ -247,6 +252,27 @@ class Connection:
     def held(self) -> int:
         """Bytes of requests that are here and not consumed."""
         return self._streams.held
+
+    @property
+    def received(self) -> int:
+        """Bytes of requests that have come so far."""
+        return self._requests.received
+
+    def weight(self, calls: i64) -> int:
+        """Return about what its open streams take of memory: `held`, metadata, and themselves.
+
+        calls   streams that are counted elsewhere
+        """
+        streams = self._streams
+        others: i64 = len(streams.open) - calls
+        if others < 0:
+            others = 0
+        return streams.held + streams.listed + STREAM_OVERHEAD * others
+
+    def give_up_stalled(self) -> None:
+        """Refuse calls whose requests have hardly gone on since this was last asked twice."""
+        if not self.closing:
+            self._requests.give_up_stalled()
 
     @property
     def drained(self) -> bool:

@@ -7,6 +7,7 @@ from broker.native.machine import i64
 
 # Of gRPC's status codes those that the transport gives by itself.
 OK: Final[i64] = 0
+DEADLINE_EXCEEDED: Final[i64] = 4
 RESOURCE_EXHAUSTED: Final[i64] = 8
 UNIMPLEMENTED: Final[i64] = 12
 INTERNAL: Final[i64] = 13

@@ -33,7 +33,14 @@ from broker.wire.frames import (
     write_reset,
     write_window_update,
 )
-from broker.wire.messages import INTERNAL, PREFIX_SIZE, RESOURCE_EXHAUSTED, MessageFault
+from broker.wire.messages import (
+    DEADLINE_EXCEEDED,
+    INTERNAL,
+    PREFIX_SIZE,
+    RESOURCE_EXHAUSTED,
+    UNIMPLEMENTED,
+    MessageFault,
+)
 from broker.wire.outbound import Outbound
 from broker.wire.stream import Stream
 from broker.wire.streams import (
@@ -47,6 +54,8 @@ from broker.wire.streams import (
 
 DISCARDED_SIZE_MAX: Final[i64] = 65_536
 """Bytes of a request that is none of gRPC's; after these it is answered before its end."""
+PROGRESS_SIZE: Final[i64] = 4_096
+"""Bytes by which an unfinished request has to go on from one look to the next."""
 
 
 @final
@@ -55,6 +64,8 @@ class Requests:
 
     news         streams with something new since `begin_turn`, each once
     last_served  streams with higher numbers are dropped, -1 while all are served
+    received     bytes of DATA so far
+    sizes        by the path of each method the bytes of its largest message; None: any path
     """
 
     def __init__(
@@ -63,8 +74,10 @@ class Requests:
         streams: Streams,
         outbound: Outbound,
         clock: Callable[[], float],
+        sizes: dict[bytes, int] | None,
     ) -> None:
         self.limits = limits
+        self.sizes = sizes
         self.streams = streams
         self.outbound = outbound
         self.blocks = HeaderBlocks(limits)
@@ -72,6 +85,7 @@ class Requests:
         self.empty = Allowance("empty frames", EMPTY_MAX, clock)
         self.news: list[Stream] = []
         self.last_served: i64 = -1
+        self.received: i64 = 0
         self._resets = Allowance("streams cut off", RESETS_MAX, clock)
         self._turn: i64 = 0
 
@@ -140,15 +154,30 @@ class Requests:
             raise StreamFault(REFUSED_STREAM, "more streams than were agreed")
         if streams.listed + headers.own_size > limits.lists_max:
             raise StreamFault(REFUSED_STREAM, "more metadata of open calls than is kept")
-        stream = Stream(stream_id, headers, limits.stream_window)
+        message_max = self._message_max(headers.path)
+        stream = Stream(stream_id, headers, limits.stream_window, message_max)
         streams.add(stream)
         if headers.status:
             stream.ended = flags & END_STREAM != 0
             self.outbound.refuse(stream, headers.status, headers.why_refused)
+        elif message_max < 0 and not headers.http_status:
+            stream.ended = flags & END_STREAM != 0
+            self.outbound.refuse(stream, UNIMPLEMENTED, "no such method is served here")
         elif flags & END_STREAM:
             self._end(stream)
         elif not headers.http_status:
             self._tell(stream)
+
+    def _message_max(self, path: bytes) -> i64:
+        """Return the limit on a message of a method, -1 where none is served."""
+        limit: i64 = self.limits.message_max
+        sizes = self.sizes
+        if sizes is not None:
+            known = sizes.get(path)
+            own: i64 = -1 if known is None else known
+            if own < limit:
+                limit = own
+        return limit
 
     # -- DATA
 
@@ -156,6 +185,7 @@ class Requests:
         """Take a DATA frame with its payload at [p, end)."""
         intake = self.intake
         size = end - p
+        self.received += size
         intake.window -= size
         if intake.window < 0:
             raise ConnectionFault(FLOW_CONTROL_ERROR, "more DATA than the connection's window")
@@ -194,7 +224,7 @@ class Requests:
         """Let a stream take its DATA; return whether the call goes on."""
         held = stream.held
         try:
-            stream.accept(data, p, end, self.limits.message_max)
+            stream.accept(data, p, end)
         except MessageFault as fault:
             self._refuse(stream, fault.status, fault.why)
             return False
@@ -264,6 +294,25 @@ class Requests:
         size = self.intake.grant(self.streams.held, PREFIX_SIZE + wanted if wanted > 0 else 0)
         if size:
             write_window_update(self.outbound.out, 0, size)
+
+    def give_up_stalled(self) -> None:
+        """Refuse calls whose unfinished requests have hardly gone on since this was last asked.
+
+        A stream of requests may pause between two.
+        """
+        for stream in [*self.streams.open.values()]:
+            if stream.ended or stream.trailers:
+                continue
+            if stream.partial is None and stream.call is not None:
+                continue
+            seen = stream.seen_size
+            stream.seen_size = stream.body_size
+            if seen < 0 or stream.body_size - seen >= PROGRESS_SIZE:
+                continue
+            if stream.headers.http_status:
+                self.outbound.refuse_request(stream)
+            else:
+                self._refuse(stream, DEADLINE_EXCEEDED, "the request did not go on")
 
     # -- ends
 

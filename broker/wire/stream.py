@@ -8,6 +8,8 @@ from broker.wire.messages import PREFIX_SIZE, check_prefix, opened
 
 MESSAGE_OVERHEAD: Final[i64] = 64
 """What a message takes beside its bytes; without it empty ones would cost nothing."""
+STREAM_OVERHEAD: Final[i64] = 1_024
+"""What an open stream takes beside what it holds."""
 
 
 @final
@@ -25,10 +27,13 @@ class Stream:
     held        bytes of the request here: messages the shell has, and the unfinished one
     """
 
-    def __init__(self, stream_id: i64, headers: Headers, receive_window: i64) -> None:
+    def __init__(
+        self, stream_id: i64, headers: Headers, receive_window: i64, message_max: i64
+    ) -> None:
         """Begin where HEADERS opened the stream.
 
         receive_window   bytes the client may send
+        message_max      bytes of a message, decompressed
         """
         self.id: i64 = stream_id
         self.headers = headers
@@ -39,6 +44,8 @@ class Stream:
         self.closed = False
         self.turn: i64 = 0  # the `receive` that last named it
         self.body_size: i64 = 0  # of all DATA so far
+        self.seen_size: i64 = -1  # the same when it was last looked at
+        self.message_max: i64 = message_max
         # -- the request
         self.receive_window: i64 = receive_window
         self.held: i64 = 0
@@ -55,7 +62,7 @@ class Stream:
         self.credit: i64 = 0  # its send window less the initial one
         self.is_ready = False  # has a turn to send
 
-    def accept(self, data: bytes, p: i64, end: i64, size_max: i64) -> None:
+    def accept(self, data: bytes, p: i64, end: i64) -> None:
         """Take the part of the request's body that lies at [p, end).
 
         Errors   MessageFault: the call cannot go on
@@ -63,13 +70,13 @@ class Stream:
         partial = self.partial
         while p < end:
             if partial is None:
-                length = self._whole(data, p, end, size_max)
+                length = self._whole(data, p, end)
                 if length >= 0:
                     p += PREFIX_SIZE + length
                     continue
                 partial = BytesWriter()
                 self.partial = partial
-            p = self._grow(partial, data, p, end, size_max)
+            p = self._grow(partial, data, p, end)
             partial = self.partial
         self.weigh()
 
@@ -82,22 +89,22 @@ class Stream:
             if self.wanted >= 0:
                 self.held += PREFIX_SIZE
 
-    def _whole(self, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
+    def _whole(self, data: bytes, p: i64, end: i64) -> i64:
         """Take the message that begins at `p` if it is all there; return its length, else -1."""
         if end - p < PREFIX_SIZE:
             return -1
         prefix = read_i64_be(data, p - 3)  # frames' heads stand before all DATA
         length = prefix & 0xFFFFFFFF
         flag = prefix >> 32 & 255
-        if length > size_max or flag:
-            check_prefix(flag, length, self.headers.encoding, size_max)
+        if length > self.message_max or flag:
+            check_prefix(flag, length, self.headers.encoding, self.message_max)
         if length > end - p - PREFIX_SIZE:
             return -1
         begin = p + PREFIX_SIZE
-        self._finish(data[begin : begin + length], flag, size_max)
+        self._finish(data[begin : begin + length], flag)
         return length
 
-    def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64, size_max: i64) -> i64:
+    def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
         """Add to the unfinished message what belongs to it; return where that ends."""
         size: i64 = len(partial)
         if self.wanted < 0:
@@ -108,7 +115,7 @@ class Stream:
             p += take
             if size + take < PREFIX_SIZE:
                 return p
-            self._begin(partial.getvalue(), size_max)
+            self._begin(partial.getvalue())
             partial.truncate(0)
             size = 0
         take = self.wanted - size
@@ -118,20 +125,20 @@ class Stream:
         if size + take == self.wanted:
             self.partial = None
             self.wanted = -1
-            self._finish(partial.getvalue(), self.flag, size_max)
+            self._finish(partial.getvalue(), self.flag)
         return p + take
 
-    def _begin(self, prefix: bytes, size_max: i64) -> None:
+    def _begin(self, prefix: bytes) -> None:
         """Note what the prefix of the unfinished message says."""
         length: i64 = i64(read_i32_be(prefix, 1))
         length &= 0xFFFFFFFF
         self.flag = i64(prefix[0])
-        check_prefix(self.flag, length, self.headers.encoding, size_max)
+        check_prefix(self.flag, length, self.headers.encoding, self.message_max)
         self.wanted = length
 
-    def _finish(self, message: bytes, flag: i64, size_max: i64) -> None:
+    def _finish(self, message: bytes, flag: i64) -> None:
         """Put a whole message where the shell finds it."""
         if flag:
-            message = opened(message, size_max)
+            message = opened(message, self.message_max)
         self.waiting += len(message)
         self.messages.append(message)

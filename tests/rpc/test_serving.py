@@ -21,6 +21,7 @@ from broker.model.errors import Corruption, Draining, IllegalConfig, TopicNotFou
 from broker.model.stats import Counter
 from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.call import Call, current_request_id
+from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import DETAILS_KEY, Service, method
@@ -92,6 +93,13 @@ def reason(error: grpc.aio.AioRpcError) -> str:
     assert status.details[0].Unpack(info)
     assert info.domain == "pocketmq"
     return info.reason
+
+
+def too_large(server_class: ServerClass) -> grpc.StatusCode:
+    """Return what a request gets that is larger than its method takes."""
+    if server_class is OwnServer:
+        return grpc.StatusCode.RESOURCE_EXHAUSTED  # by its length, before it is here
+    return grpc.StatusCode.INVALID_ARGUMENT
 
 
 def one_method(handler: Any, call_class: CallClass = CallClass.QUERY) -> Service:
@@ -181,13 +189,18 @@ async def test_hostile_text_comes_back_quoted_and_cut(desk: Desk) -> None:
     assert "\n" not in (error.details() or "")
 
 
-@pytest.mark.parametrize("raw", [b"\xff\xff", bytes(65_537)])
-async def test_bytes_that_are_no_request_are_the_clients_mistake(desk: Desk, raw: bytes) -> None:
-    error = await desk.raw_refusal(PATH + "PullMessage", raw)
+async def test_bytes_that_are_no_request_are_the_clients_mistake(desk: Desk) -> None:
+    error = await desk.raw_refusal(PATH + "PullMessage", b"\xff\xff")
     assert (error.code(), reason(error)) == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "MalformedRequest",
     )
+
+
+async def test_a_request_larger_than_its_method_takes_is_refused(desk: Desk) -> None:
+    error = await desk.raw_refusal(PATH + "PullMessage", bytes(65_537))
+    assert error.code() is too_large(type(desk.server))
+    assert all(number in (error.details() or "") for number in ("65537", "65536"))
 
 
 async def test_what_is_not_served_is_unimplemented(desk: Desk) -> None:
@@ -520,10 +533,13 @@ async def test_a_shortcut_is_asked_first_and_may_answer_later_or_not_at_all(
     async with running(server) as address, connected(address) as channel:
         ask = channel.unary_unary(PATH + "QueryById")
         assert [await ask(raw) for raw in (b"now", b"later", b"")] == [b"now", b"then", b""]
-        for raw, why in ((b"never", "TopicNotFound"), (bytes(65_537), "MalformedRequest")):
+        for raw, code in (
+            (b"never", grpc.StatusCode.NOT_FOUND),
+            (bytes(65_537), too_large(server_class)),
+        ):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await ask(raw)
-            assert reason(caught.value) == why
+            assert caught.value.code() is code
     assert asked == [b"now", b"later", b"", b"never"]
 
 

@@ -34,9 +34,15 @@ def parsed(data: bytes) -> list[Frame]:
 class RawPeer:
     """Sends frames, and reads what comes back; its clock stands unless it is moved."""
 
-    def __init__(self, limits: Limits | None = None, *, begin: bool = True) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        begin: bool = True,
+        sizes: dict[bytes, int] | None = None,
+    ) -> None:
         self.now_s = 0.0
-        self.server = Connection(limits, clock=lambda: self.now_s)
+        self.server = Connection(limits, clock=lambda: self.now_s, sizes=sizes)
         self.encoder = Encoder()
         self.decoder = Decoder()
         self.news: list[Stream] = []

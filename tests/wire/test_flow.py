@@ -17,7 +17,7 @@ from tests.wire.cases import EDGES
 from tests.wire.h2_client import framed
 from tests.wire.raw_peer import RawPeer, data, faults, raw_data
 
-KIB = 1_024
+PATH = b"/pocketmq.v1.Broker/SendMessage"
 
 
 def opened(frames: list[Frame], stream_id: int) -> int:
@@ -176,6 +176,66 @@ def test_what_compression_hid_counts() -> None:
     peer.send(raw_data(1, packed))
     assert peer.news == [stream]
     assert stream.closed
+
+
+@pytest.mark.parametrize("size", [999, 1_000, 1_001, 900_000])
+@pytest.mark.parametrize("flag", [0, 1])
+def test_each_method_has_a_limit_of_its_own(size: int, flag: int) -> None:
+    peer = RawPeer(sizes={PATH: 1_000})
+    peer.send(peer.headers(1, more=[("grpc-encoding", "gzip")]))
+    (stream,) = peer.news
+    message = gzip.compress(bytes(size)) if flag else bytes(size)
+    sent = pieces(1, framed(message, flag=flag)[:60_000])
+    tracemalloc.start()
+    try:
+        found = peer.send(*sent)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert stream.messages == ([bytes(size)] if size <= 1_000 else [])
+    assert [peer.fields(f)["grpc-status"] for f in found if f.type == 1] == ["8"] * (size > 1_000)
+    assert peak < 300_000
+
+
+def test_of_a_call_to_a_method_that_is_not_served_nothing_is_opened() -> None:
+    peer = RawPeer(sizes={b"/another.Service/Method": 1_000})
+    bomb = framed(gzip.compress(bytes(900_000)), flag=1)
+    found = peer.send(peer.headers(1, more=[("grpc-encoding", "gzip")]), raw_data(1, bomb))
+    assert [peer.fields(f)["grpc-status"] for f in found if f.type == 1] == ["12"]
+    assert (peer.news, peer.server.held, peer.server.open_count) == ([], 0, 0)
+
+
+def test_requests_that_do_not_go_on_are_given_up() -> None:
+    peer = RawPeer()
+    for number in (1, 3, 5, 7, 9):
+        peer.send(peer.headers(number))
+        if number == 9:
+            peer.news[0].call = object()  # a stream of requests: between two it may pause
+    body = framed(bytes(50_000))
+    for number in (3, 5, 7):
+        peer.send(raw_data(number, body[:5_000]))
+    peer.send(*pieces(7, body[5_000:]), raw_data(7, b"", end=True))
+    peer.server.give_up_stalled()
+    assert peer.taken() == []
+    peer.send(raw_data(3, body[5_000:9_095]), raw_data(5, body[5_000:9_096]))
+    peer.server.give_up_stalled()
+    found = peer.taken()
+    assert [f.stream_id for f in found if f.type == 1] == [1, 3]
+    assert {peer.fields(f)["grpc-status"] for f in found if f.type == 1} == {"4"}
+    peer.server.give_up_stalled()
+    assert [f.stream_id for f in peer.taken() if f.type == 1] == [5]
+    assert peer.server.open_count == 2
+
+
+def test_metadata_and_open_streams_weigh_something() -> None:
+    peer = RawPeer()
+    for number in range(1, 101, 2):
+        peer.send(peer.headers(number, more=[(f"x-{number}", "v" * 5_000)]))
+    assert peer.server.held == 0
+    assert 50 * 6_000 < peer.server.weight(0) < 50 * 7_000
+    assert 50 * 5_000 < peer.server.weight(50) <= peer.server.weight(0) - 50 * 1_000
+    assert peer.server.weight(51) == peer.server.weight(50)  # a call may outlive its stream
+    assert peer.server.received == 0
 
 
 @pytest.mark.parametrize("held", [0, 1, 32_767, 32_768, 65_535, 65_536, 1_000_000])

@@ -16,14 +16,14 @@ HEAD = bytes(9)
 """What stands before the payload of every DATA frame."""
 
 
-def stream(encoding: bytes = b"identity") -> Stream:
+def stream(encoding: bytes = b"identity", size_max: int = 1 << 20) -> Stream:
     headers = Headers([])
     headers.encoding = encoding
-    return Stream(1, headers, 1 << 20)
+    return Stream(1, headers, 1 << 20, size_max)
 
 
-def accept(one: Stream, payload: bytes, size_max: int = 1 << 20) -> None:
-    one.accept(HEAD + payload, len(HEAD), len(HEAD) + len(payload), size_max)
+def accept(one: Stream, payload: bytes) -> None:
+    one.accept(HEAD + payload, len(HEAD), len(HEAD) + len(payload))
 
 
 @pytest.mark.parametrize("size", EDGES)
@@ -48,11 +48,11 @@ def test_bytes_one_by_one() -> None:
 
 @pytest.mark.parametrize("cut", [3, 5, 6])
 def test_a_message_over_the_limit_is_refused_by_its_prefix(cut: int) -> None:
-    one = stream()
-    accept(one, framed(b"x" * 1_000), size_max=1_000)
+    one = stream(size_max=1_000)
+    accept(one, framed(b"x" * 1_000))
     with pytest.raises(MessageFault, match="1001 bytes, the limit is 1000"):
         for part in (framed(b"x" * 1_001)[:cut], framed(b"x" * 1_001)[cut:6]):
-            accept(one, part, size_max=1_000)
+            accept(one, part)
     assert one.held <= 1_000 + MESSAGE_OVERHEAD + 5
 
 

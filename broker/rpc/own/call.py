@@ -168,8 +168,9 @@ class OwnCall(Waiting):
 
     def _reply(self, reply: bytes | None, seconds: float) -> None:
         connection, stream = self._connection, self.stream
-        if reply is not None and not connection.edge.has_room_for(connection, len(reply)):
-            self.refuse(TooManyRequests(field="unread", limit=connection.edge.unread_max))
+        memory = connection.edge.memory
+        if reply is not None and not memory.has_room_for(len(reply), connection.wire.pending):
+            self.refuse(TooManyRequests(field="unread", limit=memory.unread_max))
             return
         self.served.stats.count_waited(seconds)
         if self._is_gone():

@@ -14,8 +14,9 @@ from typing import Final, cast
 
 from broker.rpc.call import host_from_peer
 from broker.rpc.own.call import OwnCall, no_request
-from broker.rpc.own.edge import UNREAD_TIGHT_MAX, Client, Edge, Waiting
-from broker.rpc.serving import UNIMPLEMENTED, ServedMethod
+from broker.rpc.own.edge import Client, Edge, Waiting
+from broker.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
+from broker.rpc.serving import ServedMethod
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
 
@@ -49,18 +50,21 @@ class Http2Connection(Client, asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
     __slots__ = (
-        "_is_dirty", "_is_paused", "_is_scheduled", "_rest", "_rooms", "_transport", "_waiting",
-        "calls", "edge", "held", "host", "is_draining", "is_heard", "is_used", "peer", "sent",
-        "unread", "wire",
+        "_is_dirty", "_is_paused", "_is_scheduled", "_moved_size", "_rest", "_rooms", "_transport",
+        "_waiting", "calls", "edge", "held", "host", "is_draining", "is_heard", "is_used",
+        "moved_s", "peer", "sent", "unread", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
         self.edge = edge
         self.peer = peer
         self.host = host_from_peer(peer)
-        self.wire = Connection()
+        self.wire = Connection(sizes=edge.sizes)
         self.calls: set[Waiting] = set()
         self.held = self.unread = self.sent = 0
+        self.moved_s = 0.0
+        self._moved_size = 0
+        """Bytes of requests that had come then."""
         self._transport: asyncio.Transport | None = None
         self._is_paused = self._is_dirty = self._is_scheduled = False
         self._rest = b""
@@ -165,10 +169,7 @@ class Http2Connection(Client, asyncio.Protocol):
         if stream.closed:
             self._waiting.pop(stream.id, None)
             return
-        served = self.edge.methods.get(stream.headers.path)
-        if served is None:
-            self.wire.finish(stream, UNIMPLEMENTED, "no such method is served here", [])
-            return
+        served = self.edge.methods[stream.headers.path]
         refusal = served.refusal()
         if refusal is not None:
             OwnCall(self, stream, served).refuse(refusal)
@@ -208,8 +209,8 @@ class Http2Connection(Client, asyncio.Protocol):
         unread = self.wire.pending
         if unread <= UNREAD_TIGHT_MAX and not self._is_paused:
             return False
-        edge = self.edge
-        return self._is_paused or unread > UNREAD_SOFT_MAX or edge.unread > edge.unread_max
+        memory = self.edge.memory
+        return self._is_paused or unread > UNREAD_SOFT_MAX or memory.unread > memory.unread_max
 
     # -- what is sent ------------------------------------------------------------------------------
 
@@ -248,13 +249,27 @@ class Http2Connection(Client, asyncio.Protocol):
 
     def _count(self, transport: asyncio.Transport) -> None:
         """Tell the edge what is kept for this client."""
-        held, unread = self.wire.held, self.wire.pending
+        held, unread = self.wire.weight(len(self.calls)), self.wire.pending
         if self._is_paused:
             unread += transport.get_write_buffer_size()
         if held != self.held or unread != self.unread:
+            if held != self.held:
+                self._note_progress(held)
             more = (held - self.held, unread - self.unread)
             self.held, self.unread = held, unread
-            self.edge.count(*more)
+            self.edge.memory.count(*more)
+
+    def _note_progress(self, held: int) -> None:
+        """Note when requests have gone on, as far as that is worth noting."""
+        received = self.wire.received
+        if not self.held or received - self._moved_size >= min(PROGRESS_SIZE, held >> 3):
+            self._moved_size = received
+            self.moved_s = self.edge.memory.clock()
+
+    def give_up_stalled(self) -> None:
+        """Refuse calls whose requests have hardly gone on since this was last asked twice."""
+        self.wire.give_up_stalled()
+        self.write()
 
     async def room(self, stream: Stream) -> None:
         """Return when a stream of answers may go on."""
@@ -330,4 +345,4 @@ class Http2Connection(Client, asyncio.Protocol):
             if not future.done():
                 future.set_result(None)
         held, unread, self.held, self.unread = self.held, self.unread, 0, 0
-        self.edge.count(-held, -unread)
+        self.edge.memory.count(-held, -unread)

@@ -10,8 +10,7 @@ import pytest
 
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.own import connection, lifetime
-from broker.rpc.own import edge as edge_module
+from broker.rpc.own import connection, lifetime, memory
 from broker.rpc.own.edge import Edge
 from broker.rpc.own.lifetime import Lifetime
 from broker.rpc.pb import broker_pb2 as pb
@@ -80,6 +79,7 @@ class Handlers:
                     serialize=bytes,
                     answer=bytes,
                     kind=kind,
+                    request_size_max=1 << 20,
                 )
                 for name, handler, kind in rows
             ),
@@ -246,7 +246,7 @@ async def test_many_streams_of_answers_together_wait_for_their_client(
     streams = [pair.call("Flood", b"") for _ in range(50)]
     await pair.settled()
     assert handlers.given < 8
-    assert pair.edge.unread < 2 << 20
+    assert pair.edge.memory.unread < 2 << 20
     pair.client.reset_stream(streams[-1])  # one that waits
     for _ in range(200):
         for stream in streams[:-1]:
@@ -254,7 +254,7 @@ async def test_many_streams_of_answers_together_wait_for_their_client(
         pair.client.increment_flow_control_window(1 << 20)
         await pair.settled()
     assert all(len(pair.answers[one].messages) > 0 for one in streams[:-1])
-    assert pair.edge.unread < 2 << 20
+    assert pair.edge.memory.unread < 2 << 20
 
 
 async def test_calls_wait_while_their_client_has_much_to_read(
@@ -279,7 +279,7 @@ async def test_calls_that_wait_and_are_taken_back_keep_nothing(
     pair: Pair, handlers: Handlers
 ) -> None:
     pair.reads = False
-    while pair.edge.unread < 1 << 20:
+    while pair.edge.memory.unread < 1 << 20:
         pair.call("Large", b"")
     tracemalloc.start()
     try:
@@ -309,9 +309,9 @@ async def test_while_the_socket_takes_no_more_nothing_is_read_or_begun(
 async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edge_module, "STALLED_S", 0.02)
+    monkeypatch.setattr(memory, "STALLED_S", 0.2)
     pair.reads = False
-    pair.edge.unread_max = LARGE // 2
+    pair.edge.memory.unread_max = LARGE // 2
     waiting = pair.call("Wait", b"large")
     await pair.settled()
     pair.call("Large", b"")
@@ -320,20 +320,20 @@ async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
     handlers.go_on.set()
     await pair.settled()
     assert pair.answers[waiting].status == "8"
-    assert pair.edge.unread > LARGE // 2
+    assert pair.edge.memory.unread > LARGE // 2
     await until(lambda: pair.wire.is_aborted)  # It read nothing for so long.
-    assert pair.edge.unread == 0
+    assert pair.edge.memory.unread == 0
 
 
 async def test_who_keeps_little_is_answered_while_others_keep_too_much(handlers: Handlers) -> None:
     edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
-    edge.unread_max = 150_000
+    edge.memory.unread_max = 150_000
     greedy, modest = Pair(edge=edge), Pair(edge=edge)
     greedy.reads = False
     stream = modest.call("Wait", b"large")
     await modest.settled()
     greedy.call("Large", b"")
-    assert edge.unread > edge.unread_max
+    assert edge.memory.unread > edge.memory.unread_max
     handlers.go_on.set()
     await modest.settled()
     assert modest.answers[stream].status == "0"
@@ -344,21 +344,21 @@ async def test_who_keeps_most_unread_is_cut_off_when_all_together_keep_far_too_m
     handlers: Handlers,
 ) -> None:
     edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
-    edge.unread_max = 200_000
+    edge.memory.unread_max = 200_000
     pairs = [Pair(edge=edge) for _ in range(5)]
     for one in pairs:
         one.reads = False
         one.call("Large", b"")
     assert [one.wire.is_aborted for one in pairs].count(True) == 2
-    assert edge.unread <= 3 * edge.unread_max
+    assert edge.memory.unread <= 3 * edge.memory.unread_max
 
 
 async def test_who_reads_a_little_now_and_then_is_cut_off_too(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edge_module, "STALLED_S", 0.02)
+    monkeypatch.setattr(memory, "STALLED_S", 0.2)
     pair.reads = False
-    pair.edge.unread_max = LARGE // 2
+    pair.edge.memory.unread_max = LARGE // 2
     pair.call("Large", b"")
     for _ in range(20):
         pair.client.ping(b"12345678")
@@ -366,13 +366,13 @@ async def test_who_reads_a_little_now_and_then_is_cut_off_too(
         pair.exchange()
     assert pair.server.is_open
     await until(lambda: pair.wire.is_aborted)
-    assert pair.edge.unread == 0
+    assert pair.edge.memory.unread == 0
 
 
 async def test_the_client_with_most_unfinished_requests_is_cut_off(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(edge_module, "HELD_MAX", 60_000)
+    monkeypatch.setattr(memory, "HELD_MAX", 60_000)
     edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
     small, large = Pair(edge=edge), Pair(edge=edge)
     for one, size in ((small, 15_000), (large, 30_000), (large, 30_000)):
@@ -381,10 +381,107 @@ async def test_the_client_with_most_unfinished_requests_is_cut_off(
         one.client.send_data(stream, bytes(max(0, size - 16_000)))
         one.exchange()
     assert (small.wire.is_aborted, large.wire.is_aborted) == (False, True)
-    assert edge.held == small.server.held < 16_000
+    assert edge.memory.held == small.server.held < 18_000
     assert [record.getMessage() for record in caplog.records] == ["rpc.cut_off"]
     small.lose()
-    assert edge.held == 0
+    assert edge.memory.held == 0
+
+
+def upload(pair: Pair, size: int) -> None:
+    """Send so many bytes of a request that is not whole then."""
+    stream = pair.begin("Echo")
+    pair.client.send_data(stream, b"\0" + (1 << 20).to_bytes(4, "big"))
+    while size > 0:
+        pair.client.send_data(stream, bytes(min(size, 16_000)))
+        size -= 16_000
+        pair.exchange()
+
+
+async def test_who_rests_on_little_is_cut_off_before_who_goes_on_with_much(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "HELD_MAX", 300_000)
+    now_s = 0.0
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: 1e9 + now_s)
+    idle = [Pair(edge=edge) for _ in range(9)]
+    for one in idle:
+        upload(one, 16_000)
+    now_s = 20.0
+    large = Pair(edge=edge)
+    upload(large, 200_000)
+    assert [one.wire.is_aborted for one in idle].count(True) == 4
+    assert not large.wire.is_aborted
+
+
+async def test_of_those_who_go_on_who_holds_most_is_cut_off(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "HELD_MAX", 100_000)
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: 1e9)
+    small, large = Pair(edge=edge), Pair(edge=edge)
+    upload(small, 32_000)
+    upload(large, 96_000)
+    assert (small.wire.is_aborted, large.wire.is_aborted) == (False, True)
+
+
+async def test_metadata_and_calls_that_were_only_begun_count_too(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "HELD_MAX", 400_000)
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    listing, modest = Pair(edge=edge), Pair(edge=edge)
+    for n in range(50):
+        listing.begin("Echo", (f"x-{n}", "v" * 5_000))
+        modest.call("Wait", b"")
+    listing.exchange()
+    await until(lambda: edge.memory.held > 250_000)  # A long read is taken in turns.
+    assert edge.memory.held < 350_000
+    await modest.settled()
+    many = Pair(edge=edge)
+    for _ in range(100):
+        many.begin("Echo")
+    many.exchange()
+    await until(lambda: listing.wire.is_aborted or many.wire.is_aborted)
+    assert (listing.wire.is_aborted, many.wire.is_aborted) == (True, False)
+    await until(lambda: many.server.held > 100_000)
+    assert many.server.held < 110_000
+    assert edge.memory.held < 120_000
+    assert modest.server.held < 10_000
+
+
+async def test_requests_that_do_not_go_on_are_given_up(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "LOOK_S", 0.02)
+    upload(pair, 50_000)
+    waiting = pair.call("Wait", b"")
+
+    def is_given_up() -> bool:
+        pair.exchange()
+        return pair.answers[1].status is not None
+
+    await until(is_given_up)
+    assert pair.answers[1].status == "4"  # DEADLINE_EXCEEDED
+    assert pair.edge.memory.held < 1_000
+    handlers.go_on.set()
+    await pair.settled()
+    assert pair.answers[waiting].status == "0"
+
+
+async def test_the_log_names_one_of_many_that_are_cut_off(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(memory, "HELD_MAX", 50_000)
+    monkeypatch.setattr(memory, "QUIET_S", 0.05)
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    pairs = [Pair(edge=edge) for _ in range(20)]
+    for one in pairs:
+        upload(one, 60_000)
+    assert all(one.wire.is_aborted for one in pairs)
+    first = [record.__dict__["left_out"] for record in caplog.records]
+    assert sum(first) + len(first) < 20
+    await until(lambda: sum(1 + one.__dict__["left_out"] for one in caplog.records) == 20)
+    assert len(caplog.records) <= len(first) + 1
 
 
 # -- its life --------------------------------------------------------------------------------------
