@@ -8,7 +8,7 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import MESSAGE_COLUMNS, PAGE_COUNT, ShownMessages
-from broker.cli.options import DURATION, ReadBy
+from broker.cli.options import DURATION, ReadBy, filtered
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, talk
 from broker.client import ClientError, PullPage, PullQuery
 from broker.client.following import Pull
@@ -46,9 +46,7 @@ def _begin_from_text(text: str) -> str | int:
     default=0,
     help="At the end of all queues, wait so long for more.",
 )
-@click.option(
-    "--tag-filter", default="*", show_default=True, metavar="A||B", help="Only these tags."
-)
+@filtered
 def consume(
     broker: Connection,
     out: Output,
@@ -58,7 +56,8 @@ def consume(
     begin: str | int,
     count_max: int | None,
     wait_ms: int,
-    tag_filter: str,
+    expression: str,
+    sql: bool,
 ) -> None:
     """Print messages of TOPIC in the order of their queue, from an offset to the end.
 
@@ -73,7 +72,8 @@ def consume(
         ends = []
         for queue in _queues(broker, topic, queue_id):
             first = begin if isinstance(begin, int) else getattr(queue, f"{begin}_offset")
-            reader = QueueReader(PullQuery(topic, queue.queue_id, first, expression=tag_filter))
+            query = PullQuery(topic, queue.queue_id, first, expression=expression, sql=sql)
+            reader = QueueReader(query)
             for page in reader.pages(broker, shown.left, damaged):
                 shown.add(page.messages)
             ends.append(reader.query)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import click
 
@@ -221,3 +221,18 @@ def examples(*lines: str) -> str:
     """Return the end of a command's help."""
     title = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
+
+
+def filtered(command: Command) -> Command:
+    """Give a command `expression` and `sql`: which messages are wanted, by tags or by SQL."""
+
+    @click.option("--tag-filter", metavar="A||B", help="Only these tags.")
+    @click.option("--filter", "sql_filter", metavar="SQL", help="Only what this SQL92 is true of.")
+    @wraps(command)
+    def wrapped(*args: Any, tag_filter: str | None, sql_filter: str | None, **given: Any) -> Any:
+        if tag_filter is not None and sql_filter is not None:
+            raise click.UsageError("--tag-filter and --filter exclude each other; TAGS is in SQL")
+        expression = sql_filter if tag_filter is None else tag_filter
+        return command(*args, expression=expression or "*", sql=sql_filter is not None, **given)
+
+    return cast("Command", wrapped)

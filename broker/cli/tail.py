@@ -6,7 +6,7 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import MESSAGE_COLUMNS, ShownMessages
-from broker.cli.options import MOMENT
+from broker.cli.options import MOMENT, filtered
 from broker.cli.output import Output, talk
 from broker.client import TailQuery
 from broker.client.following import Patience
@@ -15,6 +15,7 @@ from broker.client.following import Patience
 @asks_broker(
     "pocketmq tail orders",
     "pocketmq tail orders --since 10m",
+    "pocketmq tail orders --filter \"price > 100 AND TAGS = 'paid'\"",
     "pocketmq tail orders -n 20 --no-follow -o jsonl",
 )
 @click.argument("topic")
@@ -22,7 +23,7 @@ from broker.client.following import Patience
 @click.option("-n", "last_count", type=click.IntRange(0), help="Begin with the last so many.")
 @click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
 @click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
-@click.option("--tag-filter", "expression", default="*", metavar="A||B", help="Only these tags.")
+@filtered
 def tail(broker: Connection, out: Output, topic: str, count_max: int | None, **given: Any) -> None:
     """Print the messages of TOPIC in the order they were stored, and go on as more come.
 

@@ -61,7 +61,15 @@ class Tail:
         wanted = self._wanted
         queues = (await self._describe(wanted.topic)).readable_queues
         readers = [
-            Reader(PullQuery(wanted.topic, queue.queue_id, place, expression=wanted.expression))
+            Reader(
+                PullQuery(
+                    wanted.topic,
+                    queue.queue_id,
+                    place,
+                    expression=wanted.expression,
+                    sql=wanted.sql,
+                )
+            )
             for queue in queues
             for ends in [range(queue.min_offset, queue.max_offset)]
             for place in [await self._begin(queue.queue_id, ends)]

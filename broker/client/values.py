@@ -100,7 +100,8 @@ class TailQuery:
 
     since_ms      begin with what was stored then or later
     last_count    begin with the last so many
-    expression    only these tags, "a||b"
+    expression    only these tags, "a||b", or what this SQL is true of
+    sql           whether the expression is SQL
     follow        wait for more
     is_lasting    a broker that goes away is waited for
     """
@@ -109,6 +110,7 @@ class TailQuery:
     since_ms: int | None = None
     last_count: int | None = None
     expression: str = "*"
+    sql: bool = False
     follow: bool = True
     is_lasting: bool = True
 

@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from broker.format.named_properties import property_block, property_key, property_text
 from broker.model.errors import IllegalFilter
+from broker.model.message import TAGS
 
 ALL: Final = "*"
 SEPARATOR: Final = "||"
@@ -20,6 +22,7 @@ EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
 """A code at or below this is no hash but an address into the queue's extension (ConsumeQueueExt).
 What stands there is not read here, so such a message passes and its tag decides."""
 
+_TAGS_KEY: Final = property_key(TAGS)
 _LOW_32_BITS: Final = 0xFFFF_FFFF
 _UNUSABLE = re.compile(r"[|\x00-\x1f\x7f]")
 
@@ -28,6 +31,8 @@ class TagFilter:
     """A parsed expression; `tags` is empty where everything passes."""
 
     __slots__ = ("_codes", "is_everything", "tags")
+
+    reads_records: Final = False
 
     def __init__(self, tags: frozenset[str], codes: frozenset[int]) -> None:
         self.tags = tags
@@ -39,6 +44,10 @@ class TagFilter:
         if self.is_everything or code <= EXTENSION_ADDRESS_MAX:
             return True
         return code & _LOW_32_BITS in self._codes
+
+    def matches(self, record: bytes) -> bool:
+        """Return whether a stored record carries one of the tags."""
+        return self.is_everything or property_text(property_block(record), _TAGS_KEY) in self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
         """Return whether a message with this tag matches; None stands for no tag."""

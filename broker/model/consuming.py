@@ -5,26 +5,14 @@ back, forwarded to the group's dead letters, or run out of time.
 """
 
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
+
+from broker.model.filter import Filter
 
 RECEIVE_MAX: Final = 32
 """Messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 """Longest time for which a message is hidden by one lease."""
-
-
-class Filter(Protocol):
-    """What a consumer wants of a topic; by tags or by an expression over properties."""
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether every message is wanted, which needs no look at them."""
-
-    def matches_code(self, code: int, /) -> bool:
-        """Return whether a message with this tags code in its consume unit may match."""
-
-    def matches(self, record: bytes, /) -> bool:
-        """Return whether a stored record matches."""
 
 
 class ReceiveRequest(NamedTuple):

@@ -17,10 +17,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
-from broker.filter.tag import TagFilter
-from broker.format.content import decode_properties
-from broker.format.record import split_record
-from broker.model.message import TAGS
+from broker.format.named_properties import queue_offset_of
+from broker.model.filter import Filter
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.model.stats import Counter, Gauge
 from broker.model.topic import is_system_topic
@@ -33,6 +31,10 @@ OTHER_GROUP: Final = "__other__"
 WAITERS_KEPT_MAX: Final = 64
 """A queue that stays silent is polled for ever; beyond this many, and twice those that are still
 parked, its mark forgets who gave up. Each sweep then drops half of what it looks at."""
+LOOKED_AT_MAX: Final = 256
+LOOKED_AT_BYTES_MAX: Final = 256 * 1024
+"""What one turn of a pull with a SQL filter reads, where less was asked for: a filter that lets
+few through would cost a call for every few messages. RocketMQ looks at 800 units a call."""
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
 
@@ -40,7 +42,7 @@ class PullRequest(NamedTuple):
     """What one pull asks for; wait_ms is what is left of the caller's deadline, 0 for no wait."""
 
     range: ReadRange
-    wanted: TagFilter
+    wanted: Filter
     wait_ms: int
     group: str = ""
 
@@ -94,10 +96,12 @@ class Pull:
         joined   records that lie next to each other come as one element, where nothing is filtered
         Errors   Corruption
         """
-        wanted = request.wanted
+        wanted, range_ = request.wanted, request.range
+        is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
         accept = None if wanted.is_everything else wanted.matches_code
-        is_joined = joined and accept is None  # A filter looks at each record by itself.
-        found = self._store.reading.pull(request.range, accept, joined=is_joined)
+        if wanted.reads_records:
+            range_, accept = _to_look_at(range_), None
+        found = self._store.reading.pull(range_, accept, joined=is_joined)
         if isinstance(found, PullResult):
             return self._chosen(request, found)
         return self._arrived(request, found)
@@ -106,7 +110,7 @@ class Pull:
         return self._chosen(request, await found)
 
     def _chosen(self, request: PullRequest, result: PullResult) -> PullResult:
-        """Return what carries a wanted tag, counted: hashes have chosen, the tags decide."""
+        """Return what is wanted, counted: codes have chosen, the records decide."""
         if not request.wanted.is_everything:
             result = _matching(request, result)
         if result.records:
@@ -183,13 +187,37 @@ class Pull:
         return labels
 
 
+def _to_look_at(asked: ReadRange) -> ReadRange:
+    """Return the range that is read for a filter which has nothing but the records to go by."""
+    max_messages = max(asked.max_messages, LOOKED_AT_MAX)
+    return asked._replace(
+        max_messages=max_messages, max_bytes=max(asked.max_bytes, LOOKED_AT_BYTES_MAX)
+    )
+
+
 def _matching(request: PullRequest, result: PullResult) -> PullResult:
-    matches_tag = request.wanted.matches_tag
-    records = [record for record in result.records if matches_tag(_tag_of(record))]
+    matches = request.wanted.matches
+    records = [record for record in result.records if matches(record)]
+    if request.wanted.reads_records:
+        count = _count_asked_for(request.range, records)
+        if count < len(records):
+            following = queue_offset_of(records[count])
+            if request.range.queue_offset < following < result.next_begin_offset:
+                result, records = result._replace(next_begin_offset=following), records[:count]
     if len(records) == len(result.records):
         return result
     status = result.status if records else PullStatus.NO_MATCHED_MESSAGE
     return result._replace(status=status, records=records, record_count=len(records))
+
+
+def _count_asked_for(asked: ReadRange, records: list[bytes]) -> int:
+    """Return how many of some records fit what was asked for, one in any case."""
+    size = 0
+    for number, record in enumerate(records):
+        size += len(record)
+        if number == asked.max_messages or (number and size > asked.max_bytes):
+            return number
+    return len(records)
 
 
 def _is_at_end(request: PullRequest, result: PullResult) -> bool:
@@ -204,8 +232,3 @@ def _scanned_on(request: PullRequest, result: PullResult) -> bool:
 def _send_away(waiter: asyncio.Future[bool]) -> None:
     if not waiter.done():
         waiter.set_result(False)
-
-
-def _tag_of(record: bytes) -> str | None:
-    _, _, _, _, block_begin, block_end = split_record(record, 0)
-    return decode_properties(record[block_begin:block_end]).get(TAGS)

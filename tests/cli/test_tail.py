@@ -37,6 +37,28 @@ def test_a_filter_goes_to_the_broker(broker: LocalBroker) -> None:
     assert {pull.filter.expression for pull in broker.requests("PullMessage")} == {"a||b"}
 
 
+def test_sql_chooses_what_is_printed(broker: LocalBroker) -> None:
+    broker.fill(4)
+    done = run(
+        "tail",
+        "orders",
+        "--since",
+        "0",
+        "--no-follow",
+        "-o",
+        "jsonl",
+        "--filter",
+        "UNIQ_KEY IN ('ID1', 'ID3')",
+    )
+    assert [row["body_text"] for row in done.rows] == ["1", "3"]
+    assert {pull.filter.kind for pull in broker.requests("PullMessage")} == {pb.Filter.SQL}
+    both = run("tail", "orders", "--filter", "n > 1", "--tag-filter", "a")
+    assert both.code == 2
+    wrong = run("tail", "orders", "--no-follow", "--since", "0", "--filter", "n >")
+    assert wrong.code != 0
+    assert "at its end, expected" in wrong.err
+
+
 def test_a_broker_that_comes_back_is_read_on(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.filter.parsing import parse_filter
 from broker.filter.tag import EVERYTHING, parse
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.services.pull import (
+    LOOKED_AT_MAX,
     OTHER_GROUP,
     SERIES_MAX,
     WAITERS_KEPT_MAX,
@@ -181,6 +183,43 @@ async def test_one_scan_without_a_match_says_where_to_go_on(desk: Desk) -> None:
     assert (result.status, result.next_begin_offset) == (
         PullStatus.NO_MATCHED_MESSAGE, SCAN_COUNT_MIN,
     )  # fmt: skip
+
+
+def by_sql(expression: str, queue_offset: int = 0, **rest: int) -> PullRequest:
+    wanted = parse_filter(expression, is_sql=True)
+    asked = {"max_messages": 32, "max_bytes": 1 << 20, **rest}
+    return PullRequest(ReadRange("orders", 0, queue_offset, **asked), wanted, 0)
+
+
+async def test_a_sql_filter_looks_at_more_than_was_asked_for_and_returns_no_more(
+    desk: Desk,
+) -> None:
+    count = LOOKED_AT_MAX + 40
+    for number in range(count):
+        await desk.broker.add("orders", b"%d" % number, n=str(number % 10))
+    seen, queue_offset = [], 0
+    while queue_offset < count:
+        result = await desk.ask(by_sql("n = 3", queue_offset, max_messages=4))
+        assert queue_offset < result.next_begin_offset <= queue_offset + LOOKED_AT_MAX
+        assert len(result.records) == result.record_count <= 4
+        seen += bodies(result)
+        queue_offset = result.next_begin_offset
+    assert seen == [b"%d" % number for number in range(3, count, 10)]
+
+
+async def test_a_sql_filter_keeps_to_the_bytes_asked_for(desk: Desk) -> None:
+    await desk.broker.add("orders", *[bytes(100)] * 4, n="1")
+    size = len(desk.broker.records()[0])
+    result = await desk.ask(by_sql("n = 1", max_bytes=2 * size))
+    assert (result.record_count, result.next_begin_offset) == (2, 2)
+    lone = await desk.ask(by_sql("n = 1", 1, max_bytes=1))
+    assert (lone.record_count, lone.next_begin_offset) == (1, 2)
+
+
+async def test_sql_that_fits_nothing_says_where_to_go_on(desk: Desk) -> None:
+    await desk.broker.add("orders", b"a", b"b", n="x")
+    result = await desk.ask(by_sql("n > 1"))
+    assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 2)
 
 
 async def test_a_waiting_scan_goes_on_to_the_match(desk: Desk) -> None:

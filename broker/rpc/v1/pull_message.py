@@ -7,12 +7,10 @@ are sent as fit a reply, and the response says where to go on.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.filter import tag
-from broker.filter.tag import TagFilter
-from broker.format.java_hash import tags_code
+from broker.filter.parsing import parse_filter
 from broker.format.record import decode_record
 from broker.format.stored_messages import MessageWriter
-from broker.model.errors import UnsupportedFeature
+from broker.model.filter import Filter
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
 from broker.model.reading import PullResult, PullStatus, ReadRange
@@ -158,12 +156,10 @@ def _write_messages(result: PullResult, messages: MessageWriter) -> int:
     return result.next_begin_offset
 
 
-def _filter(message: pb.PullMessageRequest) -> TagFilter:
+def _filter(message: pb.PullMessageRequest) -> Filter:
     wanted = message.filter
-    if wanted.kind == pb.Filter.TAG:
-        return tag.parse(wanted.expression, tags_code)
     check_number("filter.kind", wanted.kind, upper=pb.Filter.SQL)
-    raise UnsupportedFeature(feature="SQL filters")
+    return parse_filter(wanted.expression, is_sql=wanted.kind == pb.Filter.SQL)
 
 
 def _effective_wait_ms(asked_ms: int, call: Call) -> int:

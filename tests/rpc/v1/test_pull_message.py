@@ -17,7 +17,6 @@ from broker.model.errors import (
     OffsetOutOfRange,
     SystemTopic,
     TopicNotFound,
-    UnsupportedFeature,
 )
 from broker.model.message import FLAG_COMPRESSED
 from broker.model.reading import PullResult, PullStatus
@@ -152,7 +151,7 @@ async def test_a_queue_that_is_not_there_is_a_status(desk: Desk, queue_id: int) 
         ({"wait_ms": -1}, IllegalNumber),
         ({"shape": 2}, IllegalNumber),
         ({"filter": pb.Filter(kind=2)}, IllegalNumber),  # type: ignore[arg-type]
-        ({"filter": pb.Filter(kind=pb.Filter.SQL, expression="a > 1")}, UnsupportedFeature),
+        ({"filter": pb.Filter(kind=pb.Filter.SQL, expression="a >")}, IllegalFilter),
         ({"filter": pb.Filter(expression="||")}, IllegalFilter),
     ],
 )
@@ -161,6 +160,18 @@ async def test_bad_requests_are_refused(
 ) -> None:
     with pytest.raises(error):
         await desk.ask(**fields)
+
+
+@pytest.mark.parametrize("shape", [pb.MESSAGES, pb.RECORDS])
+async def test_sql_chooses_by_properties(desk: Desk, shape: pb.PullShape) -> None:
+    for number in range(4):
+        await desk.broker.add("orders", b"%d" % number, price=str(10 * number), TAGS="A")
+    wanted = pb.Filter(kind=pb.Filter.SQL, expression="price BETWEEN 10 AND 20 AND TAGS = 'A'")
+    found = await desk.ask(filter=wanted, shape=shape)
+    bodies = [message.body for message in found.messages]
+    assert bodies == ([b"1", b"2"] if shape == pb.MESSAGES else [])
+    assert bool(found.records) == (shape == pb.RECORDS)
+    assert found.next_begin_offset == 4
 
 
 async def test_operators_read_system_topics_and_groups_their_own(desk: Desk) -> None:

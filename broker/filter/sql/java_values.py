@@ -1,0 +1,167 @@
+"""Values of expressions, which compare as Java's do.
+
+    str    String      of properties and literals
+    int    Integer     literals up to 2**31 - 1
+    Long   Long        literals beyond
+    float  Double
+    bool   Boolean
+    None   null
+
+Where a text meets a number, the text is read as a number of the other side's type; a text that is
+none, or leaves the type's range, cannot be compared, which ends the evaluation of the whole
+expression: the message does not match. A double is ordered as Double.compareTo orders it: NaN is
+equal to itself and above everything, -0.0 is below 0.0.
+Source: ComparisonExpression, Integer.valueOf, Double.valueOf.
+"""
+
+import re
+from collections.abc import Callable
+from math import copysign
+from typing import Final
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+_WHOLE = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+)
+_HEX_DOUBLE = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+)
+_JAVA_BLANKS: Final = "".join(map(chr, range(33)))
+_BASIC_PLANE_MAX: Final = "\uffff"
+
+
+class Long(int):
+    """An integer that reads texts as Long does."""
+
+    __slots__ = ()
+
+
+Value = str | int | float | None
+
+
+class Incomparable(Exception):
+    """Two values that have no order; the message does not match."""
+
+
+def integer_of(text: str) -> int:
+    """Return the Integer that a text says.
+
+    Errors   Incomparable
+    """
+    number = _whole(text)
+    if not -INT_MAX - 1 <= number <= INT_MAX:
+        raise Incomparable
+    return number
+
+
+def long_of(text: str) -> int:
+    """Return the Long that a text says.
+
+    Errors   Incomparable
+    """
+    number = _whole(text)
+    if not -LONG_MAX - 1 <= number <= LONG_MAX:
+        raise Incomparable
+    return number
+
+
+def double_of(text: str) -> float:
+    """Return the Double that a text says; blanks around it and a trailing f or d are allowed.
+
+    Errors   Incomparable
+    """
+    text = text.strip(_JAVA_BLANKS)
+    if _DOUBLE.fullmatch(text):
+        return float(text if text[-1] in "yN" else text.rstrip("fFdD"))
+    found = _HEX_DOUBLE.fullmatch(text)
+    if found is None:
+        raise Incomparable
+    try:
+        return float.fromhex(found[1])
+    except OverflowError:
+        return copysign(float("inf"), -1 if text[0] == "-" else 1)
+
+
+def boolean_of(text: str) -> bool:
+    """Return the Boolean that a text says: everything but "true" is false."""
+    return text.lower() == "true"
+
+
+def _whole(text: str) -> int:
+    # Digits of any script count, as for Character.digit, which sees no pair of surrogates.
+    if len(text) > 64:
+        text = _short(text)
+    if text.isdecimal() or _WHOLE.fullmatch(text):
+        if text.isascii() or max(text) <= _BASIC_PLANE_MAX:
+            return int(text)
+    raise Incomparable
+
+
+def _short(text: str) -> str:
+    """Return a long text without its leading zeros: int() takes squares of time for the rest."""
+    sign = text[0] if text[0] in "+-" else ""
+    digits = text[len(sign) :].lstrip("0") or "0"
+    if len(digits) > 64:
+        raise Incomparable
+    return sign + digits
+
+
+READERS: Final[dict[type, Callable[[str], int | float]]] = {
+    int: integer_of,
+    Long: long_of,
+    float: double_of,
+    bool: boolean_of,
+}
+"""What reads a text as a value of a type."""
+
+
+def order(left: Value, right: Value) -> int:
+    """Return the sign of left - right; -1 also where a boolean meets a number.
+
+    Errors   Incomparable
+    """
+    assert left is not None
+    assert right is not None
+    kind, other = type(left), type(right)
+    if kind is not other:
+        if (kind is bool or other is bool) and str not in (kind, other):
+            return -1
+        if kind is bool:
+            raise Incomparable  # RocketMQ fails to read the boolean as a text here.
+        if isinstance(left, str):
+            left = READERS[other](left)
+        elif isinstance(right, str):
+            right = READERS[kind](right)
+        elif float in (kind, other):
+            left, right = float(left), float(right)
+    if isinstance(left, float) and isinstance(right, float):
+        return double_order(left, right)
+    return (left > right) - (left < right)  # type: ignore[operator]  # of one type by now
+
+
+def double_order(left: float, right: float) -> int:
+    """Return the sign of left - right as Double.compareTo sees it."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    if left == right and left != 0.0:
+        return 0
+    mine, other = (left != left, copysign(1, left)), (right != right, copysign(1, right))
+    if mine[0] or other[0]:
+        return mine[0] - other[0]
+    return (mine[1] > other[1]) - (mine[1] < other[1])
+
+
+def equal(left: Value, right: Value) -> bool | None:
+    """Return whether two values are equal: null equals null, and null = x is null, x = null not.
+
+    Errors   Incomparable
+    """
+    if left is None or right is None:
+        if left is right:
+            return True
+        return None if left is None else False
+    return order(left, right) == 0

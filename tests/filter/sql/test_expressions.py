@@ -1,0 +1,113 @@
+"""What is refused and how that is told; the language's corners that nobody else asks for."""
+
+import pytest
+
+from broker.filter import tag
+from broker.filter.parsing import parse_filter
+from broker.filter.sql.building import DEPTH_MAX, TERMS_MAX
+from broker.filter.sql.filter import SqlFilter
+from broker.filter.sql.grammar import LENGTH_MAX, NESTING_MAX
+from broker.format.content import encode_properties
+from broker.format.named_properties import led_by_separator
+from broker.model.errors import IllegalFilter
+
+
+def matches(expression: str, **properties: str) -> bool:
+    found = parse_filter(expression, is_sql=True)
+    assert isinstance(found, SqlFilter)
+    return found.matches_block(led_by_separator(encode_properties(properties)))
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("a >", "at its end, expected (, NOT, NULL, a number, a property, a text in single"),
+        ("a LIK 'x'", "at character 3: found LIK, expected <, <=, >, >=, <>, =, AND, BETWEEN"),
+        ("(a = 1", "at its end, expected )"),
+        ("a = 1 )", "at character 7: found ), expected the end"),
+        ("a = 'x", "at character 5: the text that begins here does not end"),
+        ("a = 007", "at character 6: found 0"),
+        ("a IN (5)", "at character 7: found 5, expected a text in single quotes"),
+        ("a ? 5", "at character 3: found ?"),
+        ("a = NULL", "at character 5: NULL is equal to nothing; write IS NULL"),
+        ("a < 'x'", "at character 5: only numbers and properties stand beside <"),
+        ("a > 1 > 0", "at character 1: only numbers and properties stand beside >"),
+        ("b = 'x' AND 5", "at character 13: a literal is no condition"),
+        ("-a", "at character 2: a negated value is no condition"),
+        ("a BETWEEN 5 AND 1", "at character 11: BETWEEN 5 AND 1 holds nothing"),
+        ("TRUE = 5", "at character 8: TRUE and FALSE are compared with each other only"),
+        ("5 IN ('x')", "at character 1: IN takes a property on its left side"),
+        ("a = 9223372036854775808", "at character 5: 9223372036854775808 is above"),
+        ("a = 1e999", "at character 5: 1e999 is beyond what a double holds"),
+        ("a LIKE 'x' ESCAPE 'yy'", "at character 19: ESCAPE takes one character"),
+        ("a LIKE 'x!' ESCAPE '!'", "at character 8: the pattern ends with its escape character"),
+    ],
+)
+def test_an_error_says_where_it_is_and_what_was_expected(expression: str, why: str) -> None:
+    with pytest.raises(IllegalFilter) as caught:
+        parse_filter(expression, is_sql=True)
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("a = 'x'" + " " * LENGTH_MAX, f"of at most {LENGTH_MAX}"),
+        ("(" * (NESTING_MAX + 1) + "a" + ")" * (NESTING_MAX + 1), f"more than {NESTING_MAX} deep"),
+        ("(" * LENGTH_MAX, f"more than {NESTING_MAX} deep"),
+        ("NOT " * (DEPTH_MAX + 1) + "a", f"more than {DEPTH_MAX} deep"),
+        ("a" + " = a" * (DEPTH_MAX + 1), f"more than {DEPTH_MAX} deep"),
+        ("- " * (DEPTH_MAX + 1) + "a = 1", f"more than {DEPTH_MAX} deep"),
+        (" OR ".join(["a=1"] * (TERMS_MAX + 1)), f"more than {TERMS_MAX} comparisons"),
+    ],
+)
+def test_what_is_long_or_deep_is_refused(expression: str, why: str) -> None:
+    with pytest.raises(IllegalFilter, match=why):
+        parse_filter(expression, is_sql=True)
+
+
+def test_what_is_within_the_bounds_is_evaluated() -> None:
+    assert matches("(" * NESTING_MAX + "a = 1" + ")" * NESTING_MAX, a="1")
+    assert matches(" OR ".join(["a=1"] * TERMS_MAX), a="1")
+    assert matches("NOT " * (DEPTH_MAX - 2) + "(a = 1)", a="1")
+    assert matches("a = '" + "(" * (NESTING_MAX + 1) + "'", a="(" * (NESTING_MAX + 1))
+    assert matches("- " * 7 + "5 < a", a="3")
+
+
+@pytest.mark.parametrize("expression", ["", "*", " * "])
+def test_everything_is_everything_in_both_languages(expression: str) -> None:
+    assert parse_filter(expression, is_sql=True) is parse_filter(expression) is tag.EVERYTHING
+
+
+def test_an_expression_is_parsed_once() -> None:
+    assert parse_filter("a = 1", is_sql=True) is parse_filter("a = 1", is_sql=True)
+
+
+def test_comments_and_blanks_are_passed_over() -> None:
+    assert matches("a /* one\n*/ =\t1 -- and the rest", a="1")
+
+
+def test_keywords_have_any_case_and_names_have_theirs() -> None:
+    assert matches("a BeTwEeN 1 aNd 3 and index = 5 and notes is null", a="2", index="5")
+    assert not matches("A = 1", a="1")
+    assert matches("like LIKE 'x' AND escape = 'y'", like="x", escape="y")
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "is_match"),
+    [
+        ("a LIKE 'x%'", "xyz", True),
+        ("a LIKE 'x_z'", "xyz", True),
+        ("a LIKE 'x_'", "xyz", False),
+        ("a NOT LIKE 'x%'", "xyz", False),
+        ("a NOT LIKE 'y%'", "xyz", True),
+        ("a LIKE '50!%' ESCAPE '!'", "50%", True),
+        ("a LIKE '50!%' ESCAPE '!'", "500", False),
+        ("a LIKE 'it''s%'", "it's me", True),
+        ("b LIKE '%'", "x", False),
+        ("b NOT LIKE 'x'", "x", False),
+        ("(a = 'x') LIKE 'x'", "x", False),
+    ],
+)
+def test_like(expression: str, value: str, is_match: bool) -> None:
+    assert matches(expression, a=value) is is_match

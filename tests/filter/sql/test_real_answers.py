@@ -1,0 +1,55 @@
+"""What RocketMQ 5.5.0's own SqlFilter answered: expressions times sets of properties."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.filter.sql.grammar import tree_of
+from broker.filter.sql.java_values import Incomparable
+from broker.format.content import encode_properties
+from broker.format.named_properties import led_by_separator
+from broker.model.errors import IllegalFilter
+from tests.golden_stores import ARCHIVES
+
+ANSWERS: dict[bool | None, str] = {True: "T", False: "F", None: "N"}
+REFUSED = "E"
+FAILED = "X"
+
+
+@pytest.fixture(scope="module")
+def real() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        gzip.decompress(Path(ARCHIVES, "sql92.json.gz").read_bytes())
+    )
+    return found
+
+
+def answer(expression: str, blocks: list[bytes]) -> str:
+    try:
+        evaluate = tree_of(expression).evaluate
+    except IllegalFilter:
+        return REFUSED
+    letters = ""
+    for block in blocks:
+        try:
+            letters += ANSWERS[evaluate(block)]  # type: ignore[index]
+        except Incomparable:
+            letters += FAILED
+    return letters
+
+
+def test_every_expression_is_answered_as_rocketmq_answers_it(real: dict[str, Any]) -> None:
+    assert real["rocketmq"] == "5.5.0"
+    blocks = [led_by_separator(encode_properties(pairs)) for pairs in real["properties"]]
+    expressions = real["expressions"]
+    wrong = [
+        (expression, wanted, found)
+        for expression, wanted in expressions
+        if (found := answer(expression, blocks)) != wanted
+    ]
+    assert not wrong[:5]
+    assert len(expressions) > 4000
+    assert sum(wanted == REFUSED for _, wanted in expressions) == 400
