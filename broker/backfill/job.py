@@ -65,7 +65,7 @@ def new_job(
     """Return a job for a store's log.
 
     upto      records that start below this physical offset; None: all of them
-    options   fields of Job: workers, piece_size, piece_entries, accept_holes, keep_spool
+    options   fields of Job: workers, piece_size, piece_entries, accept_holes, keep_spool, expired
     Errors    NotAStore, WrongFileSize, StoreGap
     """
     files = find_log_files(store.resolve(), log_file_bytes)

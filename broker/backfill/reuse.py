@@ -52,7 +52,7 @@ def find_reuse(job: Job, ranges: list[Range]) -> Reuse:
     known = staging.read(staging.work / PLAN_FILE)
     if known is None:
         return Reuse(False, False, True, [], [])
-    wanted = plan_document(ranges, job.settings, job.upto)
+    wanted = plan_document(ranges, job.settings, job.upto, job.expired)
     documents = [staging.read(path) for path in sorted((staging.work / "ranges").glob("*.json"))]
     read = [document for document in documents if document and "error" not in document]
     changed = [document for document in read if _is_changed(document["range"])]
@@ -101,7 +101,9 @@ def _is_complete(
     built = staging.read(staging.work / MANIFEST_FILE)
     if not built or (built["holes"] and not job.accept_holes):
         return False
-    if any(known.get(key) != wanted[key] for key in ("format_version", "settings", "upto")):
+    if any(
+        known.get(key) != wanted[key] for key in ("format_version", "settings", "upto", "expired")
+    ):
         return False
     marks = [document["range"][:3] for document in read]
     return (

@@ -15,12 +15,13 @@ A task that runs twice, or twice at once, writes the same bytes to the same plac
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from broker.format.names import CONSUME_QUEUE_DIRECTORY
+from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory
 from broker.model.errors import BrokerError, Corruption
 from broker.model.finding import ScanEnd
 from broker.model.message import QueueKey
@@ -42,6 +43,8 @@ from broker.rebuild.unit_files import QueueFiles, UnitWriter
 from broker.walk.log_walk import NO_RECORD, Times, is_too_old, oldest_behind
 from broker.walk.reader import NO_FILE, Stop
 
+QUEUE_FILE_PARTS: Final = (CONSUME_QUEUE_DIRECTORY, "topic", "queue id", "file")
+"""Of the path of a queue's file, below its store."""
 PIECE_ENTRIES: Final = 400_000
 """Entries of an index file that are worth a task of their own."""
 
@@ -55,6 +58,8 @@ class Job:
     piece_size     bytes of log a range holds at least, 0: by the number of files
     piece_entries  entries a piece of an index file holds at least
     keep_spool     keep what a later run needs to read only the ranges that are new
+    expired        files of the store's queues whose messages have all left the log: taken as they
+                   are, as only they tell which offset the next message gets
     """
 
     files: list[LogFile]
@@ -66,6 +71,7 @@ class Job:
     piece_entries: int = PIECE_ENTRIES
     accept_holes: bool = False
     keep_spool: bool = False
+    expired: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def plan(job: Job, mapper: Mapper) -> list[Range]:
     ranges = plan_ranges(
         job.files, job.upto, mapper, workers=job.workers, piece_size=job.piece_size
     )
-    Staging(job.out).prepare(plan_document(ranges, job.settings, job.upto))
+    Staging(job.out).prepare(plan_document(ranges, job.settings, job.upto, job.expired))
     return ranges
 
 
@@ -125,6 +131,7 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
         staging, spools, job.settings, mapper,
         workers=job.workers, piece_entries=job.piece_entries,
     )  # fmt: skip
+    _carry_expired(job, rebuilt)
     write_manifest(staging, rebuilt, mapper)
     staging.drop_scratch(with_spool=not job.keep_spool)
     return rebuilt
@@ -236,6 +243,15 @@ def _finish(
         finish_queues(job.files, job.settings, queue_files, runs, results, rebuilt)
     finally:
         queue_files.close()
+
+
+def _carry_expired(job: Job, rebuilt: Rebuilt) -> None:
+    built = {queue_directory(job.out / CONSUME_QUEUE_DIRECTORY, *key) for key in rebuilt.queues}
+    for path in job.expired:
+        target = job.out / Path(*path.parts[-len(QUEUE_FILE_PARTS) :])
+        if target.parent not in built:  # Else the log holds some of its messages again.
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
 
 def _joined_runs(runs_by_range: list[Runs]) -> dict[QueueKey, tuple[int, int, bool]]:

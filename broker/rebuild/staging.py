@@ -14,6 +14,7 @@ so nothing that was written before a restart of it is trusted.
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -118,7 +119,8 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     settings = known.get("settings", {})
     same_but = settings | {"left_over": wanted["settings"]["left_over"]}
     is_same = same_but == wanted["settings"] and known["upto"] <= wanted["upto"]
-    is_same = is_same and all(known.get(key) == wanted[key] for key in ("format_version", "boot"))
+    agreeing = ("format_version", "boot", "expired")
+    is_same = is_same and all(known.get(key) == wanted[key] for key in agreeing)
     if not is_same or "left_over" not in settings:
         return False
     now, before = (left_over_of(plan["settings"]["left_over"]) for plan in (wanted, known))
@@ -130,7 +132,9 @@ def boot_id() -> str:
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
-def plan_document(ranges: list[Range], settings: KnownShape, upto: int) -> dict[str, Any]:
+def plan_document(
+    ranges: list[Range], settings: KnownShape, upto: int, expired: Sequence[Path] = ()
+) -> dict[str, Any]:
     """Return what `plan.json` says."""
     return {
         "format_version": FORMAT_VERSION,
@@ -139,6 +143,7 @@ def plan_document(ranges: list[Range], settings: KnownShape, upto: int) -> dict[
         "upto": upto,
         "bytes": sum(part.end - part.begin for part in ranges),
         "ranges": [[part.file.path, part.begin, part.end] for part in ranges],
+        "expired": sorted(map(str, expired)),
     }
 
 

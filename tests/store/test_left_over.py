@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
+from broker.backfill.checks import check_files, queues_of
+from broker.backfill.job import new_job, run
+from broker.backfill.reuse import find_reuse
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT
 from broker.format.left_over import LeftOver
 from broker.log.left_over import left_over_now
+from broker.log.queue_places import expired_queues
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import KnownShape, find_log_files
 from broker.rebuild.parallel import Job, rebuild_parallel
 from broker.rebuild.plan import map_here
 from broker.rebuild.sequential import rebuild
 from broker.tools.backup import backup
+from broker.tools.install import StagedViews, stage_and_install
 from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from broker.tools.repair.repair import repair_store
 from broker.tools.restore import restore
@@ -218,6 +223,11 @@ def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape, queue: s
     """The store, or its copy, after its queues were built anew."""
     if way == "rebuild":
         rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
+    elif way == "backfill":
+        built = run(job_of(directory, scratch / "out", sizes), map_here)
+        assert not check_files(scratch / "out", map_here)
+        staged = StagedViews(scratch / "out", queues_of(built), built["index_names"], built["end"])
+        stage_and_install(Disk(), directory, sizes, lambda _: staged)
     elif way == "repair":
         path = sorted((directory / "consumequeue" / queue).iterdir())[-1]
         path.write_bytes(bytes(20) + path.read_bytes()[20:])
@@ -229,15 +239,31 @@ def mended(way: str, directory: Path, scratch: Path, sizes: KnownShape, queue: s
     return directory
 
 
-def test_views_built_beside_the_store_hold_expired_queues(expired: Path, tmp_path: Path) -> None:
-    sizes = shape_of(small_settings(expired))
-    plan = plan_rebuild(Disk(), expired, sizes, out=tmp_path / "out")
-    rebuild_beside(Disk(), plan, accept_holes=False)
+def job_of(directory: Path, out: Path, sizes: KnownShape) -> Job:
+    """A backfill of a store, as the command makes it."""
+    known_expired = tuple(expired_queues(Disk(), directory))
+    log_bytes = sizes.commit_log_file_size_bytes
+    return new_job(directory, out, sizes, log_file_bytes=log_bytes, expired=known_expired)
+
+
+@pytest.mark.parametrize("way", ["rebuild", "backfill"])
+def test_views_built_beside_the_store_hold_expired_queues(
+    expired: Path, tmp_path: Path, way: str
+) -> None:
+    sizes, out = shape_of(small_settings(expired)), tmp_path / "out"
+    if way == "rebuild":
+        plan = plan_rebuild(Disk(), expired, sizes, out=out)
+        rebuild_beside(Disk(), plan, accept_holes=False)
+    else:
+        built = run(job_of(expired, out, sizes), map_here)
+        assert run(job_of(expired, out, sizes), map_here) == built
+        other = find_reuse(replace(job_of(expired, out, sizes), expired=()), [])
+        assert not other.is_complete
     last = max(expired.glob("consumequeue/T/0/*"))
-    assert (tmp_path / "out" / last.relative_to(expired)).read_bytes() == last.read_bytes()
+    assert (out / last.relative_to(expired)).read_bytes() == last.read_bytes()
 
 
-@pytest.mark.parametrize("way", ["rebuild", "repair", "restore"])
+@pytest.mark.parametrize("way", ["rebuild", "backfill", "repair", "restore"])
 async def test_a_queue_whose_messages_have_expired_goes_on_where_it_was(
     expired: Path, tmp_path: Path, way: str
 ) -> None:

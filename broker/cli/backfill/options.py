@@ -165,6 +165,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     from broker.backfill.job import new_job, objection
     from broker.cli.store.access import accessible, known_end, sizes_of
     from broker.format.names import zone_from_name
+    from broker.log.queue_places import expired_queues
 
     disk = accessible(options.directory, read_only=options.read_only)
     _refuse_extension(options)
@@ -193,6 +194,7 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
         piece_size=options.piece_size,
         accept_holes=options.accept_damage,
         keep_spool=options.keep_spool,
+        expired=tuple(expired_queues(disk, options.directory)),
         **chosen,
     )
 
