@@ -7,11 +7,10 @@ import click
 
 from broker.cli.backfill.options import (
     BuildOptions,
-    Spark,
     open_job,
     takes_build_options,
-    takes_spark,
 )
+from broker.cli.backfill.spark import Spark, takes_spark
 from broker.cli.backfill.status import following
 from broker.cli.options import examples, form_option
 from broker.cli.output import Document, Output, amount, talk

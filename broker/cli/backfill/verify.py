@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker.cli.backfill.options import Spark, takes_spark
+from broker.cli.backfill.spark import Spark, takes_spark
 from broker.cli.options import DIRECTORY, PATH, examples, form_option, read_only_option, set_option
 from broker.cli.output import Document, Exit, Failure, Output, columns, progress, talk
 from broker.cli.store.access import Given, log_bytes

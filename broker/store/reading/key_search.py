@@ -10,17 +10,16 @@ Source: DefaultMessageStore.queryMessage, without its time-based rounds.
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from typing import Final
 
 from broker.files.mapped_file import ColdRead
 from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import ConsumeQueueTable
 from broker.log.hash_index import Candidate, HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
 from broker.model.reading import KeyRange, QueryResult
 from broker.model.stats import COUNT_BUCKETS, Counter, Histogram
-from broker.store.reading.lookups import shown_message
 
 STEPS_MAX: Final = 10_000
 """Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
@@ -37,24 +36,24 @@ class KeySearch:
     """Searches by key over one log and index."""
 
     __slots__ = (
-        "_index", "_is_ours", "_log", "_queues", "candidates", "seconds", "stats", "truncated",
+        "_index", "_is_ours", "_log", "_message_at", "candidates", "seconds", "stats", "truncated",
     )  # fmt: skip
 
     def __init__(
         self,
         log: CommitLog,
         index: HashIndex,
+        message_at: Callable[[int], StoredMessage | None],
         *,
-        queues: ConsumeQueueTable | None = None,
         is_ours: bool = False,
     ) -> None:
         """Look up in an index; `is_ours`: no other broker ever wrote to it.
 
         Others leave links and entries behind, after a crash, that lead nowhere.
-        queues   where given, messages have the queue offsets these tell
+        message_at   reads the record at a physical offset; may raise ColdRead and Corruption
         """
         self._log = log
-        self._queues = queues
+        self._message_at = message_at
         self._is_ours = is_ours
         self._index = index
         self.seconds = Histogram("pocketmq_query_key_seconds", "Time one query by key took.")
@@ -124,7 +123,7 @@ class KeySearch:
         What the log let go of is no damage.
         """
         try:
-            message = shown_message(self._log, self._queues, place)
+            message = self._message_at(place)
         except ColdRead as cold:
             cold_reads.append(cold)
             return None

@@ -8,6 +8,7 @@ Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getO
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -35,7 +36,7 @@ class Reading:
     """The reading part of a store that is open."""
 
     __slots__ = (
-        "_arrivals", "_foreign_queues", "_keys", "_log", "_marks", "_patience", "_pool", "_pulling",
+        "_arrivals", "_keys", "_log", "_marks", "_message_at", "_patience", "_pool", "_pulling",
         "_queues", "repair", "stats",
     )  # fmt: skip
 
@@ -48,10 +49,9 @@ class Reading:
         self._marks = marks
         self._pool = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="cold-read")
         self._patience = Patience(self._pool)
-        self._foreign_queues = None if parts.made_here else parts.queues
-        self._keys = KeySearch(
-            parts.log, parts.index, queues=self._foreign_queues, is_ours=parts.made_here
-        )
+        foreign_queues = None if parts.made_here else parts.queues
+        self._message_at = partial(shown_message, parts.log, foreign_queues)
+        self._keys = KeySearch(parts.log, parts.index, self._message_at, is_ours=parts.made_here)
         self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
         """Searches for records that no unit leads to."""
         self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
@@ -153,9 +153,7 @@ class Reading:
 
         def look() -> StoredMessage | None:
             is_visible = physical_offset < self._marks.dispatched.value
-            if not is_visible:
-                return None
-            return shown_message(self._log, self._foreign_queues, physical_offset)
+            return self._message_at(physical_offset) if is_visible else None
 
         return self._patience.now_or_later(look)
 

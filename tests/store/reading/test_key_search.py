@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from broker.model.message import StoredMessage
 from broker.model.reading import KeyRange, QueryResult
 from broker.store.reading import key_search
 from broker.store.reading.key_search import KeySearch
+from broker.store.reading.lookups import find_message
 from broker.store.starting.structures import Structures
 from tests.fakes.clock import START_MS
 from tests.fakes.golden_log import carries
@@ -37,7 +39,7 @@ async def store(tmp_path: Path) -> AsyncIterator[TalkingStore]:
 
 def query_of(store: TalkingStore) -> KeySearch:
     parts = store.store._structures
-    return KeySearch(parts.log, parts.index, is_ours=True)
+    return KeySearch(parts.log, parts.index, partial(find_message, parts.log), is_ours=True)
 
 
 def pages(
@@ -308,7 +310,7 @@ def test_queries_of_a_real_broker_are_answered_less_its_collisions(
     golden: GoldenStores, real: Parts, name: str
 ) -> None:
     manifest, parts = golden.manifest(name), real(name)
-    query, collisions = KeySearch(parts.log, parts.index), 0
+    query, collisions = KeySearch(parts.log, parts.index, partial(find_message, parts.log)), 0
     for asked in manifest["queries"]:
         if asked["indexType"] and name == "v533":
             continue  # 5.3.3 knows no index of tags.
@@ -348,7 +350,7 @@ def test_records_a_real_broker_indexed_twice_are_found_once(
     for asked in manifest["queries"]:
         asked = {**asked, "begin": 0, "end": END_OF_TIME_MS}
         found = pages(
-            *(KeySearch(log, index), asked["topic"], asked["key"]),
+            *(KeySearch(log, index, partial(find_message, log)), asked["topic"], asked["key"]),
             count_max=count_max,
             index_type=asked["indexType"] or "",
         )
