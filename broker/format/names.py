@@ -40,6 +40,7 @@ TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
 ORDER_INFO_FILE: Final = "consumerOrderInfo.json"
+DELAY_OFFSETS_FILE: Final = "delayOffset.json"
 BACKUP_SUFFIX: Final = ".bak"
 
 OFFSET_DIGITS: Final = 20

@@ -12,6 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
+from broker.format.consume_unit import UNIT
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
 from broker.model.message import StoredMessage
@@ -82,6 +83,20 @@ class Reading:
         """Return what `pull` would, read off the event loop whatever is in memory."""
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return await self._pulling.cold(queue, wanted, accept)
+
+    def tags_codes(
+        self, topic: str, queue_id: int, queue_offset: int, count: int
+    ) -> NowOrLater[list[int]]:
+        """Return the tags codes of messages of a queue, from one inside it on; fewer at its end."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return []
+
+        def look() -> list[int]:
+            units = queue.units.read_resident(queue_offset, count)
+            return [queue.plain_code(code) for _, _, code in UNIT.iter_unpack(units)]
+
+        return self._patience.now_or_later(look)
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return (min, max) queue offset, (0, 0) for a queue nothing was stored in."""

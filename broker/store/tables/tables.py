@@ -7,6 +7,7 @@ from pathlib import Path
 from broker.files.disk import Disk
 from broker.model.message import QueueKey
 from broker.model.step import Clock
+from broker.store.tables.delay_offsets import DelayOffsets
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.order_info import OrderInfo
@@ -15,9 +16,9 @@ from broker.store.tables.topics import TopicTable
 
 
 class Tables:
-    """Topics, groups, where groups stand and what they have in hand, and removed queues."""
+    """Topics, groups, where groups and delay levels stand, what is in hand, removed queues."""
 
-    __slots__ = ("_pool", "groups", "offsets", "orders", "removed", "topics")
+    __slots__ = ("_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "topics")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
@@ -25,6 +26,7 @@ class Tables:
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
         self.orders = OrderInfo(disk, directory, clock, self._pool)
+        self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
 
     def read(self) -> None:
@@ -32,7 +34,7 @@ class Tables:
 
         Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
-        for table in (self.topics, self.groups, self.offsets, self.orders):
+        for table in (self.topics, self.groups, self.offsets, self.orders, self.delay_offsets):
             table.load()
 
     def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:

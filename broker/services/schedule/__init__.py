@@ -1,0 +1,1 @@
+"""Delivering what waits for a delay level."""

@@ -1,0 +1,70 @@
+"""One delay level: how far it is delivered, and when its next message is due.
+
+The messages of a level are due in the order in which they lie, so only the first of each is looked
+at. One whose time lies further ahead than its level allows (a clock was set back, levels were
+changed) waits as long as its level says, counted from when that was seen.
+Source: ScheduleMessageService.DeliverDelayedMessageTimerTask.
+"""
+
+from typing import Final
+
+from broker.model.step import Now
+
+LOOK_INTERVAL_MS: Final = 5_000
+"""A level is looked at so often at least."""
+
+
+class Level:
+    """One delay level.
+
+    queue_offset  of the first message that is not delivered
+    look_at_ms    monotonic time at which it is looked at again
+    ahead         (queue offset, monotonic ms): messages before that one were there at that time,
+                  and what they say of their own time is not believed
+    """
+
+    __slots__ = ("ahead", "delay_ms", "look_at_ms", "number", "queue_offset")
+
+    def __init__(self, number: int, delay_ms: int, queue_offset: int) -> None:
+        assert number > 0
+        self.number = number
+        self.delay_ms = delay_ms
+        self.queue_offset = queue_offset
+        self.look_at_ms = 0
+        self.ahead: tuple[int, int] | None = None
+
+    @property
+    def queue_id(self) -> int:
+        """Its queue in the schedule topic."""
+        return self.number - 1
+
+    def advance(self, queue_offset: int) -> None:
+        """Everything before this message is delivered."""
+        assert queue_offset >= self.queue_offset, "a level never goes back"
+        self.queue_offset = queue_offset
+
+    def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
+        """Return how many of its first messages are due, and set when to look again.
+
+        due_ms   their times, from the first that is not delivered on
+        upper    queue offset behind the last message there is
+        """
+        count = 0
+        for moment in due_ms:
+            wait_ms = moment - now.wall_ms
+            if wait_ms > self.delay_ms:
+                wait_ms = self._believed(self.queue_offset + count, upper, now)
+            if wait_ms > 0:
+                self.look_at_ms = now.monotonic_ms + min(wait_ms, LOOK_INTERVAL_MS)
+                return count
+            count += 1
+        # What comes from now on waits the whole delay.
+        pause_ms = 0 if count else min(self.delay_ms, LOOK_INTERVAL_MS)
+        self.look_at_ms = now.monotonic_ms + pause_ms
+        return count
+
+    def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
+        """Return how long a message waits that says a time it cannot have."""
+        if self.ahead is None or queue_offset >= self.ahead[0]:
+            self.ahead = (upper, now.monotonic_ms)
+        return self.ahead[1] + self.delay_ms - now.monotonic_ms

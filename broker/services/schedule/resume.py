@@ -1,0 +1,94 @@
+"""Where delay levels go on after a start: behind what was delivered before it.
+
+What is written down of a level may be some seconds old, and is durable itself. Each message that
+follows and was due is looked for where it is to be delivered, by its unique key, among what was
+stored since; the first one without a copy there is where its level goes on. A message without such
+a key, or whose copy the index has lost, counts as not delivered and may come once more.
+"""
+
+import logging
+
+from broker.format.record import decode_record
+from broker.model.message import OFFSET_MAX, PROPERTY_CRC, StoredMessage
+from broker.model.reading import KeyRange
+from broker.model.system_topics import Place
+from broker.services.schedule.level import Level
+from broker.services.schedule.waiting import WaitingMessages
+from broker.store.message_store import MessageStore
+
+COPIES_MAX = 64
+"""Messages with one unique key that are compared with one that waits."""
+
+logger = logging.getLogger(__name__)
+
+
+class Resumption:
+    """Finds out once where the levels of an open store go on."""
+
+    __slots__ = ("_messages", "_store", "_used")
+
+    def __init__(self, store: MessageStore, messages: WaitingMessages) -> None:
+        self._store = store
+        self._messages = messages
+        self._used: set[int] = set()
+        """Physical offsets of copies that were found."""
+
+    async def levels(self, now_ms: int) -> list[Level]:
+        """Return all levels.
+
+        Cost     a search by key for each message that was due, up to the first not delivered
+        Errors   StorageError, DiskSlow
+        """
+        assert not self._used, "it is done once"
+        find = self._store.tables.delay_offsets.find
+        found = []
+        for number, delay_ms in enumerate(self._store.settings.levels.delays_ms, start=1):
+            lower, upper = self._messages.range_of(number)
+            level = Level(number, delay_ms, min(max(find(number), lower), upper))
+            begin, has_more = level.queue_offset, True
+            while has_more:
+                has_more = await self._pass_delivered(level, now_ms)
+            if level.queue_offset > begin:
+                logger.info(
+                    "schedule.resumed", extra={"level": number, "count": level.queue_offset - begin}
+                )
+            found.append(level)
+        return found
+
+    async def _pass_delivered(self, level: Level, now_ms: int) -> bool:
+        """Return whether all of some messages were delivered; there may be more then."""
+        begin = level.queue_offset
+        times_ms = await self._messages.due_ms(level.number, begin)
+        is_due = [due <= now_ms or due > now_ms + level.delay_ms for due in times_ms]
+        count = [*is_due, False].index(False)
+        if not count:
+            return False
+        waiting, following = await self._messages.read(level.number, begin, count)
+        for record, place in waiting:
+            message = decode_record(record, unfold=False)
+            if place is not None and not await self._is_delivered(message, place):
+                return False
+            level.advance(message.queue_offset + 1)
+        level.advance(max(following, level.queue_offset))
+        return level.queue_offset > begin
+
+    async def _is_delivered(self, message: StoredMessage, place: Place) -> bool:
+        """Return whether a copy of a message lies where it is to be delivered."""
+        key, begin_ms = message.unique_key, message.store_timestamp_ms
+        if not key:
+            return False
+        before = self._store.tables.delay_offsets.delivered_before
+        lowest = max(before, message.physical_offset)
+        wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
+        for copy in (await self._store.reading.query(wanted)).messages:
+            is_new = copy.physical_offset >= lowest and copy.physical_offset not in self._used
+            if is_new and copy.queue_id == place.queue_id and _marks(copy) == _marks(message):
+                self._used.add(copy.physical_offset)
+                return True
+        return False
+
+
+def _marks(message: StoredMessage) -> tuple[object, ...]:
+    """Return what a message and its copy at another place have in common."""
+    properties = {k: v for k, v in message.properties.items() if k != PROPERTY_CRC}
+    return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

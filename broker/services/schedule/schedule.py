@@ -1,0 +1,169 @@
+"""Delivering what waits for a delay level.
+
+    SCHEDULE_TOPIC_XXXX, queue level - 1 ──due──► put again at its real place, unchanged
+                                                    │
+                         delayOffset.json ◄─────────┘ how far each level is, every 10 s
+
+Nothing is delivered twice, crash or not: what is written down is durable, and a start finds out
+what was delivered behind it (resume.py).
+Source: ScheduleMessageService.
+"""
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Iterator
+from typing import Final
+
+from broker.model.errors import BrokerError, StoreFailed
+from broker.model.stats import Counter, Gauge
+from broker.model.step import Next, Now
+from broker.services.schedule.level import Level
+from broker.services.schedule.resume import Resumption
+from broker.services.schedule.waiting import WaitingMessages
+from broker.store.job import Job, until_done
+from broker.store.message_store import MessageStore
+
+SAVE_INTERVAL_MS: Final = 10_000
+"""How often it is written down how far levels are (flushDelayOffsetInterval)."""
+CLOCK_INTERVAL_MS: Final = 1_000
+"""How often at least it is seen whether the wall clock jumped."""
+JUMP_MS: Final = 100
+RETRY_PAUSE_MS: Final = 1_000
+"""After a put that was refused, as by a full disk."""
+
+logger = logging.getLogger(__name__)
+
+
+class Schedule:
+    """Delivers the messages of all delay levels of an open store.
+
+    store_host   packed address of this broker
+    """
+
+    __slots__ = (
+        "_delivering", "_levels", "_messages", "_now", "_rounds", "_save_at_ms", "_saving",
+        "_skew_ms", "_store", "delivered", "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes) -> None:
+        self._store = store
+        self._messages = WaitingMessages(store, store_host)
+        self._levels: list[Level] = []
+        self._now = Now(0, 0)
+        self._rounds: Iterator[Next] | None = None
+        self._delivering: Job[None] | None = None
+        self._saving: Job[None] | None = None
+        self._save_at_ms = 0
+        self._skew_ms = 0
+        self.delivered = Counter(
+            "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
+        )
+        waiting = Gauge(
+            "pocketmq_delayed_messages",
+            "Messages that wait for a delay level.",
+            self._waiting_count,
+        )
+        self.stats: list[Counter | Gauge] = [self.delivered, waiting]
+
+    def _waiting_count(self) -> float:
+        ends = [self._messages.range_of(level.number)[1] for level in self._levels]
+        return float(sum(ends) - sum(level.queue_offset for level in self._levels))
+
+    def step(self, now: Now) -> Next:
+        """Deliver at most one batch of one level; the put and its reads are begun, not waited for.
+
+        Errors   StorageError
+        """
+        self._now = now
+        rounds, self._rounds = self._rounds or self._endless_rounds(), None
+        following = next(rounds)
+        self._rounds = rounds  # One that raised begins anew.
+        return following
+
+    async def close(self) -> None:
+        """Write down how far the levels are; `step` is not called any more.
+
+        Errors   DiskFull
+        """
+        for job in (self._delivering, self._saving):
+            if job is not None:
+                await job.reached()
+        if self._levels and self._is_changed():
+            await self._save(self._offsets(), self._store.appended)
+
+    def _endless_rounds(self) -> Iterator[Next]:
+        if not self._levels:
+            resumption = Resumption(self._store, self._messages)
+            self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
+            self._save_at_ms = self._now.monotonic_ms + SAVE_INTERVAL_MS
+        while True:
+            self._save_if_due()
+            self._heed_clock()
+            level = min(self._levels, key=lambda level: level.look_at_ms)
+            if level.look_at_ms > self._now.monotonic_ms:
+                at_ms = min(level.look_at_ms, self._save_at_ms)
+                at_ms = min(at_ms, self._now.monotonic_ms + CLOCK_INTERVAL_MS)
+                yield Next(max(at_ms, self._now.monotonic_ms + 1))
+                continue
+            self._delivering = Job(self._deliver(level, self._now))
+            yield from until_done(self._delivering)
+            yield Next(self._now.monotonic_ms)
+
+    def _heed_clock(self) -> None:
+        """Look at all levels anew where the wall clock jumped."""
+        skew_ms = self._now.wall_ms - self._now.monotonic_ms
+        if abs(skew_ms - self._skew_ms) > JUMP_MS:
+            self._skew_ms = skew_ms
+            for level in self._levels:
+                level.look_at_ms = self._now.monotonic_ms
+
+    # -- delivering ----------------------------------------------------------------------------
+    async def _deliver(self, level: Level, now: Now) -> None:
+        """Deliver what is due of a level, BATCH_MAX messages at most."""
+        try:
+            count = await self._due_count(level, now)
+            if count:
+                found = await self._messages.read(level.number, level.queue_offset, count)
+                waiting, following = found
+                runs = [self._messages.run(one) for one in waiting if one.place is not None]
+                if runs:
+                    await self._store.writing.put(runs)
+                    self.delivered.value += len(runs)
+                level.advance(following)
+        except (StoreFailed, CancelledError):
+            raise
+        except BrokerError as error:
+            level.look_at_ms = now.monotonic_ms + RETRY_PAUSE_MS
+            logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
+
+    async def _due_count(self, level: Level, now: Now) -> int:
+        """Return how many messages of a level are due."""
+        lower, upper = self._messages.range_of(level.number)
+        level.advance(max(lower, level.queue_offset))  # What expired unread is gone.
+        times_ms = await self._messages.due_ms(level.number, level.queue_offset)
+        return level.due_count(times_ms, upper, now)
+
+    # -- writing down how far it is ------------------------------------------------------------
+    def _offsets(self) -> dict[int, int]:
+        return {level.number: level.queue_offset for level in self._levels}
+
+    def _is_changed(self) -> bool:
+        find = self._store.tables.delay_offsets.find
+        return any(at != find(number) for number, at in self._offsets().items())
+
+    def _save_if_due(self) -> None:
+        """Begin to write down how far levels are; no put is under way."""
+        now_ms = self._now.monotonic_ms
+        if self._saving is not None and self._saving.is_done:
+            job, self._saving = self._saving, None
+            job.result()
+        if now_ms < self._save_at_ms or self._saving is not None:
+            return
+        self._save_at_ms = now_ms + SAVE_INTERVAL_MS
+        if self._is_changed():
+            self._saving = Job(self._save(self._offsets(), self._store.appended))
+
+    async def _save(self, offsets: dict[int, int], end: int) -> None:
+        """Write down what was so when the log ended at `end`, once that is durable."""
+        if await self._store.writing.durable():
+            await self._store.tables.delay_offsets.put(offsets, end)

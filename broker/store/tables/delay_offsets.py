@@ -1,0 +1,103 @@
+"""How far each delay level is delivered: RocketMQ's `config/delayOffset.json`.
+
+    {"dataVersion":{…}, "offsetTable":{1:28, 2:8}, "pocketmq":{"deliveredBefore":353964}}
+
+Level 1 has delivered its first 28 messages. Our own member, which a real broker passes over, says
+that all of those lie in the log below an offset: a start that finds more of them at or above it
+knows that they were delivered after this was written.
+Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from broker.files.disk import Disk
+from broker.files.table_file import TableFile
+from broker.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE
+from broker.format.table_json import decode_table, encode_table
+from broker.model.message import OFFSET_MAX
+from broker.model.step import Clock
+from broker.store.tables.durable_table import DurableTable, Encode
+
+_OFFSETS: Final = "offsetTable"
+_VERSION: Final = "dataVersion"
+_OWN: Final = "pocketmq"
+_BEFORE: Final = "deliveredBefore"
+
+
+class DelayOffsets:
+    """Queue offsets in the schedule topic by level, counted from 1."""
+
+    __slots__ = ("_clock", "_durable", "_file", "_others", "_rows", "delivered_before")
+
+    def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
+        self._file = TableFile(disk, directory / CONFIG_DIRECTORY / DELAY_OFFSETS_FILE)
+        self._durable = DurableTable(self._file, pool, self._snapshot)
+        self._clock = clock
+        self._others: dict[str, Any] = {}
+        self._rows: dict[int, int] = {}
+        self.delivered_before = 0
+        """Physical offset below which everything lies that was delivered; 0: not known."""
+
+    def load(self) -> None:
+        """Read the table.
+
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        """
+        table = self._file.read(_decode) or {}
+        self._rows = {
+            int(level): at
+            for level, at in table.pop(_OFFSETS, {}).items()
+            if str(level).isdecimal() and _is_offset(at)
+        }
+        own = table.pop(_OWN, None)
+        before = own.get(_BEFORE) if isinstance(own, dict) else None
+        self.delivered_before = before if isinstance(before, int) and _is_offset(before) else 0
+        self._others = table
+
+    def find(self, level: int) -> int:
+        """Return the queue offset behind the last message of a level that was delivered."""
+        return self._rows.get(level, 0)
+
+    async def put(self, offsets: Mapping[int, int], delivered_before: int) -> None:
+        """Set offsets of levels and where their messages lie; durable when it returns.
+
+        Shape    everything below `delivered_before` is durable itself
+        Errors   DiskFull
+        """
+        assert all(map(_is_offset, offsets.values()))
+        assert delivered_before >= 0
+        version = self._others.get(_VERSION)
+        counter = version.get("counter", 0) if isinstance(version, dict) else 0
+        self._others[_VERSION] = {
+            "counter": counter + 1 if isinstance(counter, int) else 1,
+            "stateVersion": 0,
+            "timestamp": self._clock.wall_ms(),
+        }
+        self._rows = {**self._rows, **offsets}
+        self.delivered_before = delivered_before
+        self._durable.touch()
+        await self._durable.saved()
+
+    def _snapshot(self) -> Encode:
+        rows = dict(sorted(self._rows.items()))
+        own = {_BEFORE: self.delivered_before}
+        table = dict(sorted({**self._others, _OFFSETS: rows, _OWN: own}.items()))
+        return lambda: encode_table(table)
+
+
+def _decode(content: bytes) -> dict[str, Any]:
+    """Return the table of a text.
+
+    Errors   ValueError when it is no JSON object, or the offsets are none
+    """
+    table = decode_table(content)
+    if not isinstance(table.get(_OFFSETS, {}), dict):
+        raise ValueError(f"{_OFFSETS} is no table")
+    return table
+
+
+def _is_offset(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value <= OFFSET_MAX

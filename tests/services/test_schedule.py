@@ -1,0 +1,263 @@
+"""Delay levels: delivered when they are over, in order, once, by us as by a real broker."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.files.disk import Disk
+from broker.format.content import encode_properties
+from broker.format.record import decode_record
+from broker.format.table_json import decode_table
+from broker.model.batch import Destination
+from broker.model.errors import BrokerReadOnly
+from broker.model.message import DELAY, REAL_QUEUE, REAL_TOPIC, StoredMessage
+from broker.model.reading import ReadRange
+from broker.model.step import Now
+from broker.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from broker.services.schedule.schedule import SAVE_INTERVAL_MS, Schedule
+from tests.fakes.clock import FakeClock
+from tests.fakes.disk import SimDisk
+from tests.fakes.rows import Row, batch
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, at_once, store_at
+from tests.golden_stores import GoldenStores
+
+SETTINGS: dict[str, Any] = {
+    "delay_levels": "1s 5s 10s",
+    "commit_log_file_size_bytes": 1 << 18,
+    "consume_queue_file_size_bytes": 2000,
+}
+
+
+class Scheduled:
+    """A store with the service that delivers; time is the store's clock."""
+
+    def __init__(self, talking: TalkingStore) -> None:
+        self.talking = talking
+        self.store = talking.store
+        self.clock = talking.clock
+        self.schedule = Schedule(talking.store, STORE_HOST)
+        if self.store.tables.topics.find("orders") is None:
+            self.store.tables.topics.adopt("orders", 4)
+
+    async def wait(
+        self, name: str, level: int, *, topic: str = "orders", queue_id: int = 0, **more: str
+    ) -> None:
+        """Put a message that waits for a level."""
+        properties = {
+            "UNIQ_KEY": f"KEY{name}", DELAY: str(level), REAL_TOPIC: topic,
+            REAL_QUEUE: str(queue_id), **more,
+        }  # fmt: skip
+        key = properties["UNIQ_KEY"]
+        row = Row(name.encode(), encode_properties(properties), 0, self.clock.wall, BORN_HOST, key)
+        destination = Destination(SCHEDULE_TOPIC, level - 1, STORE_HOST)
+        await self.store.writing.put([(destination, batch(row))])
+        await self.talking.settled()
+
+    async def run(self) -> None:
+        """Let the service work until it waits for time to pass."""
+        while True:
+            now = Now(self.clock.monotonic, self.clock.wall)
+            following = self.schedule.step(now)
+            if following.mark is not None:
+                await following.mark.reached(following.value)
+            elif following.at_ms is not None and following.at_ms > now.monotonic_ms:
+                break
+        await self.talking.settled()
+
+    async def pass_time(self, ms: int) -> None:
+        """Let time pass, then let the service work."""
+        self.clock.advance(ms)
+        await self.run()
+
+    def messages(self, topic: str = "orders", queue_id: int = 0) -> list[StoredMessage]:
+        """Return what was delivered to a queue."""
+        wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 24)
+        return [
+            decode_record(record) for record in at_once(self.store.reading.pull(wanted)).records
+        ]
+
+    def bodies(self, topic: str = "orders", queue_id: int = 0) -> list[str]:
+        """Return the bodies of what was delivered to a queue."""
+        return [message.body.decode() for message in self.messages(topic, queue_id)]
+
+    def saved(self) -> Mapping[str, object]:
+        """Return the table as it is on disk."""
+        path = self.talking.directory / "config" / "delayOffset.json"
+        return decode_table(self.talking.disk.read_file(path))
+
+
+@pytest.fixture
+async def waiting() -> AsyncIterator[Scheduled]:
+    """A store with three levels, and nothing in it."""
+    async with store_at(Path("/store"), disk=SimDisk(), **SETTINGS) as talking:
+        yield Scheduled(talking)
+
+
+async def test_a_message_comes_when_its_level_is_over_and_not_a_millisecond_before(
+    waiting: Scheduled,
+) -> None:
+    await waiting.run()
+    await waiting.wait("a", 1)
+    await waiting.wait("b", 2, queue_id=3)
+    await waiting.run()
+    await waiting.pass_time(999)
+    assert waiting.bodies() == []
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a"]
+    await waiting.pass_time(3_999)
+    assert waiting.bodies(queue_id=3) == []
+    await waiting.pass_time(1)
+    assert waiting.bodies(queue_id=3) == ["b"]
+
+
+async def test_a_delivered_message_is_the_one_that_waited(waiting: Scheduled) -> None:
+    await waiting.wait("a", 1, KEYS="k", mine="1")
+    before = waiting.messages(SCHEDULE_TOPIC)[0]
+    await waiting.run()
+    await waiting.pass_time(1_000)
+    (after,) = waiting.messages()
+    assert after.properties == before.properties
+    assert (after.born_timestamp_ms, after.born_host) == (before.born_timestamp_ms, BORN_HOST)
+    assert await waiting.talking.found("orders", "k") == ["a"]
+
+
+async def test_messages_of_a_level_stay_in_order_over_many_batches(waiting: Scheduled) -> None:
+    for number in range(300):
+        await waiting.wait(str(number), 1)
+    await waiting.run()
+    await waiting.pass_time(1_000)
+    assert waiting.bodies() == [str(number) for number in range(300)]
+    assert waiting.schedule.delivered.value == 300
+
+
+async def test_a_clock_that_was_set_back_lets_nothing_come_early_or_wait_for_ever(
+    waiting: Scheduled,
+) -> None:
+    await waiting.run()
+    await waiting.wait("a", 2)
+    waiting.clock.wall -= 3_600_000
+    await waiting.wait("b", 2)
+    await waiting.run()
+    await waiting.pass_time(4_999)
+    assert waiting.bodies() == []
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a", "b"]
+
+
+async def test_how_far_levels_are_is_written_down_as_a_real_broker_does(
+    waiting: Scheduled,
+) -> None:
+    await waiting.run()
+    await waiting.wait("a", 1)
+    await waiting.wait("b", 1)
+    await waiting.pass_time(1_000)
+    end = waiting.store.appended
+    await waiting.pass_time(SAVE_INTERVAL_MS)
+    await waiting.schedule.close()
+    saved = waiting.saved()
+    assert saved["offsetTable"] == {1: 2, 2: 0, 3: 0}
+    assert saved["pocketmq"] == {"deliveredBefore": end}
+    assert set(saved) == {"dataVersion", "offsetTable", "pocketmq"}
+
+
+@pytest.mark.parametrize("topic", ["", HALF_TOPIC, SCHEDULE_TOPIC])
+async def test_what_has_no_place_to_go_to_is_passed_over(waiting: Scheduled, topic: str) -> None:
+    await waiting.wait("lost", 1, topic=topic)
+    await waiting.wait("kept", 1)
+    await waiting.run()
+    await waiting.pass_time(1_000)
+    assert waiting.bodies() == ["kept"]
+    assert waiting.store.reading.queue_range(HALF_TOPIC, 0) == (0, 0)
+
+
+async def test_nothing_comes_to_a_topic_that_was_removed(waiting: Scheduled) -> None:
+    await waiting.talking.send("gone", "x")
+    waiting.store.tables.topics.adopt("gone", 1)
+    await waiting.wait("a", 1, topic="gone")
+    await waiting.store.tables.topics.remove("gone")
+    await waiting.store.remove_topic("gone")
+    await waiting.run()
+    await waiting.pass_time(1_000)
+    assert waiting.store.reading.queue_range("gone", 0) == (0, 0)
+    assert waiting.schedule.delivered.value == 0
+
+
+async def test_while_puts_are_refused_nothing_is_lost(waiting: Scheduled) -> None:
+    await waiting.run()
+    await waiting.wait("a", 1)
+    waiting.store.writing.refuse(BrokerReadOnly(why="a test says so"))
+    await waiting.pass_time(1_000)
+    assert waiting.bodies() == []
+    waiting.store.writing.refuse(None)
+    await waiting.pass_time(1_000)
+    assert waiting.bodies() == ["a"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(st.sampled_from(["put", "twin", "time", "save"]), min_size=3, max_size=25),
+    loses_power=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_after_a_crash_every_message_comes_and_none_twice(
+    steps: list[str], loses_power: bool, seed: int
+) -> None:
+    asyncio.run(_crash(steps, loses_power, seed))
+
+
+async def _crash(steps: list[str], loses_power: bool, seed: int) -> None:
+    """Work, crash, go on from what is on disk: each message that is there comes once."""
+    clock, disk = FakeClock(), SimDisk()
+    async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+        first = Scheduled(talking)
+        await first.run()
+        for number, step in enumerate(steps):
+            if step == "time":
+                await first.pass_time(700)
+            elif step == "save":
+                await first.pass_time(SAVE_INTERVAL_MS)
+            else:
+                await first.wait(f"{0 if step == 'twin' else number}", 1 + number % 3)
+        image = disk.image.cut(Random(seed)) if loses_power else disk.image.copy()
+    # Two messages that are alike in everything are told apart by what was written down.
+    async with store_at(Path("/store"), clock=clock, disk=SimDisk(image), **SETTINGS) as talking:
+        again = Scheduled(talking)
+        waited = sorted(
+            body for queue_id in range(3) for body in again.bodies(SCHEDULE_TOPIC, queue_id)
+        )
+        await again.run()
+        for _ in range(4):
+            await again.pass_time(10_000)
+        assert sorted(again.bodies()) == waited
+
+
+async def test_a_real_brokers_store_goes_on_where_it_stopped(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = golden.copy("semantics", tmp_path / "s")
+    shape = {k: v for k, v in golden.shape("semantics").items() if k != "index_style"}
+    stopped_ms = 1_795_221_493_564
+    async with store_at(directory, clock=FakeClock(stopped_ms), disk=Disk(), **shape) as talking:
+        after = Scheduled(talking)
+        before = {level: after.bodies(SCHEDULE_TOPIC, level - 1) for level in (9, 18)}
+        counts = [len(after.bodies("DelayT", queue_id)) for queue_id in range(4)]
+        assert sum(counts) == 28
+        assert [len(bodies) for bodies in before.values()] == [4, 8]
+        await after.run()
+        assert [len(after.bodies("DelayT", queue_id)) for queue_id in range(4)] == counts
+        await after.pass_time(5 * 60_000)
+        new = [body for q in range(4) for body in after.bodies("DelayT", q)[counts[q] :]]
+        assert sorted(new) == sorted(before[9])
+        await after.pass_time(2 * 3_600_000)
+        new = [body for q in range(4) for body in after.bodies("DelayT", q)[counts[q] :]]
+        assert sorted(new) == sorted(before[9] + before[18])
+        await after.schedule.close()
+        assert after.saved()["offsetTable"] == {
+            **dict.fromkeys(range(1, 19), 0), 1: 28, 2: 8, 3: 4, 5: 4, 9: 4, 18: 8
+        }  # fmt: skip
