@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from broker import app
+from broker.app import serve as app
 from broker.client import AsyncClient
 from broker.config.addresses import split_address
 from broker.config.live import LiveConfig

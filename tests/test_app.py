@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import __version__, app
+from broker import __version__
+from broker.app import serve as app
 from broker.client import ClientError, Message, PullQuery
 from broker.config.addresses import held_port, split_address
 from broker.config.live import LiveConfig

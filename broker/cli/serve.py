@@ -165,7 +165,7 @@ def _run(
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
     gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
     try:
-        from broker.app import run_broker
+        from broker.app.serve import run_broker
         from broker.config.live import LiveConfig
         from broker.config.load import load
 

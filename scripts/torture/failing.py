@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from broker.app import EXIT_STORE_FAILED
+from broker.app.serve import EXIT_STORE_FAILED
 from broker.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon
 from tests.fakes.failing_os import Fault

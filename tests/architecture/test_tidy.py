@@ -146,7 +146,7 @@ SNIPPETS: list[tuple[Callable[[Source], Iterator[Finding]], str, list[int], str]
     (tidy.bare_tasks, "group.create_task(f())", [], "broker/rpc/server.py"),
     (tidy.bare_tasks, "asyncio.create_task(f())", [1], "broker/services/retention.py"),
     (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/store/durability.py"),
-    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/app.py"),
+    (tidy.bare_tasks, "asyncio.create_task(f())", [], "broker/app/serve.py"),
     (tidy.map_flush, "import mmap\nself._map.flush()\nview.flush()", [2], "broker/files/disk.py"),
     (tidy.map_flush, "import mmap\nmapped.flush(0, 4096)", [2], "broker/files/disk.py"),
     (tidy.map_flush, "self._map.flush()", [], MODULE),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker import app
-from broker.app import Announce
+from broker.app.serve import Announce
 from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.model.errors import IllegalConfig, StoreLocked

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from broker.app import EXIT_STORE_FAILED
+from broker.app.serve import EXIT_STORE_FAILED
 from broker.client import AsyncClient, ClientError, Message
 from broker.files.disk import Disk
 from broker.model.errors import BrokerError, StoreFailed

@@ -102,6 +102,8 @@ OWN: Final = (
     Row("pocketmq_disk_free_bytes", "gauge"),
     Row("pocketmq_disk_total_bytes", "gauge"),
     Row("pocketmq_disk_alert", "gauge"),
+    Row("pocketmq_delayed_messages", "gauge"),
+    Row("pocketmq_delayed_delivered_total", "counter"),
     Row("pocketmq_expired_files_total", "counter", ("reason",)),
     Row("pocketmq_long_poll_waiters", "gauge"),
     Row("pocketmq_inflight_requests", "gauge", ("method",)),

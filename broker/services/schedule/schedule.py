@@ -65,6 +65,11 @@ class Schedule:
         )
         self.stats: list[Counter | Gauge] = [self.delivered, waiting]
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it delivers at all: a damaged store takes nothing."""
+        return self._store.damage is None
+
     def _waiting_count(self) -> float:
         ends = [self._messages.range_of(level.number)[1] for level in self._levels]
         return float(sum(ends) - sum(level.queue_offset for level in self._levels))

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.app import CONNECTION_FILES
+from broker.app.serve import CONNECTION_FILES
 from broker.client import Message
 from broker.config.addresses import split_address
 from broker.model.errors import IllegalConfig

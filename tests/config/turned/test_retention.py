@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from broker.app import retention_of
+from broker.app.parts import retention_of
 from broker.config.load import load
 from broker.files.disk import Disk
 from broker.services.retention import Retention

@@ -15,23 +15,19 @@ import gc
 import logging
 import os
 import resource
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
-from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
-from broker.config.addresses import advertised_address, held_port
+from broker.app.parts import Parts, parts_of
+from broker.config.addresses import held_port
 from broker.config.live import LiveConfig
-from broker.config.sections import KNOBS, Config
+from broker.config.sections import Config
 from broker.files.disk import Disk
-from broker.format.addresses import UniqueKeyMaker, pack_host
-from broker.format.names import zone_from_name
 from broker.log.store_directory import FORMAT_VERSION
 from broker.metrics.endpoint import Health, site_pages
 from broker.metrics.exposition import Exposition, build_info, compiled_modules
@@ -47,15 +43,7 @@ from broker.rpc.own.server import OwnServer, Transport
 from broker.rpc.own.tls import load_again, tls_context
 from broker.rpc.service import Service
 from broker.rpc.transports import new_server
-from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.faces import closed_faces
-from broker.rpc.v1.messaging import Messaging
-from broker.services.administration.status import Process
-from broker.services.pull import Pull
-from broker.services.query import Query
-from broker.services.retention import Retention, is_wanted
-from broker.services.sending.rules import SendRules
-from broker.services.sending.send import Send
 from broker.store.message_store import MessageStore, open_store
 from broker.store.runner import Runner
 from broker.store.starting.progress import Starting
@@ -172,10 +160,11 @@ async def serve(
         if store is None:
             return EXIT_OK
         up.push_async_callback(store.close)
-        parts = _parts(store, live, grpc, lambda: _ask_to_stop(stop))
+        parts = parts_of(store, live, grpc, lambda: _ask_to_stop(stop))
         runner = Runner(clock)
+        up.push_async_callback(parts.close)
         up.callback(runner.close)
-        runner.run(parts.retention.step)
+        runner.run(*parts.steps)
         outside.show(store, parts, live)
         where = str(store.settings.directory.resolve())
         tls = grpc if config.rpc.tls_cert else None
@@ -210,19 +199,6 @@ async def _open_unless_stopped(
     return None if task.cancelled() else task.result()
 
 
-class _Parts(NamedTuple):
-    """What runs on an open store."""
-
-    send: Send
-    pull: Pull
-    retention: Retention
-    services: list[Service]
-
-    def stats(self) -> list[Stat]:
-        """What metrics show of them."""
-        return [*self.send.stats, *self.pull.stats, *self.retention.stats]
-
-
 class _Outside:
     """What is seen of the broker, from before its store is open until after it is closed."""
 
@@ -235,7 +211,7 @@ class _Outside:
         self._store: MessageStore | None = None
         self._numbers: Numbers | None = None
 
-    def show(self, store: MessageStore, parts: _Parts, live: LiveConfig) -> None:
+    def show(self, store: MessageStore, parts: Parts, live: LiveConfig) -> None:
         """Show and serve an open store from now on."""
         assert self.starting.progress == 1.0, "the store has recovered"
         self._store = store
@@ -273,72 +249,9 @@ class _Outside:
             await self._numbers.refresh()
 
 
-def retention_of(store: MessageStore, config: Config) -> Retention:
-    """Return what lets an open store's old messages go."""
-    zone = zone_from_name(store.settings.time_zone)
-    return Retention(
-        store.views.expiry,
-        config.retention_settings(),
-        is_on=_expires(store, config),
-        disk_space=store.disk_space,
-        refuse=store.writing.refuse,
-        hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
-    )
-
-
-def _expires(store: MessageStore, config: Config) -> bool:
-    """Return whether messages of a store expire at all."""
-    return store.damage is None and is_wanted(
-        config.retention_settings(),
-        made_here=store.made_here,
-        is_configured=config.retention_is_set,
-    )
-
-
 def _ask_to_stop(stop: asyncio.Future[str]) -> None:
     if not stop.done():
         stop.set_result("drain")
-
-
-def _parts(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None]) -> _Parts:
-    config = live.config
-    address, port = advertised_address(config.broker, bound)
-    store_host = pack_host(address, port)
-    keys = UniqueKeyMaker(
-        address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
-    )
-    rules, random = _rules(config, store_host), Random(secrets.randbits(64))
-    send = Send(store, rules, store.clock, key_maker=keys, random=random)
-    live.follow(lambda config: send.take(_rules(config, store_host)))
-    pull, query = Pull(store), Query(store)
-    messaging = Messaging(store, send, pull, query)
-    retention = retention_of(store, config)
-    live.follow(
-        lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
-    )
-    process = Process(
-        lambda: [
-            (key, knob.text_of(live.config.value(key)), live.config.origin(key))
-            for key, knob in KNOBS.items()
-        ],
-        drain,
-        lambda: retention.status,
-        store_host,
-    )
-    admin = Admin(store, pull, query, process)
-    return _Parts(send, pull, retention, [messaging.service(), admin.service()])
-
-
-def _rules(config: Config, store_host: bytes) -> SendRules:
-    return SendRules(
-        store_host=store_host,
-        cluster=config.broker.cluster,
-        permission=config.broker.permission,
-        accept_from_ms=config.broker.accept_from_ms,
-        auto_create_topics=config.broker.auto_create_topics,
-        default_queue_count=config.broker.default_queue_count,
-        max_message_size_bytes=config.limits.max_message_size_bytes,
-    )
 
 
 def _carried(live: LiveConfig, site: Site) -> tuple[str, list[Service], Transport]:
@@ -389,12 +302,12 @@ async def _http_served(config: Config, outside: _Outside, site: Site) -> AsyncIt
 
 
 async def _drain(
-    config: Config, store: MessageStore, parts: _Parts, server: "GrpcioServer | OwnServer"
+    config: Config, store: MessageStore, parts: Parts, server: "GrpcioServer | OwnServer"
 ) -> None:
     """Take nothing new, send home who waits, and let calls under way end."""
     logger.info("broker.stopping")
     server.drain()
     store.drain()
-    parts.pull.drain()
+    parts.drain()
     grace_s = FAILED_GRACE_S if store.failure.done() else config.rpc.shutdown_grace_ms / 1000
     await server.stop(grace_s)

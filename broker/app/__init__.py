@@ -1,0 +1,1 @@
+"""The composition root: settings become objects, objects run, and stop in reverse."""

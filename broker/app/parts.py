@@ -1,0 +1,127 @@
+"""What runs on an open store, put together.
+
+store ─► services ─► faces
+           └─► steps, counts
+"""
+
+import os
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from random import Random
+from typing import NamedTuple
+
+from broker.config.addresses import advertised_address
+from broker.config.live import LiveConfig
+from broker.config.sections import KNOBS, Config
+from broker.format.addresses import UniqueKeyMaker, pack_host
+from broker.format.names import zone_from_name
+from broker.model.stats import Stat
+from broker.model.step import Step
+from broker.rpc.service import Service
+from broker.rpc.v1.admin import Admin
+from broker.rpc.v1.messaging import Messaging
+from broker.services.administration.status import Process
+from broker.services.pull import Pull
+from broker.services.query import Query
+from broker.services.retention import Retention, is_wanted
+from broker.services.schedule.schedule import Schedule
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
+from broker.store.message_store import MessageStore
+
+
+class Parts(NamedTuple):
+    """What runs on an open store."""
+
+    send: Send
+    pull: Pull
+    schedule: Schedule
+    retention: Retention
+    services: list[Service]
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is to be called while the store is open."""
+        return [self.retention.step, *([self.schedule.step] if self.schedule.is_on else [])]
+
+    def drain(self) -> None:
+        """Send home who waits."""
+        self.pull.drain()
+
+    async def close(self) -> None:
+        """Write down how far everything is; steps are not called any more."""
+        await self.schedule.close()
+
+    def stats(self) -> list[Stat]:
+        """What metrics show of them."""
+        return [*self.send.stats, *self.pull.stats, *self.schedule.stats, *self.retention.stats]
+
+
+def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None]) -> Parts:
+    """Return what runs on an open store.
+
+    bound   the address clients come to
+    drain   asks the broker to end
+    """
+    config = live.config
+    address, port = advertised_address(config.broker, bound)
+    store_host = pack_host(address, port)
+    keys = UniqueKeyMaker(
+        address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
+    )
+    rules, random = _rules(config, store_host), Random(secrets.randbits(64))
+    send = Send(store, rules, store.clock, key_maker=keys, random=random)
+    live.follow(lambda config: send.take(_rules(config, store_host)))
+    pull, query = Pull(store), Query(store)
+    messaging = Messaging(store, send, pull, query)
+    retention = retention_of(store, config)
+    live.follow(
+        lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
+    )
+    process = Process(
+        lambda: [
+            (key, knob.text_of(live.config.value(key)), live.config.origin(key))
+            for key, knob in KNOBS.items()
+        ],
+        drain,
+        lambda: retention.status,
+        store_host,
+    )
+    admin = Admin(store, pull, query, process)
+    schedule = Schedule(store, store_host)
+    return Parts(send, pull, schedule, retention, [messaging.service(), admin.service()])
+
+
+def _rules(config: Config, store_host: bytes) -> SendRules:
+    return SendRules(
+        store_host=store_host,
+        cluster=config.broker.cluster,
+        permission=config.broker.permission,
+        accept_from_ms=config.broker.accept_from_ms,
+        auto_create_topics=config.broker.auto_create_topics,
+        default_queue_count=config.broker.default_queue_count,
+        max_message_size_bytes=config.limits.max_message_size_bytes,
+    )
+
+
+def retention_of(store: MessageStore, config: Config) -> Retention:
+    """Return what lets an open store's old messages go."""
+    zone = zone_from_name(store.settings.time_zone)
+    return Retention(
+        store.views.expiry,
+        config.retention_settings(),
+        is_on=_expires(store, config),
+        disk_space=store.disk_space,
+        refuse=store.writing.refuse,
+        hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
+    )
+
+
+def _expires(store: MessageStore, config: Config) -> bool:
+    """Return whether messages of a store expire at all."""
+    return store.damage is None and is_wanted(
+        config.retention_settings(),
+        made_here=store.made_here,
+        is_configured=config.retention_is_set,
+    )
