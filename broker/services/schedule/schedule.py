@@ -79,6 +79,7 @@ class Schedule:
 
         Errors   StorageError
         """
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
         self._now = now
         rounds, self._rounds = self._rounds or self._endless_rounds(), None
         following = next(rounds)
