@@ -1,7 +1,8 @@
 """A small file that is replaced as a whole, with the previous version beside it as `.bak`.
 
 Order of a write: draft, sync, current to .bak, draft to current, sync the directory. A crash at any
-point leaves the new or the previous version complete under one of the two names.
+point leaves the new or the previous version complete under one of the two names. On a full disk
+`.bak` gives its room to the draft, as long as the current version is known to be sound.
 Source: ConfigManager.persist, load.
 """
 
@@ -21,11 +22,13 @@ Content = TypeVar("Content")
 class TableFile:
     """One table of a store."""
 
-    __slots__ = ("_disk", "path")
+    __slots__ = ("_disk", "_is_sound", "path")
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self.path = path
+        self._is_sound = False
+        """Whether the current version was read or written by this one."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
         """Return the parsed current version, else the parsed previous one, None without both.
@@ -37,7 +40,9 @@ class TableFile:
             if not self._disk.exists(path):
                 continue
             try:
-                return parse(self._disk.read_file(path))
+                found = parse(self._disk.read_file(path))
+                self._is_sound = path == self.path
+                return found
             except ValueError as error:
                 failure = failure or error
         if failure is not None:
@@ -51,13 +56,26 @@ class TableFile:
         Errors   DiskFull, FsyncFailed; the table stays as it was
         """
         self._disk.make_directory(self.path.parent)
+        previous = self.path.with_name(self.path.name + BACKUP_SUFFIX)
+        try:
+            self._replace(content, previous)
+        except DiskFull:
+            is_needed = not (self._is_sound and self._disk.exists(self.path))
+            if is_needed or not self._disk.exists(previous):
+                raise
+            self._disk.unlink(previous)
+            self._replace(content, previous)
+        assert self._disk.exists(self.path), f"{self.path} was written and is not there"
+        self._disk.sync_directory(self.path.parent)
+        self._is_sound = True
+
+    def _replace(self, content: bytes, previous: Path) -> None:
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
         try:
             self._disk.write_file(draft, content)
             if self._disk.exists(self.path):
-                self._disk.rename(self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX))
+                self._disk.rename(self.path, previous)
             self._disk.rename(draft, self.path)
         except DiskFull:  # A part of a draft would take room that is short already.
             self._disk.unlink(draft)
             raise
-        self._disk.sync_directory(self.path.parent)

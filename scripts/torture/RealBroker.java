@@ -426,8 +426,10 @@ public final class RealBroker {
             if (pulled.getNextBeginOffset() <= at) {
                 throw new IllegalStateException(queue + " stays at " + at + ": " + pulled);
             }
-            boolean isRemoved = pulled.getPullStatus() == PullStatus.NO_MATCHED_MSG;
-            at = isRemoved ? at + 1 : pulled.getNextBeginOffset(); // it would skip a whole file
+            boolean isRemoved = pulled.getPullStatus() == PullStatus.NO_MATCHED_MSG
+                || pulled.getMsgFoundList() == null || pulled.getMsgFoundList().isEmpty();
+            // Else it would skip a whole file; 4.x finds other bytes for a record that lay at 0.
+            at = isRemoved ? at + 1 : pulled.getNextBeginOffset();
         }
         return count;
     }

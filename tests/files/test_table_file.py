@@ -6,6 +6,7 @@ import pytest
 
 from broker.files.table_file import TableFile
 from broker.model.errors import DiskFull, FsyncFailed
+from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import PowerCut, QuickDisk, full_disk
 
 
@@ -117,6 +118,43 @@ def test_a_full_disk_leaves_the_table_as_it_was(table: Table, step: str, skip: i
     with pytest.raises(DiskFull):
         table.write("two.")
     assert table.reopen() == "one."
+
+
+def filled(path: Path) -> tuple[SimDisk, TableFile]:
+    """A table with two versions on a disk that has no byte left for a third."""
+    disk = SimDisk()
+    table = TableFile(disk, path)
+    for text in (b"one.", b"two."):
+        table.write(text)
+    disk.capacity_bytes = disk.space(path.parent)[0]
+    assert disk.space(path.parent)[1] == 0
+    return disk, table
+
+
+def test_on_a_full_disk_the_version_before_gives_its_room(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    disk, table = filled(path)
+    for number in range(5):
+        table.write(b"version %d." % number)
+        assert TableFile(disk, path).read(parse) == f"version {number}."
+    assert disk.names(tmp_path) == ["table.json", "table.json.bak"]
+    with pytest.raises(DiskFull):
+        table.write(b"x" * 5_000 + b".")
+    assert TableFile(disk, path).read(parse) == "version 4."
+    assert disk.names(tmp_path) == ["table.json"]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_it_does_not_where_nothing_else_is_known_to_be_sound(tmp_path: Path, is_read: bool) -> None:
+    path = tmp_path / "table.json"
+    disk, _ = filled(path)
+    table = TableFile(disk, path)
+    if is_read:
+        disk.write_file(path, b"torn")
+        assert table.read(parse) == "one."
+    with pytest.raises(DiskFull):
+        table.write(b"three.")
+    assert disk.read_file(path.with_name("table.json.bak")) == b"one."
 
 
 def test_a_new_version_takes_its_name_when_its_bytes_are_durable(table: Table) -> None:
