@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from broker.backfill.log_walk import Damage
+from broker.backfill.wanted import NUMBER_MAX
 from broker.format.arrow_messages import batch_of
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_TYPE, valid_unit_count
 from broker.format.index_entries import ENTRY_TYPE
@@ -65,7 +66,11 @@ ENTRY_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
-    """One file of a consume queue; is_followed: a later file of the queue holds units."""
+    """One file of a consume queue.
+
+    is_followed   a later file of the queue holds units
+    upto          first byte of the next file, None: there is none
+    """
 
     path: str
     topic: str
@@ -73,6 +78,13 @@ class QueueFile:
     base: int
     size: int
     is_followed: bool
+    upto: int | None
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The queue offsets of the first and the last unit that it may hold, were it whole."""
+        last = NUMBER_MAX if self.upto is None else self.upto // UNIT_SIZE - 1
+        return self.base // UNIT_SIZE, last
 
 
 def find_queue_files(store: Path) -> list[QueueFile]:
@@ -89,9 +101,10 @@ def find_queue_files(store: Path) -> list[QueueFile]:
         )
         used = [base for base, path in files if _begins_with_unit(path)]
         last_base = used[-1] if used else 0
+        ends = [base for base, _ in files[1:]] + [None]
         found += [
-            QueueFile(str(path), topic, queue_id, base, path.stat().st_size, base < last_base)
-            for base, path in files
+            QueueFile(str(path), topic, queue_id, base, path.stat().st_size, base < last_base, end)
+            for (base, path), end in zip(files, ends, strict=True)
         ]
     return found
 

@@ -3,6 +3,7 @@
     path             the store                      topic        names, separated by commas
     table            messages, units or index       queue_id     of messages and units
     columns          names, separated by commas     begin, upto  physical offsets, upto left out
+    queue_begin, queue_upto   queue offsets of messages and units, queue_upto left out
     on_damage        fail or skip                   since, until store times, until left out
     check_crc        compare bodies with their CRCs
     workers          tasks that run at once; the log is cut for them (piece_size: at this size)
@@ -75,12 +76,12 @@ _MESSAGE_SCHEMA: Final = schema_of(MESSAGE_COLUMNS)
 TABLES: Final[Mapping[str, Table]] = {
     MESSAGES: Table(
         (COMMIT_LOG_DIRECTORY,), _MESSAGE_SCHEMA, _moments(_MESSAGE_SCHEMA),
-        ("queue_id", "physical_offset", "store_timestamp_ms"),
+        ("queue_id", "queue_offset", "physical_offset", "store_timestamp_ms"),
         "store_timestamp_ms", True,
     ),
     UNITS: Table(
         (CONSUME_QUEUE_DIRECTORY, COMMIT_LOG_DIRECTORY), UNIT_SCHEMA, {},
-        ("queue_id", "physical_offset"), "", True,
+        ("queue_id", "queue_offset", "physical_offset"), "", True,
     ),
     INDEX: Table(
         (INDEX_DIRECTORY, COMMIT_LOG_DIRECTORY), ENTRY_SCHEMA, _moments(ENTRY_SCHEMA),
@@ -88,7 +89,8 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
 }  # fmt: skip
 OPTIONS: Final = (
-    "path", "table", "columns", "topic", "queue_id", "begin", "upto", "since", "until",
+    "path", "table", "columns", "topic", "queue_id", "queue_begin", "queue_upto",
+    "begin", "upto", "since", "until",
     "on_damage", "check_crc", "workers", "piece_size", "maxHashSlotNum", "maxIndexNum", "ranges",
 )  # fmt: skip
 """`ranges` are those of the log, when a driver cut it."""
@@ -163,6 +165,11 @@ def request_from(options: Mapping[str, str]) -> Request:
 
 
 _TRUTHS: Final = ("true", "false")
+_OFFSETS: Final = (
+    ("queue_offset", "queue_begin", "queue_upto"),
+    ("physical_offset", "begin", "upto"),
+)
+"""Columns that options tell the range of, the end left out."""
 
 
 def _column_names(kind: str, text: str) -> tuple[str, ...]:
@@ -175,9 +182,9 @@ def _column_names(kind: str, text: str) -> tuple[str, ...]:
 
 
 def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> Wanted:
-    for name, is_there in (("topic", table.has_queues), ("queue_id", table.has_queues),
-                           ("since", bool(table.time)), ("until", bool(table.time))):  # fmt: skip
-        if name in given and not is_there:
+    lacking = () if table.has_queues else ("topic", "queue_id", "queue_begin", "queue_upto")
+    for name in (*lacking, *(() if table.time else ("since", "until"))):
+        if name in given:
             raise ValueError(f"{kind} cannot be chosen by {name}")
     wanted = Wanted()
     topics = [name.strip() for name in given.get("topic", "").split(",") if name.strip()]
@@ -186,10 +193,11 @@ def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> Wanted:
     if "queue_id" in given:
         queue_id = _number(given, "queue_id", 0)
         wanted = wanted.within("queue_id", queue_id, queue_id)
-    if "begin" in given:
-        wanted = wanted.within("physical_offset", _number(given, "begin", 0))
-    if "upto" in given:
-        wanted = wanted.within("physical_offset", largest=_number(given, "upto", 0) - 1)
+    for name, begin, upto in _OFFSETS:
+        if begin in given:
+            wanted = wanted.within(name, _number(given, begin, 0))
+        if upto in given:
+            wanted = wanted.within(name, largest=_number(given, upto, 0) - 1)
     if "since" in given:
         wanted = wanted.within(table.time, _time(given, "since"))
     if "until" in given:

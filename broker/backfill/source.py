@@ -207,6 +207,7 @@ def _plan_units(request: Request, wanted: Wanted) -> list[list[Any]]:
         for file in find_queue_files(request.store)
         if wanted.has_topic(file.topic)
         and wanted.overlaps("queue_id", file.queue_id, file.queue_id)
+        and wanted.overlaps("queue_offset", *file.numbers)
     ]
     return _shared(files, request.workers)
 

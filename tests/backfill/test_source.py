@@ -83,6 +83,8 @@ def test_schemas_are_stated(tmp_path: Path) -> None:
         ({"until": "2026-11-21T02:30:00"}, "has no zone"),
         ({"table": "units", "since": "1"}, "units cannot be chosen by since"),
         ({"table": "index", "topic": "T"}, "index cannot be chosen by topic"),
+        ({"table": "index", "queue_upto": "1"}, "index cannot be chosen by queue_upto"),
+        ({"queue_begin": "x"}, "queue_begin is 'x', which is no whole number"),
         ({"maxIndexNum": "4"}, "both or not at all"),
         ({"path": ""}, "no store is named"),
     ],
@@ -212,10 +214,37 @@ def test_units_are_chosen_by_topic_queue_and_offset(golden: GoldenStores) -> Non
     upto = str(wanted[-1]["physical_offset"])
     chosen = {"table": "units", "topic": "orders", "queue_id": "1"}
     assert rows_of(store, **chosen, upto=upto) == wanted[:-1]
+    assert rows_of(store, **chosen, queue_begin="2", queue_upto="5") == wanted[2:5]
     source = StoreSource({"path": str(store), "table": "units", "workers": "2"})
     parts = source.reader(source.schema()).partitions()
     assert len(parts) == 8
     assert [file for part in parts for file in part.value] == find_queue_files(store)
+
+
+def test_files_of_other_queue_offsets_are_not_read(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("basic", tmp_path / "s")
+    file = max(find_queue_files(store), key=lambda found: found.base)
+    assert file.base > 0
+    units_of = {"table": "units", "topic": file.topic, "queue_id": str(file.queue_id)}
+    behind = rows_of(store, **units_of, queue_begin=str(file.numbers[0]))
+    assert behind
+    Path(file.path).write_bytes(b"?")
+    rows = rows_of(store, **units_of, queue_upto=str(file.numbers[0]))
+    assert [row["queue_offset"] for row in rows] == list(range(file.numbers[0]))
+    with pytest.raises(Corruption):
+        rows_of(store, **units_of, queue_upto=str(file.numbers[0] + 1))
+    with pytest.raises(Corruption):
+        rows_of(store, **units_of, queue_begin=str(file.numbers[0] + 3))
+
+
+def test_messages_are_chosen_by_queue_offset(golden: GoldenStores) -> None:
+    store = golden.store("basic")
+    every = rows_of(store, topic="orders", columns="queue_id,queue_offset,body")
+    chosen = rows_of(
+        store, topic="orders", columns="queue_id,queue_offset,body", queue_begin="3", queue_upto="9"
+    )
+    assert chosen == [row for row in every if 3 <= row["queue_offset"] < 9]
+    assert len({row["queue_id"] for row in chosen}) > 1
 
 
 def test_entries_are_chosen_by_place_and_time(golden: GoldenStores) -> None:
