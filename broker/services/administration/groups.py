@@ -1,12 +1,20 @@
 """Consumer groups: made, changed, listed, described, removed."""
 
 import asyncio
+from collections.abc import Iterable
 
 from broker.model.administration import GroupConfig, GroupSettings, Page, page_of
 from broker.model.errors import SystemGroup
 from broker.model.message import INT32_MAX
 from broker.model.names import check_group, check_number
-from broker.model.topic import QUEUE_COUNT_MAX, dead_letter_topic, is_system_group, retry_topic
+from broker.model.system_topics import leased_topic
+from broker.model.topic import (
+    QUEUE_COUNT_MAX,
+    RETRY_PREFIX,
+    dead_letter_topic,
+    is_system_group,
+    retry_topic,
+)
 from broker.services.administration.topics import remove_topics
 from broker.store.message_store import MessageStore
 
@@ -40,8 +48,7 @@ async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> 
     """
     check_changeable(name, why="remove")
     store.tables.groups.existing(name)
-    own = (retry_topic(name), dead_letter_topic(name))
-    topics = [topic for topic in own if with_topics and store.tables.topics.find(topic)]
+    topics = [*_own_topics(store, name)] if with_topics else []
 
     async def remove() -> None:
         await store.tables.groups.remove(name)
@@ -51,6 +58,20 @@ async def delete_group(store: MessageStore, name: str, *, with_topics: bool) -> 
 
     await asyncio.shield(remove())  # Half a group is none.
     return topics
+
+
+def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
+    """Yield the topics that belong to a group: of its retries, of ended leases, of dead letters.
+
+    Names of groups may hold what parts group and topic in such a name, so only those of ended
+    leases are meant that the group has an offset in, and that are no other group's.
+    """
+    own, is_group = retry_topic(name), store.tables.groups.find
+    consumed = [t for t in store.tables.offsets.all_of(name) if leased_topic(t, name) != t]
+    of_leases = [t for t in consumed if is_group(t.removeprefix(RETRY_PREFIX)) is None]
+    for topic in (own, *sorted(of_leases), dead_letter_topic(name)):
+        if store.tables.topics.find(topic) is not None:
+            yield topic
 
 
 def list_groups(

@@ -140,6 +140,16 @@ async def test_its_own_topics_go_when_asked_to(broker: StoreBroker) -> None:
     assert broker.store.tables.topics.names() == ["%DLQ%others", "orders"]
 
 
+async def test_retry_topics_of_ended_leases_go_too_and_no_other_groups(broker: StoreBroker) -> None:
+    tables = broker.store.tables
+    for topic in ("%RETRY%readers_orders", "%RETRY%readers_b"):
+        tables.topics.adopt(topic, 1)
+        await tables.offsets.commit("readers", topic, 0, 0)
+    await tables.groups.ensure("readers_b")  # Its retry topic is one that `readers` has pulled too.
+    assert await delete(broker, with_topics=True) == ["%RETRY%readers_orders"]
+    assert tables.topics.names() == ["%RETRY%readers_b", "orders"]
+
+
 async def test_groups_of_the_broker_stay(broker: StoreBroker) -> None:
     await broker.store.tables.groups.ensure("CID_RMQ_SYS_TRANS")
     with pytest.raises(SystemGroup):
