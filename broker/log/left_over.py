@@ -84,16 +84,26 @@ def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
 
 
 def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
-    """Return the topics that have a row or a queue, None where no table of topics can be read."""
+    """Return the topics that have a row or a queue, None where no table of topics can be read.
+
+    A real broker that deletes a topic may leave its directory behind, with nothing in it.
+    """
     path = directory / CONFIG_DIRECTORY / TOPICS_FILE
     for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
         with suppress(FileNotFoundError, ValueError):
             rows = decode_table(disk.read_file(name)).get("topicConfigTable")
             if isinstance(rows, dict):
-                return frozenset(
-                    [*map(str, rows), *disk.names(directory / CONSUME_QUEUE_DIRECTORY)]
-                )
+                known = frozenset(map(str, rows))
+                queues = directory / CONSUME_QUEUE_DIRECTORY
+                others = [topic for topic in disk.names(queues) if topic not in known]
+                return known.union(topic for topic in others if _has_file(disk, queues / topic))
     return None
+
+
+def _has_file(disk: Disk, topic: Path) -> bool:
+    """Return whether a queue of a topic has a file."""
+    files = (name for queue in disk.names(topic) for name in disk.names(topic / queue))
+    return any(offset_from_file_name(name) is not None for name in files)
 
 
 def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:

@@ -67,6 +67,19 @@ async def test_a_start_leaves_it_so(golden: GoldenStores, tmp_path: Path, name: 
     assert verify(Disk(), directory, sizes).counts == {}
 
 
+async def test_directories_without_a_file_tell_of_no_topic(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = golden.copy("deleted", tmp_path / "s")
+    (directory / "consumequeue/Del/0").mkdir(parents=True)
+    sizes = known(golden, "deleted", directory)
+    assert verify(Disk(), directory, sizes).counts == {}
+    assert await ends(golden, "deleted", directory) == ENDS["deleted"]
+    rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, sizes), sizes, accept_holes=False)
+    queues = files_below(golden.store("deleted") / "consumequeue")
+    assert files_below(directory / "consumequeue") == queues
+
+
 @pytest.mark.parametrize("is_known", [True, False], ids=["with a list", "walked"])
 async def test_a_lost_queue_of_a_topic_with_a_row_is_built_again_and_no_other(
     golden: GoldenStores, tmp_path: Path, is_known: bool
