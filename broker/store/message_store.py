@@ -295,6 +295,7 @@ class MessageStore:
         await self._end_steps()
         if self.failure.done():
             return
+        self.tables.offsets.hold_nothing()
         try:
             await self.tables.offsets.saved()
         except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.

@@ -57,6 +57,13 @@ class GroupNotFound(RequestError, code=Code.CONSUMER_GROUP_NOT_FOUND):
     group: str
 
 
+class GroupDisabled(RequestError, code=Code.FORBIDDEN):
+    """A consumer group that was turned off."""
+
+    message = "consumer group {group} is turned off; turn it on: pocketmq group edit {group}"
+    group: str
+
+
 class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
     """Creation of a consumer group that exists with other settings."""
 

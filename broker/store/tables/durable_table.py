@@ -23,6 +23,7 @@ from broker.store.job import or_failed
 from broker.store.watermark import Watermark
 
 Config = TypeVar("Config")
+Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
 """Makes the text of a snapshot, in a thread."""
 
@@ -85,20 +86,24 @@ class DurableTable:
 
 
 class RowTable:
-    """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept."""
+    """One of RocketMQ's tables: rows under one member, a version; what else it holds is kept.
 
-    __slots__ = ("_clock", "_durable", "_file", "_member", "_others", "rows")
+    written   returns the rows as they are to stand on disk, a copy of them or `rows` itself
+    """
+
+    __slots__ = ("_clock", "_durable", "_file", "_member", "_others", "_written", "rows")
 
     def __init__(
         self, disk: Disk, directory: Path, file_name: str, member: str, clock: Clock,
-        pool: ThreadPoolExecutor,
+        pool: ThreadPoolExecutor, written: Callable[[], Rows] | None = None,
     ) -> None:  # fmt: skip
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
+        self._written = written or (lambda: self.rows)
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._member = member
         self._clock = clock
         self._others: dict[str, Any] = {}
-        self.rows: dict[str, dict[Any, Any]] = {}
+        self.rows: Rows = {}
         """By name; a row is replaced, never changed. `touch` tells of it."""
 
     def load(self) -> None:
@@ -114,6 +119,11 @@ class RowTable:
         found: dict[str, Any] = self._others.get(member) or {}
         return found
 
+    def keep(self, member: str, value: dict[str, Any]) -> None:
+        """Set what stands beside the rows under a name; a real broker may drop it."""
+        assert member != self._member
+        self._others[member] = value
+
     def touch(self) -> None:
         """Note that rows changed: the version rises."""
         version = self._others.get("dataVersion") or {}
@@ -127,7 +137,7 @@ class RowTable:
     def _snapshot(self) -> Encode:
         assert self._member not in self._others
         others = {k: dict(v) if isinstance(v, dict) else v for k, v in self._others.items()}
-        table = {**others, self._member: dict(self.rows)}
+        table = {**others, self._member: dict(self._written())}
         return lambda: encode_table(dict(sorted(table.items())))
 
     async def put(self, name: str, row: dict[str, Any]) -> None:

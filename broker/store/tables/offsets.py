@@ -2,6 +2,7 @@
 
     commit     durable when it returns; many commits share one write of the table
     advance    in memory at once, on disk some seconds later: a crash may take it back
+    lease      in memory at once, on disk once the journal of leases is: store/tables/lease_marks.py
 Source: ConsumerOffsetManager.
 """
 
@@ -14,8 +15,9 @@ from broker.files.disk import Disk
 from broker.format.names import CONSUMER_OFFSETS_FILE, queue_id_from_name
 from broker.model.message import OFFSET_MAX
 from broker.model.step import Clock, Next, Now
-from broker.store.tables.durable_table import RowTable
+from broker.store.tables.durable_table import Rows, RowTable
 from broker.store.tables.groups import GroupTable
+from broker.store.tables.lease_marks import LEASES_MEMBER, LeaseMarks
 
 _OFFSETS: Final = "offsetTable"
 _PULL_OFFSETS: Final = "pullOffsetTable"
@@ -28,7 +30,7 @@ CHECKPOINT_INTERVAL_MS: Final = 5_000
 class ConsumerOffsets:
     """Offsets by (group, topic, queue id)."""
 
-    __slots__ = ("_groups", "_table")
+    __slots__ = ("_groups", "_table", "leases")
 
     def __init__(
         self,
@@ -39,7 +41,11 @@ class ConsumerOffsets:
         groups: GroupTable,
     ) -> None:
         self._groups = groups
-        self._table = RowTable(disk, directory, CONSUMER_OFFSETS_FILE, _OFFSETS, clock, pool)
+        self._table = RowTable(
+            disk, directory, CONSUMER_OFFSETS_FILE, _OFFSETS, clock, pool, self._durable_rows
+        )
+        self.leases = LeaseMarks()
+        """How far what is on disk goes with the journal of leases."""
 
     def load(self) -> None:
         """Read the table.
@@ -52,6 +58,7 @@ class ConsumerOffsets:
             str(name): {int(i): o for i, o in queues.items() if _is_place(i, o)}
             for name, queues in self._table.rows.items()
         }
+        self.leases.load(self._table.other_rows(LEASES_MEMBER))
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return a group's offset in a queue, None before its first commit."""
@@ -83,6 +90,59 @@ class ConsumerOffsets:
         name = f"{topic}{_SEPARATOR}{group}"
         if queue_offset > self._table.rows.get(name, {}).get(queue_id, -1):
             self._set(name, {queue_id: queue_offset})
+
+    def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Move a group's offset forward, behind messages it leased; on disk it stays until `pass_`.
+
+        Shape    the group has a row
+        Cost     about 1 µs
+        """
+        name = f"{topic}{_SEPARATOR}{group}"
+        row = self._table.rows.get(name)
+        old = -1 if row is None else row.get(queue_id, -1)
+        if queue_offset <= old:
+            return
+        self.leases.hold(name, queue_id, old)
+        if row is None:
+            self._table.rows[name] = {queue_id: queue_offset}
+        else:
+            self._table.rows[name] = {**row, queue_id: queue_offset}
+        self._table.touch()
+
+    def fence(self, journal_begin: int, journal_end: int) -> None:
+        """Note where leased offsets stand, with how far the journal reaches now."""
+        live = {key: self._live(*key) for key in self.leases.held}
+        self.leases.fence(live, journal_begin, journal_end)
+
+    def pass_fence(self) -> None:
+        """Let what was noted at the last fence go to disk: the journal is durable up to there."""
+        if self.leases.pass_fence():
+            self.leases.let_go({key: self._live(*key) for key in self.leases.held})
+            self._table.keep(LEASES_MEMBER, self.leases.member())
+            self._table.touch()
+
+    def hold_nothing(self) -> None:
+        """Let all offsets go to disk as they are: everything in the log is durable."""
+        if self.leases.held:
+            self.leases.held.clear()
+            self._table.touch()
+
+    def _live(self, name: str, queue_id: int) -> int:
+        return int(self._table.rows.get(name, {}).get(queue_id, -1))
+
+    def _durable_rows(self) -> Rows:
+        """Return the rows as they go to disk: without offsets of leases that may be lost yet."""
+        rows = dict(self._table.rows)
+        for (name, queue_id), offset_held in self.leases.held.items():
+            row = dict(rows.get(name, {}))
+            if queue_id not in row:
+                continue
+            if offset_held < 0:
+                del row[queue_id]
+            else:
+                row[queue_id] = offset_held
+            rows[name] = row
+        return rows
 
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Set a group's offset in a queue; durable when it returns.
@@ -132,8 +192,8 @@ class ConsumerOffsets:
         await self._groups.ensure(target)
         queues = self._table.rows.get(f"{topic}{_SEPARATOR}{source}")
         if queues:
+            self._set(f"{topic}{_SEPARATOR}{target}", queues)
             self._table.rows[f"{topic}{_SEPARATOR}{target}"] = queues
-            self._table.touch()
         await self._table.saved()
 
     async def remove_topic(self, topic: str) -> None:
@@ -157,11 +217,16 @@ class ConsumerOffsets:
         found = [(table, name) for table in tables for name in table if is_meant(name)]
         for table, name in found:
             del table[name]
+            self.leases.forget(name)
         if found:
             self._table.touch()
         await self._table.saved()
 
     def _set(self, name: str, queue_offsets: Mapping[int, int]) -> None:
+        for queue_id in queue_offsets:
+            self.leases.set_aside(name, queue_id)
+        if self.leases.is_kept:
+            self._table.keep(LEASES_MEMBER, self.leases.member())
         self._table.rows[name] = {**self._table.rows.get(name, {}), **queue_offsets}
         self._table.touch()
 

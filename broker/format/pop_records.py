@@ -1,0 +1,174 @@
+"""Leases as RocketMQ writes them down: checkpoints of what was handed out, and their acks.
+
+    checkpoint  messages of one queue are hidden until a time       TAGS ck
+    ack         one of them is settled                              TAGS ack
+    batch ack   several of one checkpoint are                       TAGS bAck
+
+    {"bm":0,"bn":"b","c":"G","d":[0,1],"it":60000,"n":2,"pt":1700000000000,"q":1,
+     "reviveTime":1700000060000,"ro":0,"so":10,"sp":false,"t":"T"}
+    {"ao":11,"bn":"b","c":"G","pt":1700000000000,"q":1,"so":10,"t":"T"}   a batch has "aol" too
+
+A real broker sends them by its timer to the revive topic: they stand in the timer topic as that
+leaves them, REAL_TOPIC and REAL_QID saved, due a second before the lease ends, acks at its end.
+Source: PopMessageProcessor.buildCkMsg, AckMessageProcessor, PopCheckPoint, AckMsg, BatchAckMsg.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from broker.format.content import decode_properties
+from broker.format.layout import Buffer
+from broker.format.record import split_record
+from broker.model.message import OFFSET_MAX, TAGS
+
+CHECKPOINT_TAG: Final = "ck"
+ACK_TAG: Final = "ack"
+BATCH_ACK_TAG: Final = "bAck"
+CHECKPOINT_LEAD_MS: Final = 1_000
+"""A checkpoint comes so long before its lease ends (PopAckConstants.ackTimeInterval)."""
+PRECISION_MS: Final = 1_000
+CHECKPOINT_COUNT_MAX: Final = 32
+"""Messages of one checkpoint: a real broker has a bit for each in an int."""
+
+
+class Batched(NamedTuple):
+    """What tells a checkpoint from all others: messages of a queue that one receive took."""
+
+    group: str
+    topic: str
+    queue_id: int
+    start_offset: int
+    popped_at_ms: int
+    broker: str
+
+
+class Checkpoint(NamedTuple):
+    """Messages that are leased: their queue offsets, and for how long."""
+
+    batched: Batched
+    queue_offsets: list[int]
+    invisible_ms: int
+    revive_queue: int
+
+
+class Ack(NamedTuple):
+    """Queue offsets of a checkpoint that are settled."""
+
+    batched: Batched
+    queue_offsets: list[int]
+
+
+class Entry(NamedTuple):
+    """A message of the journal that is to be put."""
+
+    body: bytes
+    property_block: bytes
+    unique_key: str
+    tag: str
+
+
+def checkpoint_entry(checkpoint: Checkpoint, revive_topic: str) -> Entry:
+    """Return the message of a checkpoint.
+
+    Cost     about 4 µs for 32 messages
+    """
+    (group, topic, queue_id, start, popped_ms, broker), offsets, invisible_ms, revive_queue = (
+        checkpoint
+    )
+    assert 0 < len(offsets) <= CHECKPOINT_COUNT_MAX
+    assert offsets[0] >= start
+    diffs = ",".join([str(at - start) for at in offsets])
+    due_ms = popped_ms + invisible_ms
+    body = (
+        f'{{"bm":0,"bn":{_quoted(broker)},"c":{_quoted(group)},"d":[{diffs}],"it":{invisible_ms},'
+        f'"n":{len(offsets)},"pt":{popped_ms},"q":{queue_id},"reviveTime":{due_ms},"ro":0,'
+        f'"so":{start},"sp":false,"t":{_quoted(topic)}}}'
+    ).encode()
+    key = f"{topic}@{queue_id}@{start}@{group}@{popped_ms}@{broker}@{CHECKPOINT_TAG}"
+    due_ms -= CHECKPOINT_LEAD_MS
+    block = _block(revive_topic, revive_queue, max(due_ms, 1), key, CHECKPOINT_TAG)
+    return Entry(body, block, key, CHECKPOINT_TAG)
+
+
+def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> Entry:
+    """Return the message of an ack, whose checkpoint ends at a time; several acks are a batch."""
+    (group, topic, queue_id, start, popped_ms, broker), offsets = ack
+    assert offsets
+    rest = (
+        f'"bn":{_quoted(broker)},"c":{_quoted(group)},"pt":{popped_ms},"q":{queue_id},'
+        f'"so":{start},"t":{_quoted(topic)}}}'
+    )
+    if len(offsets) == 1:
+        tag = ACK_TAG
+        body = f'{{"ao":{offsets[0]},{rest}'
+        key = f"{topic}@{queue_id}@{offsets[0]}@{group}@{popped_ms}@{broker}@{tag}"
+    else:
+        tag = BATCH_ACK_TAG
+        listed = ",".join(map(str, offsets))
+        body = f'{{"ao":0,"aol":[{listed}],{rest}'
+        key = f"{topic}@{queue_id}@[{listed}]@{group}@{popped_ms}@{tag}"
+    block = _block(revive_topic, revive_queue, due_ms, key, tag)
+    return Entry(body.encode(), block, key, tag)
+
+
+def _block(topic: str, queue_id: int, deliver_ms: int, key: str, tag: str) -> bytes:
+    """Return the properties of what waits for its time, in the order a real broker writes them."""
+    out_ms = (deliver_ms - 1) // PRECISION_MS * PRECISION_MS
+    return (
+        f"REAL_TOPIC\x01{topic}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02UNIQ_KEY\x01{key}\x02"
+        f"TAGS\x01{tag}\x02TIMER_OUT_MS\x01{out_ms}\x02REAL_QID\x01{queue_id}\x02"
+    ).encode()
+
+
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def read_entry(record: Buffer) -> tuple[Checkpoint | Ack, Mapping[str, str]] | None:
+    """Return what a stored record says of leases, and its properties; None where it says nothing.
+
+    Shape    a sound record; a real broker's too
+    Cost     about 10 µs
+    """
+    head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
+    properties = decode_properties(record[block_begin:block_end])
+    tag = properties.get(TAGS, "")
+    if tag not in (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG):
+        return None
+    try:
+        said = json.loads(bytes(record[body_begin : body_begin + head[14]]))
+        entry = _checkpoint(said, properties) if tag == CHECKPOINT_TAG else _ack(said, tag)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return entry, properties
+
+
+def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> Checkpoint:
+    batched = _batched(said)
+    done = int(said.get("bm") or 0)
+    diffs = said.get("d") or range(int(said["n"]))
+    offsets = [batched.start_offset + _count(diff) for diff in diffs]
+    pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
+    return Checkpoint(batched, pending, _count(said["it"]), int(properties.get("REAL_QID", "0")))
+
+
+def _ack(said: dict[str, Any], tag: str) -> Ack:
+    offsets = said["aol"] if tag == BATCH_ACK_TAG else [said["ao"]]
+    return Ack(_batched(said), [_count(at) for at in offsets])
+
+
+def _batched(said: dict[str, Any]) -> Batched:
+    names = said["c"], said["t"], said.get("bn") or ""
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("a name is no text")
+    group, topic, broker = names
+    return Batched(group, topic, _count(said["q"]), _count(said["so"]), _count(said["pt"]), broker)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or not 0 <= value <= OFFSET_MAX:
+        raise ValueError("it is no number")
+    return value

@@ -1,0 +1,293 @@
+"""Consuming under leases: receive, settle, and bring back what nobody settled.
+
+    receive ─► taking.py    leases what is there      (or parking.py: waits for it)
+    ack …   ─► settling.py  by handles
+    step    ─► reviving.py  leases that ran out come back with one more attempt
+               journal.py   all of it is RocketMQ's own records in the log: nothing that a client
+                            was told is lost by kill -9; recovery.py reads them after a start
+
+Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from broker.model.administration import GroupConfig
+from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
+from broker.model.errors import GroupDisabled, UnsupportedFeature
+from broker.model.stats import Counter, Gauge, LabelValues, Stat
+from broker.model.step import Next, Now
+from broker.services.consume.clients import Clients
+from broker.services.consume.group_topic import GroupTopic
+from broker.services.consume.journal import ConsumeSettings, Journal
+from broker.services.consume.leases import Lease, LeaseTable
+from broker.services.consume.parking import Parking, nothing
+from broker.services.consume.recovery import Recovery
+from broker.services.consume.redelivery import Redelivery
+from broker.services.consume.reviving import Reviving
+from broker.services.consume.settling import Settling
+from broker.services.consume.taking import Taken, Taking
+from broker.store.job import Job
+from broker.store.message_store import MessageStore
+from broker.store.watermark import Watermark
+
+STEP_INTERVAL_MS: Final = 1_000
+"""At most so long between two steps: wall time may jump, and offsets are written down."""
+FIFO_TYPE: Final = "FIFO"
+RELEASED_MS: Final = 1_000
+"""How long messages stay hidden whose receiver went away before it had them."""
+
+
+class Consume:
+    """All receives of a broker, and what is leased to whom."""
+
+    __slots__ = (
+        "_acks", "_alarm", "_clients", "_clock", "_fence_end", "_job", "_journal", "_leases",
+        "_next_ms", "_parking", "_reviving", "_settling", "_store", "_taking", "_targets", "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
+        self._store = store
+        self._clock = store.clock
+        self._leases = leases = LeaseTable()
+        self._journal = journal = Journal(store, settings)
+        self._clients = Clients()
+        tables = store.tables
+        redelivery = Redelivery(tables.topics, store.settings.levels, settings.store_host)
+        self._taking = Taking(store, leases, journal, settings.in_flight_max)
+        self._settling = Settling(store, leases, journal, redelivery)
+        self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self._clients)
+        self._parking = Parking(store, self._taking, journal, self._release_soon)
+        self._targets: dict[tuple[str, str], GroupTopic] = {}
+        self._alarm = Watermark()
+        self._next_ms = 0
+        self._job: Job[None] | None = None
+        self._fence_end: int | None = None
+        self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
+        self.stats: list[Stat] = [
+            Gauge("pocketmq_leases", "Messages under leases.", lambda: leases.count),
+            self._acks,
+            self._reviving.expired,
+            self._reviving.retried,
+            self._reviving.dead_letters,
+        ]
+
+    async def recover(self) -> None:
+        """Find the leases of the store; once, before anything is received.
+
+        Errors   Corruption, DiskSlow
+        """
+        assert not self._leases.count, "once, before anything is received"
+        await Recovery(self._store, self._leases).run()
+
+    # -- receiving -----------------------------------------------------------------------------
+    def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
+        """Return messages under leases, or wait for some; the awaitable may be cancelled.
+
+        Errors   GroupNotFound, GroupDisabled, TopicNotFound; those of a put
+        """
+        group = self._group(request.group)
+        topic = self._store.tables.topics.existing(request.topic)
+        topic.check_readable()
+        if group.settings.fifo or topic.type_name == FIFO_TYPE:
+            raise UnsupportedFeature(feature="receiving in order")
+        target = self._target(request.group, request.topic)
+        now_ms = self._clock.monotonic_ms()
+        if request.client_id:
+            self._clients.touch(request.client_id, now_ms + request.wait_ms)
+        if target.parked and request.wait_ms > 0:
+            return self._wait(target, request, now_ms)
+        if self._taking.is_ready(target):
+            return self._receive(target, request)
+        return self._wait(target, request, now_ms)
+
+    def _wait(
+        self, target: GroupTopic, request: ReceiveRequest, now_ms: int
+    ) -> Received | Awaitable[Received]:
+        if request.wait_ms <= 0 or self._parking.is_draining:
+            return nothing(self._clock.wall_ms())
+        deadline_ms = now_ms + request.wait_ms
+        parked = self._parking.park(target, request, deadline_ms)
+        self._wake_by(deadline_ms)
+        return parked
+
+    async def _receive(self, target: GroupTopic, request: ReceiveRequest) -> Received:
+        begun_ms = self._clock.monotonic_ms()
+        try:
+            taken = await self._taking.take(request, target)
+        finally:
+            self._parking.serve(target)
+        if taken is None:
+            left = request._replace(
+                wait_ms=request.wait_ms - (self._clock.monotonic_ms() - begun_ms)
+            )
+            found = self._wait(target, left, self._clock.monotonic_ms())
+            return found if isinstance(found, Received) else await found
+        self._wake_by_end(taken)
+        try:
+            await self._journal.durable()
+        except asyncio.CancelledError:
+            self._release_soon(taken)
+            raise
+        return taken.received
+
+    def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
+        """Let messages come back soon that their receiver never had."""
+        leases = {
+            held.lease
+            for handle in handles
+            if (held := self._settling.find(group, topic, handle)) is not None
+        }
+        self._release(leases)
+
+    def _release_soon(self, taken: Taken) -> None:
+        self._release(taken.leases)
+
+    def _release(self, leases: Sequence[Lease] | set[Lease]) -> None:
+        due_ms = self._clock.wall_ms() + RELEASED_MS
+        for lease in leases:
+            if due_ms < lease.due_ms and lease.pending_count:
+                self._leases.end_at(lease, due_ms)
+        self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
+
+    def _group(self, group: str) -> GroupConfig:
+        config = self._store.tables.groups.existing(group)
+        if config.settings.enabled is False:
+            raise GroupDisabled(group=group)
+        return config
+
+    def _target(self, group: str, topic: str) -> GroupTopic:
+        key = (group, topic)
+        found = self._targets.get(key)
+        if found is None:
+            found = self._targets[key] = GroupTopic(
+                group, topic, self._store.tables.topics, self._leases
+            )
+        return found
+
+    # -- settling ------------------------------------------------------------------------------
+    async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
+        """Settle messages for good; each entry is answered in its place.
+
+        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
+        """
+        self._group(group)
+        settled = await self._settling.ack(group, topic, handles)
+        for entry in settled:
+            self._acks.add((entry.status.name,))
+        if self._taking.is_capped:
+            self._taking.is_capped = False
+            self._serve(group, topic)
+        return settled
+
+    async def change_invisible(
+        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Hide messages for another time from now on: (handle, ms) each, 0 to 12 h.
+
+        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was changed
+        """
+        self._group(group)
+        settled = await self._settling.change_invisible(group, topic, entries)
+        shortest_ms = min((ms for _, ms in entries), default=STEP_INTERVAL_MS)
+        self._wake_by(self._clock.monotonic_ms() + max(shortest_ms, 0))
+        return settled
+
+    async def send_back(
+        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Let messages come back after a delay level: (handle, level) each, 0 for the usual one.
+
+        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
+        """
+        return await self._settling.send_back(self._group(group), topic, entries)
+
+    async def forward_to_dead_letters(
+        self, group: str, topic: str, handles: Sequence[str]
+    ) -> list[Settled]:
+        """Make messages dead letters of their group.
+
+        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
+        """
+        settled = await self._settling.give_up(self._group(group), topic, handles)
+        count = sum(entry.status is SettleStatus.OK for entry in settled)
+        if count:
+            self._reviving.dead_letters.add((group, topic, "false"), count)
+        return settled
+
+    def _serve(self, group: str, topic: str) -> None:
+        target = self._targets.get((group, topic))
+        if target is not None:
+            self._parking.serve(target)
+
+    # -- by and by -----------------------------------------------------------------------------
+    def step(self, now: Now) -> Next:
+        """End waits and leases that are over, and let offsets go to disk."""
+        self._parking.end_waits(now.monotonic_ms, now.wall_ms)
+        self._write_down()
+        if self._job is not None and self._job.is_done:
+            job, self._job = self._job, None
+            job.result()
+        if self._job is None:
+            due = self._reviving.due(now.wall_ms)
+            if due:
+                self._job = Job(self._reviving.end(due, now.monotonic_ms))
+        if self._job is not None:
+            return Next(now.monotonic_ms + STEP_INTERVAL_MS, self._job, 1)
+        self._next_ms = self._when_next(now)
+        return Next(self._next_ms, self._alarm, self._alarm.value + 1)
+
+    def _when_next(self, now: Now) -> int:
+        at_ms = now.monotonic_ms + STEP_INTERVAL_MS
+        end_ms, deadline_ms = self._leases.next_end_ms, self._parking.next_deadline_ms
+        if end_ms is not None:
+            at_ms = min(at_ms, now.monotonic_ms + max(end_ms - now.wall_ms, 0))
+        return at_ms if deadline_ms is None else min(at_ms, deadline_ms)
+
+    def _wake_by(self, at_ms: int) -> None:
+        """Have the step called at a time, in monotonic ms, if it would be later."""
+        if at_ms < self._next_ms:
+            self._next_ms = at_ms
+            self._alarm.advance(self._alarm.value + 1)
+
+    def _wake_by_end(self, taken: Taken) -> None:
+        received = taken.received
+        left_ms = received.invisible_until_ms - received.popped_at_ms
+        self._wake_by(self._clock.monotonic_ms() + left_ms)
+
+    def _write_down(self) -> None:
+        """Let offsets go to disk that leases moved, once the journal up to them is durable."""
+        marks, offsets = self._store.marks, self._store.tables.offsets
+        if self._fence_end is not None:
+            if marks.flushed.value < self._fence_end:
+                return
+            offsets.pass_fence()
+            self._fence_end = None
+        if self._leases.has_foreign:
+            return
+        end = self._journal.end
+        offsets.fence(self._leases.journal_begin(end), end)
+        self._fence_end = marks.appended.value
+        if marks.flushed.value >= self._fence_end:
+            offsets.pass_fence()
+            self._fence_end = None
+
+    def in_flight(self) -> dict[LabelValues, float]:
+        """Return how many messages are leased, by (group, topic)."""
+        return self._leases.in_flight()
+
+    @property
+    def waiter_count(self) -> int:
+        """Receives that are parked now."""
+        return self._parking.waiter_count
+
+    def drain(self) -> None:
+        """Answer everyone who waits, and let nobody wait any more."""
+        self._parking.drain()
+
+    async def close(self) -> None:
+        """Return when what was begun has ended."""
+        await self._parking.close()
+        if self._job is not None:
+            await self._job.reached()

@@ -1,0 +1,222 @@
+"""What is leased now: which messages of which queue, to whom they belong, and until when.
+
+    Lease        messages of one queue that one receive took, or whose time was changed
+    GroupQueue   one queue as one group consumes it: queue offset -> lease
+    LeaseTable   all of them, by queue; by the time they end; by their place in the journal
+
+A message is in one lease at most. A handle settles it when it was given out with that lease or one
+that led to it by changes of its time. All of it is what the journal says (journal.py), and belongs
+to one event loop.
+Source: PopCheckPoint, PopBufferMergeService.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+from broker.format.pop_records import Batched, Checkpoint
+from broker.format.receipt_handle import LeasePlace
+from broker.model.stats import LabelValues
+
+GroupQueueKey = tuple[str, str, int]
+"""(group, topic, queue id)."""
+ENDS_KEPT_MIN: Final = 1_024
+"""Ends of leases that are over are dropped when they are more than this and half of all."""
+
+
+@final
+class GroupQueue:
+    """One queue as one group consumes it.
+
+    retry   how its handles name it beside the topic they are of (format/receipt_handle.py)
+    """
+
+    __slots__ = ("group", "is_busy", "leased", "queue_id", "retry", "topic")
+
+    def __init__(self, group: str, topic: str, queue_id: int, retry: int) -> None:
+        self.group = group
+        self.topic = topic
+        self.queue_id = queue_id
+        self.retry = retry
+        self.leased: dict[int, Lease] = {}
+        """Of messages that are not settled, by queue offset."""
+        self.is_busy = False
+        """Whether somebody reads it to lease: everybody else reads other queues meanwhile."""
+
+
+@final
+class Lease:
+    """One checkpoint: messages of a queue that are hidden until a time.
+
+    first_popped_ms  of the receive that it goes back to, through changes of the time
+    journal_offset   of its checkpoint; -1: it stands in the revive topic of a real broker
+    client_id        who keeps it alive by being alive; "" for nobody
+    due_ms           when it ends, wall time
+    """
+
+    __slots__ = (
+        "broker", "client_id", "due_ms", "first_popped_ms", "invisible_ms", "journal_offset",
+        "pending_count", "popped_at_ms", "queue", "queue_offsets", "revive_queue", "start_offset",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        queue: GroupQueue,
+        checkpoint: Checkpoint,
+        journal_offset: int,
+        *,
+        first_popped_ms: int,
+        client_id: str = "",
+    ) -> None:
+        batched = checkpoint.batched
+        assert checkpoint.queue_offsets
+        self.queue = queue
+        self.start_offset = batched.start_offset
+        self.popped_at_ms = batched.popped_at_ms
+        self.broker = batched.broker
+        self.queue_offsets = checkpoint.queue_offsets
+        self.invisible_ms = checkpoint.invisible_ms
+        self.revive_queue = checkpoint.revive_queue
+        self.journal_offset = journal_offset
+        self.first_popped_ms = first_popped_ms
+        self.client_id = client_id
+        self.due_ms = self.end_ms
+        self.pending_count = len(checkpoint.queue_offsets)
+
+    @property
+    def end_ms(self) -> int:
+        """When it ends as the journal says, wall time."""
+        return self.popped_at_ms + self.invisible_ms
+
+    @property
+    def batched(self) -> Batched:
+        """What the journal calls it."""
+        queue = self.queue
+        return Batched(
+            queue.group, queue.topic, queue.queue_id, self.start_offset, self.popped_at_ms,
+            self.broker,
+        )  # fmt: skip
+
+    @property
+    def place(self) -> LeasePlace:
+        """What its handles say."""
+        queue = self.queue
+        return LeasePlace(
+            self.start_offset, self.popped_at_ms, self.invisible_ms, self.revive_queue,
+            queue.retry, self.broker, queue.queue_id,
+        )  # fmt: skip
+
+    def pending(self) -> list[int]:
+        """Return the queue offsets that are not settled, in order."""
+        leased = self.queue.leased
+        return [at for at in self.queue_offsets if leased.get(at) is self]
+
+
+@final
+class LeaseTable:
+    """All leases of a store."""
+
+    __slots__ = ("_ends", "_foreign", "_open", "_order", "count", "queues")
+
+    def __init__(self) -> None:
+        self.queues: dict[GroupQueueKey, GroupQueue] = {}
+        self.count = 0
+        """Messages that are leased."""
+        self._open: dict[int, Lease] = {}
+        self._foreign: set[Lease] = set()
+        self._ends: list[tuple[int, int, Lease]] = []
+        self._order = 0
+
+    def queue(self, group: str, topic: str, queue_id: int, retry: int) -> GroupQueue:
+        """Return a queue of a group, made when it is asked for first."""
+        key = (group, topic, queue_id)
+        found = self.queues.get(key)
+        if found is None:
+            found = self.queues[key] = GroupQueue(group, topic, queue_id, retry)
+        return found
+
+    def add(self, lease: Lease) -> None:
+        """Hold the messages of a lease until it is settled; they are in no other."""
+        leased = lease.queue.leased
+        for queue_offset in lease.queue_offsets:
+            assert queue_offset not in leased, "a message is in one lease"
+            leased[queue_offset] = lease
+        self.count += lease.pending_count
+        if lease.journal_offset < 0:
+            self._foreign.add(lease)
+        else:
+            self._open[lease.journal_offset] = lease
+        self.end_at(lease, lease.due_ms)
+
+    def end_at(self, lease: Lease, due_ms: int) -> None:
+        """Let a lease end at another time than its checkpoint says."""
+        lease.due_ms = due_ms
+        self._order += 1
+        heappush(self._ends, (due_ms, self._order, lease))
+        if len(self._ends) > ENDS_KEPT_MIN + 2 * self.open_count:
+            self._ends = [end for end in self._ends if _is_end(end)]
+            heapify(self._ends)
+
+    def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
+        """Hold messages of a lease no more: they are being settled."""
+        leased = lease.queue.leased
+        for queue_offset in queue_offsets:
+            found = leased.pop(queue_offset)
+            assert found is lease
+            lease.pending_count -= 1
+            self.count -= 1
+
+    def give_back(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
+        """Hold messages again that were taken and could not be settled."""
+        leased = lease.queue.leased
+        for queue_offset in queue_offsets:
+            assert queue_offset not in leased
+            leased[queue_offset] = lease
+            lease.pending_count += 1
+            self.count += 1
+        self.end_at(lease, lease.due_ms)
+
+    def close(self, lease: Lease) -> None:
+        """Forget a lease once the journal says that all its messages are settled."""
+        if not lease.pending_count:
+            self._open.pop(lease.journal_offset, None)
+            self._foreign.discard(lease)
+
+    @property
+    def open_count(self) -> int:
+        """Leases that are not settled."""
+        return len(self._open) + len(self._foreign)
+
+    @property
+    def has_foreign(self) -> bool:
+        """Whether leases are open that only a real broker's revive topic tells of."""
+        return bool(self._foreign)
+
+    def journal_begin(self, end: int) -> int:
+        """Return where the journal begins to matter: at its oldest open lease, else at its end."""
+        return next(iter(self._open), end)
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When the next lease ends, wall time; maybe one that is settled already."""
+        return self._ends[0][0] if self._ends else None
+
+    def ended(self, now_ms: int) -> Iterator[Lease]:
+        """Yield leases with messages whose time is over, each once; add others only afterwards."""
+        while self._ends and self._ends[0][0] <= now_ms:
+            end = heappop(self._ends)
+            if _is_end(end):
+                yield end[2]
+
+    def in_flight(self) -> dict[LabelValues, float]:
+        """Return how many messages are leased by (group, topic)."""
+        found: dict[LabelValues, float] = {}
+        for (group, topic, _), queue in self.queues.items():
+            if queue.leased:
+                found[group, topic] = found.get((group, topic), 0) + len(queue.leased)
+        return found
+
+
+def _is_end(end: tuple[int, int, Lease]) -> bool:
+    due_ms, _, lease = end
+    return bool(lease.pending_count) and lease.due_ms == due_ms

@@ -1,0 +1,180 @@
+"""Receives that wait for messages: first come, first served, by group and topic.
+
+    nothing there ─► parked ──arrival──► the oldest is served, then the next, while there is more
+                        └──deadline, drain, caller gone──► empty, or forgotten
+
+A parked receive is one future and one entry on the heap of deadlines. Arrivals are watched once for
+each queue and group, however many wait; what arrives wakes one after the other, each as long as
+something is left. Nothing is leased for a future that is done already, and what was leased while
+its caller went away is given back soon.
+Source: PopLongPollingService.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from broker.model.consuming import Received, ReceiveRequest
+from broker.model.errors import BrokerError
+from broker.services.consume.group_topic import GroupTopic, Parked
+from broker.services.consume.journal import Journal
+from broker.services.consume.leases import GroupQueue
+from broker.services.consume.taking import Taken, Taking
+from broker.store.job import Job
+from broker.store.message_store import MessageStore
+
+DEADLINES_KEPT_MIN: Final = 1_024
+"""Deadlines of receives that ended are dropped when they are more than this and half of all."""
+SWEEP_ABOVE: Final = 64
+"""A mark with more watches than this forgets those that were given up."""
+
+
+def nothing(now_ms: int) -> Received:
+    """Return what a receive is answered that got no message."""
+    return Received([], [], [], 0, now_ms)
+
+
+class Parking:
+    """All receives that wait.
+
+    release   gives leases back whose caller is gone
+    """
+
+    __slots__ = (
+        "_deadlines", "_journal", "_order", "_reading", "_release", "_serving", "_store",
+        "_taking", "is_draining", "waiter_count",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        taking: Taking,
+        journal: Journal,
+        release: Callable[[Taken], None],
+    ) -> None:
+        self._store = store
+        self._reading = store.reading
+        self._taking = taking
+        self._journal = journal
+        self._release = release
+        self._deadlines: list[tuple[int, int, Parked]] = []
+        self._order = 0
+        self._serving: set[GroupTopic] = set()
+        self.waiter_count = 0
+        """Receives that are parked now."""
+        self.is_draining = False
+
+    def park(
+        self, target: GroupTopic, request: ReceiveRequest, deadline_ms: int
+    ) -> "asyncio.Future[Received]":
+        """Return what a receive gets until a deadline, in monotonic ms; it may be cancelled."""
+        future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+        parked = Parked(request, future)
+        target.park(parked)
+        self.waiter_count += 1
+        future.add_done_callback(self._left)
+        self._order += 1
+        heappush(self._deadlines, (deadline_ms, self._order, parked))
+        if len(self._deadlines) > DEADLINES_KEPT_MIN + 2 * self.waiter_count:
+            self._deadlines = [one for one in self._deadlines if not one[2].future.done()]
+            heapify(self._deadlines)
+        self.watch(target)
+        return future
+
+    def _left(self, _: object) -> None:
+        self.waiter_count -= 1
+        assert self.waiter_count >= 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the next receive has waited long enough, in monotonic ms."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def end_waits(self, now_ms: int, wall_ms: int) -> None:
+        """Answer receives whose deadline has passed."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            future = heappop(self._deadlines)[2].future
+            if not future.done():
+                future.set_result(nothing(wall_ms))
+
+    def drain(self) -> None:
+        """Answer all receives, and park none any more."""
+        self.is_draining = True
+        self.end_waits(2**63, self._store.clock.wall_ms())
+
+    # -- arrivals ------------------------------------------------------------------------------
+    def watch(self, target: GroupTopic) -> None:
+        """Serve those who wait as soon as there is something."""
+        for queue in target.all_queues():
+            watch = target.watches.get(queue)
+            if watch is None or watch.done():
+                self._watch_queue(target, queue)
+        if not target.parked or target.serving is not None:
+            return
+        if self._taking.is_ready(target):
+            self.serve(target)
+
+    def _watch_queue(self, target: GroupTopic, queue: GroupQueue) -> None:
+        mark = self._reading.arrivals(queue.topic, queue.queue_id)
+        if mark.waiter_count > SWEEP_ABOVE:
+            mark.sweep(0)
+        watch = mark.reached(mark.value + 1)
+        if watch.done():
+            return  # The store is ending.
+        target.watches[queue] = watch
+        watch.add_done_callback(lambda _: self.serve(target))
+
+    def serve(self, target: GroupTopic) -> None:
+        """Begin to serve those who wait, unless that is being done or nobody waits."""
+        if target.serving is None and target.parked and not self.is_draining:
+            target.serving = Job(self._serve(target))
+            self._serving.add(target)
+
+    async def _serve(self, target: GroupTopic) -> None:
+        try:
+            while (parked := _first(target)) is not None and self._taking.is_ready(target):
+                await self._serve_one(target, parked)
+        finally:
+            target.serving = None
+            self._serving.discard(target)
+        if _first(target) is not None and not self.is_draining:
+            self.watch(target)
+
+    async def _serve_one(self, target: GroupTopic, parked: Parked) -> None:
+        try:
+            taken = await self._taking.take(parked.request, target)
+        except BrokerError as error:
+            if not parked.future.done():
+                parked.future.set_exception(error)
+            return
+        if taken is None:
+            await asyncio.sleep(0)
+            return
+        if target.parked and target.parked[0] is parked:
+            target.parked.popleft()
+        self._journal.when_durable(partial(self._hand, parked, taken))
+
+    def _hand(self, parked: Parked, taken: Taken, error: BaseException | None) -> None:
+        if parked.future.done():
+            self._release(taken)
+        elif error is not None:
+            parked.future.set_exception(error)
+        else:
+            parked.future.set_result(taken.received)
+
+    async def close(self) -> None:
+        """Return when nothing is under way."""
+        for target in list(self._serving):
+            if target.serving is not None:
+                await target.serving.reached()
+
+
+def _first(target: GroupTopic) -> Parked | None:
+    """Return who waits longest, without those who gave up."""
+    while target.parked:
+        if not target.parked[0].future.done():
+            return target.parked[0]
+        target.parked.popleft()
+    return None

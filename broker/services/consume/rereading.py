@@ -1,0 +1,38 @@
+"""Reading leased messages once more, to put them again."""
+
+from typing import Final
+
+from broker.model.errors import MessageDamaged
+from broker.model.reading import ReadRange
+from broker.services.consume.leases import GroupQueue
+from broker.services.consume.taking import queue_offset_of
+from broker.store.reading.patience import value_of
+from broker.store.reading.reading import Reading
+
+_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:
+    """Return the records of a queue by queue offset; those that are gone or damaged are missing.
+
+    Shape    queue_offsets rising
+    """
+    wanted = set(queue_offsets)
+    found: dict[int, bytes] = {}
+    position = queue_offsets[0]
+    while position <= queue_offsets[-1]:
+        count = queue_offsets[-1] - position + 1
+        asked = ReadRange(queue.topic, queue.queue_id, position, min(count, 64), _BYTES_MAX)
+        try:
+            result = await value_of(reading.pull(asked))
+        except MessageDamaged as error:
+            position = error.next_begin_offset
+            continue
+        for record in result.records:
+            queue_offset = queue_offset_of(record)
+            if queue_offset in wanted:
+                found[queue_offset] = record
+        if result.next_begin_offset <= position:
+            break
+        position = result.next_begin_offset
+    return found

@@ -1,0 +1,148 @@
+"""What becomes of leases that run out: messages are put again, or given up, or leased on.
+
+    due ─► who renews by being alive, and is: leased on
+       └─► read again ─► retry copies or dead letters, and acks, in one put ─► gone from the table
+
+Source: PopReviveService.
+"""
+
+import logging
+from typing import Final
+
+from broker.format.pop_records import Entry
+from broker.model.batch import Run
+from broker.model.errors import BrokerError
+from broker.model.stats import Counter
+from broker.model.topic import DLQ_PREFIX, is_system_topic
+from broker.services.consume.clients import Clients
+from broker.services.consume.journal import Journal
+from broker.services.consume.leases import Lease, LeaseTable
+from broker.services.consume.redelivery import Redelivery
+from broker.services.consume.rereading import reread
+from broker.services.consume.settling import Settling
+from broker.store.message_store import MessageStore
+
+REVIVED_MAX: Final = 64
+"""Messages that one put brings back: some milliseconds of work."""
+RENEWED_MS: Final = 60_000
+"""How long a lease that renews itself lasts each time."""
+RENEWED_MAX_MS: Final = 3 * 3_600_000
+"""How long a lease renews itself in all (renewMaxTimeMillis)."""
+RETRY_PAUSE_MS: Final = 1_000
+"""When a lease is looked at again that could not be ended."""
+
+logger = logging.getLogger(__name__)
+
+
+class Reviving:
+    """Ends leases that run out."""
+
+    __slots__ = (
+        "_clients", "_journal", "_leases", "_redelivery", "_settling", "_store", "dead_letters",
+        "expired", "retried",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        leases: LeaseTable,
+        journal: Journal,
+        redelivery: Redelivery,
+        settling: Settling,
+        clients: Clients,
+    ) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._redelivery = redelivery
+        self._settling = settling
+        self._clients = clients
+        self.expired = Counter(
+            "pocketmq_lease_expired_total", "Messages whose lease ran out before they were settled."
+        )
+        self.retried = Counter(
+            "rocketmq_pop_revive_retry_messages_total", "Messages put again after their lease.",
+            ("consumer_group", "topic", "put_status"),
+        )  # fmt: skip
+        self.dead_letters = Counter(
+            "rocketmq_send_to_dlq_messages_total", "Messages that became dead letters.",
+            ("consumer_group", "topic", "is_system"),
+        )  # fmt: skip
+
+    def due(self, wall_ms: int) -> list[Lease]:
+        """Return leases whose time is over, as many as one put takes."""
+        found: list[Lease] = []
+        count = 0
+        for lease in self._leases.ended(wall_ms):
+            found.append(lease)
+            count += lease.pending_count
+            if count >= REVIVED_MAX:
+                break
+        return found
+
+    async def end(self, leases: list[Lease], monotonic_ms: int) -> None:
+        """End leases that are due; what fails is tried again after RETRY_PAUSE_MS."""
+        renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
+        ended = [lease for lease in leases if lease not in renewed] if renewed else leases
+        try:
+            if renewed:
+                await self._settling.renew(renewed, RENEWED_MS)
+            if ended:
+                await self._revive(ended)
+        except BrokerError as error:
+            logger.warning("lease.kept", extra={"reason": str(error)})
+        finally:
+            again_ms = self._store.clock.wall_ms() + RETRY_PAUSE_MS
+            for lease in leases:
+                if lease.pending_count:
+                    self._leases.end_at(lease, again_ms)
+
+    def _is_renewed(self, lease: Lease, monotonic_ms: int) -> bool:
+        if not lease.client_id or not self._clients.is_alive(lease.client_id, monotonic_ms):
+            return False
+        return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
+
+    async def _revive(self, leases: list[Lease]) -> None:
+        taken = [(lease, lease.pending()) for lease in leases if lease.pending_count]
+        for lease, queue_offsets in taken:
+            self._leases.take(lease, queue_offsets)
+        by_group: list[tuple[str, list[Run]]] = []
+        acks: list[Entry] = []
+        try:
+            for lease, queue_offsets in taken:
+                by_group.append((lease.queue.group, await self._runs_of(lease, queue_offsets)))
+                acks.append(self._journal.ack(lease, queue_offsets))
+            if acks:
+                await self._journal.put(acks, [run for _, runs in by_group for run in runs])
+        except BaseException:
+            for lease, queue_offsets in taken:
+                self._leases.give_back(lease, queue_offsets)
+            raise
+        for lease, queue_offsets in taken:
+            self._leases.close(lease)
+            self.expired.value += len(queue_offsets)
+        for group, runs in by_group:
+            self.count(group, runs)
+
+    async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> list[Run]:
+        """Return what is put for messages of a lease; nothing for a group that is gone."""
+        queue = lease.queue
+        group = self._store.tables.groups.find(queue.group)
+        if group is None:
+            return []
+        await self._redelivery.prepare_lease_retry(group, queue.topic)
+        records = await reread(self._store.reading, queue, queue_offsets)
+        return [
+            self._redelivery.over(record, group, queue.topic, lease.popped_at_ms)
+            for record in records.values()
+        ]
+
+    def count(self, group: str, runs: list[Run]) -> None:
+        """Count what was put in the stead of leased messages."""
+        for destination, batch in runs:
+            topic = destination.topic
+            if topic.startswith(DLQ_PREFIX):
+                is_system = "true" if is_system_topic(topic) else "false"
+                self.dead_letters.add((group, topic, is_system), len(batch))
+            else:
+                self.retried.add((group, topic, "PUT_OK"), len(batch))

@@ -1,0 +1,259 @@
+"""Settling leased messages by their handles: acknowledged, hidden longer, sent back, given up.
+
+    handles ─► leases ─► taken out of the table ─► put: messages first, then acks ─► durable ─► told
+                             a put that fails gives them back
+
+Of two calls for one handle the second is told that it is invalid. A lease that ran out is settled
+as long as its message was not put again.
+Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.consumerSendMsgBack.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from broker.format.pop_records import Checkpoint, Entry
+from broker.format.receipt_handle import NORMAL, read_handle
+from broker.model.administration import GroupConfig
+from broker.model.batch import Run
+from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
+from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2
+from broker.model.topic import RETRY_PREFIX, retry_topic
+from broker.services.consume.journal import Journal
+from broker.services.consume.leases import Lease, LeaseTable
+from broker.services.consume.redelivery import Redelivery
+from broker.services.consume.rereading import reread
+from broker.store.message_store import MessageStore
+
+OK: Final = SettleStatus.OK
+INVALID: Final = SettleStatus.INVALID_RECEIPT_HANDLE
+ILLEGAL_TIME: Final = SettleStatus.ILLEGAL_INVISIBLE_TIME
+
+Moved = Callable[[bytes, Lease, int], Run]
+"""(record, its lease, place in the call) -> what is put in its stead."""
+
+
+class Held(NamedTuple):
+    """A message that a handle leads to."""
+
+    lease: Lease
+    queue_offset: int
+
+
+class Settling:
+    """Settles leases."""
+
+    __slots__ = ("_journal", "_leases", "_redelivery", "_store")
+
+    def __init__(
+        self, store: MessageStore, leases: LeaseTable, journal: Journal, redelivery: Redelivery
+    ) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._redelivery = redelivery
+
+    def find(self, group: str, topic: str, handle: str) -> Held | None:
+        """Return what a handle leads to, None where its message is in no lease it belongs to."""
+        read = read_handle(handle)
+        if read is None:
+            return None
+        place, queue_offset = read
+        actual = topic if place.retry == NORMAL else _actual_topic(group, topic, place.retry)
+        queue = self._leases.queues.get((group, actual, place.queue_id))
+        lease = None if queue is None else queue.leased.get(queue_offset)
+        if lease is None or not lease.first_popped_ms <= place.popped_at_ms <= lease.popped_at_ms:
+            return None
+        return Held(lease, queue_offset)
+
+    # -- acknowledged --------------------------------------------------------------------------
+    async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
+        """Settle messages for good.
+
+        Errors   those of a put: nothing was settled
+        """
+        settled, by_lease = self._taken(group, topic, handles)
+        if by_lease:
+            acks = [self._journal.ack(lease, sorted(at)) for lease, at in by_lease.items()]
+            await self._put(acks, [], by_lease)
+        return settled
+
+    def _taken(
+        self, group: str, topic: str, handles: Sequence[str]
+    ) -> tuple[list[Settled], dict[Lease, list[int]]]:
+        """Return what each handle is told, and take the messages of the good ones."""
+        settled: list[Settled] = []
+        by_lease: dict[Lease, list[int]] = {}
+        for handle in handles:
+            held = self.find(group, topic, handle)
+            if held is None:
+                settled.append(Settled(INVALID, handle))
+                continue
+            self._leases.take(held.lease, (held.queue_offset,))
+            by_lease.setdefault(held.lease, []).append(held.queue_offset)
+            settled.append(Settled(OK, handle))
+        return settled, by_lease
+
+    async def _put(
+        self, entries: Sequence[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
+    ) -> int:
+        """Put what settles messages that were taken; returns the place of the first entry."""
+        try:
+            first = await self._journal.put(entries, runs)
+        except BaseException:
+            self._give_back(by_lease)
+            raise
+        for lease in by_lease:
+            self._leases.close(lease)
+        await self._journal.durable()
+        return first
+
+    def _give_back(self, by_lease: dict[Lease, list[int]]) -> None:
+        for lease, queue_offsets in by_lease.items():
+            self._leases.give_back(lease, queue_offsets)
+
+    # -- hidden longer, or shorter -------------------------------------------------------------
+    async def change_invisible(
+        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Hide messages from now on for another time; old handles and new ones settle them.
+
+        Errors   those of a put: nothing was changed
+        """
+        settled: list[Settled] = []
+        by_lease: dict[Lease, list[int]] = {}
+        changes: list[tuple[Held, int, int]] = []
+        for handle, invisible_ms in entries:
+            held = self.find(group, topic, handle)
+            if not 0 <= invisible_ms <= INVISIBLE_MAX_MS:
+                settled.append(Settled(ILLEGAL_TIME, handle))
+            elif held is None:
+                settled.append(Settled(INVALID, handle))
+            else:
+                self._leases.take(held.lease, (held.queue_offset,))
+                by_lease.setdefault(held.lease, []).append(held.queue_offset)
+                changes.append((held, invisible_ms, len(settled)))
+                settled.append(Settled(OK, handle))
+        if changes:
+            pairs = [(held.lease, [held.queue_offset], ms) for held, ms, _ in changes]
+            made = await self._extended(pairs, by_lease)
+            for (_, _, place), lease in zip(changes, made, strict=True):
+                settled[place] = Settled(OK, f"{lease.place.prefix}{lease.start_offset}")
+            await self._journal.durable()
+        return settled
+
+    async def renew(self, leases: Iterable[Lease], invisible_ms: int) -> None:
+        """Hide what is left of leases from now on for some time more.
+
+        Errors   those of a put: they are as they were
+        """
+        by_lease = {lease: lease.pending() for lease in leases}
+        for lease, queue_offsets in by_lease.items():
+            self._leases.take(lease, queue_offsets)
+        changes = [(lease, at, invisible_ms) for lease, at in by_lease.items()]
+        await self._extended(changes, by_lease)
+
+    async def _extended(
+        self, changes: list[tuple[Lease, list[int], int]], by_lease: dict[Lease, list[int]]
+    ) -> list[Lease]:
+        """Lease messages that were taken anew; returns the leases. Checkpoints come before acks."""
+        now_ms = self._store.clock.wall_ms()
+        checkpoints = [
+            Checkpoint(
+                lease.batched._replace(
+                    start_offset=at[0],
+                    popped_at_ms=max(now_ms, lease.popped_at_ms + 1),
+                    broker=self._journal.broker,
+                ),
+                at,
+                invisible_ms,
+                lease.revive_queue,
+            )
+            for lease, at, invisible_ms in changes
+        ]
+        told = [self._journal.checkpoint(checkpoint) for checkpoint in checkpoints]
+        acks = [self._journal.ack(lease, sorted(at)) for lease, at in by_lease.items()]
+        try:
+            first = await self._journal.put([*told, *acks])
+        except BaseException:
+            self._give_back(by_lease)
+            raise
+        made: list[Lease] = []
+        for i, (old, _, _) in enumerate(changes):
+            lease = Lease(
+                old.queue, checkpoints[i], first + i,
+                first_popped_ms=old.first_popped_ms, client_id=old.client_id,
+            )  # fmt: skip
+            self._leases.add(lease)
+            made.append(lease)
+        for old in by_lease:
+            self._leases.close(old)
+        return made
+
+    # -- sent back, given up -------------------------------------------------------------------
+    async def send_back(
+        self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Put messages again behind a delay level, 0 for the usual one; below 0: give them up.
+
+        Errors   those of a put: nothing was settled
+        """
+        await self._redelivery.prepare(group)
+        levels = [level for _, level in entries]
+
+        def moved(record: bytes, lease: Lease, place: int) -> Run:
+            return self._redelivery.back(record, group, lease.queue.topic, levels[place])
+
+        return await self._move(group.name, topic, [handle for handle, _ in entries], moved)
+
+    async def give_up(
+        self, group: GroupConfig, topic: str, handles: Sequence[str]
+    ) -> list[Settled]:
+        """Make messages dead letters of their group.
+
+        Errors   those of a put: nothing was settled
+        """
+        await self._redelivery.prepare(group)
+
+        def moved(record: bytes, lease: Lease, _: int) -> Run:
+            return self._redelivery.dead(record, group, lease.queue.topic)
+
+        return await self._move(group.name, topic, handles, moved)
+
+    async def _move(
+        self, group: str, topic: str, handles: Sequence[str], moved: Moved
+    ) -> list[Settled]:
+        """Settle messages by putting others in their stead, as far as they are still there."""
+        settled: list[Settled] = []
+        by_lease: dict[Lease, list[int]] = {}
+        places: dict[tuple[Lease, int], int] = {}
+        for place, handle in enumerate(handles):
+            held = self.find(group, topic, handle)
+            if held is None:
+                settled.append(Settled(INVALID, handle))
+                continue
+            self._leases.take(held.lease, (held.queue_offset,))
+            by_lease.setdefault(held.lease, []).append(held.queue_offset)
+            places[held] = place
+            settled.append(Settled(OK, handle))
+        if not by_lease:
+            return settled
+        runs: list[Run] = []
+        acks: list[Entry] = []
+        try:
+            for lease, queue_offsets in by_lease.items():
+                records = await reread(self._store.reading, lease.queue, sorted(queue_offsets))
+                runs += [moved(record, lease, places[lease, at]) for at, record in records.items()]
+                acks.append(self._journal.ack(lease, sorted(queue_offsets)))
+        except BaseException:
+            self._give_back(by_lease)
+            raise
+        await self._put(acks, runs, by_lease)
+        return settled
+
+
+def _actual_topic(group: str, topic: str, retry: int) -> str:
+    """Return where the messages of a handle lie that is not of the topic itself."""
+    if topic.startswith(RETRY_PREFIX):
+        return topic
+    names = (lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic))
+    return names[retry - 1] if retry <= len(names) else retry_topic(group)

@@ -1,0 +1,240 @@
+"""Leasing messages for one receive.
+
+    queues in turn ─► read, filtered ─► checkpoints put ─► offsets moved, leases held ─► handed out
+                      one reader each     one put            one synchronous block
+
+Nothing is leased before the read is done, nor before the journal tells of it. What a filter passes
+over is skipped for the group. Who gives up while a read or put is under way has changed nothing.
+Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from broker.format.pop_records import Batched, Checkpoint
+from broker.model.consuming import Received, ReceiveRequest
+from broker.model.errors import MessageDamaged
+from broker.model.reading import ReadRange
+from broker.services.consume.group_topic import GroupTopic
+from broker.services.consume.journal import Journal
+from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
+from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
+
+RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Records of one receive, but for the first."""
+SCANS_MAX: Final = 8
+"""Reads of one queue in which nothing matches, before other queues and callers have their turn."""
+_QUEUE_OFFSET: Final = slice(20, 28)
+_SYSTEM_FLAG: Final = slice(36, 40)
+_RECONSUME_TIMES: Final = 72
+_HOSTS_V6: Final = 0x10, 0x20
+_HOST_V6_MORE: Final = 12
+
+logger = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """What a read brought: records that are wanted, and where to go on behind them.
+
+    stored   where the group stood before
+    """
+
+    queue: GroupQueue
+    records: list[bytes]
+    next_offset: int
+    stored: int | None
+
+
+class Taken(NamedTuple):
+    """What one receive leased."""
+
+    received: Received
+    leases: list[Lease]
+
+
+def queue_offset_of(record: bytes) -> int:
+    """Return the queue offset in a stored record."""
+    return int.from_bytes(record[_QUEUE_OFFSET])
+
+
+def attempt_of(record: bytes) -> int:
+    """Return the how manieth delivery of a stored record is the next."""
+    flag = int.from_bytes(record[_SYSTEM_FLAG])
+    born, stored = _HOSTS_V6
+    at = _RECONSUME_TIMES
+    if flag & (born | stored):
+        at += _HOST_V6_MORE * (bool(flag & born) + bool(flag & stored))
+    return int.from_bytes(record[at : at + 4]) + 1
+
+
+class Taking:
+    """Leases messages to groups."""
+
+    __slots__ = (
+        "_in_flight_max", "_journal", "_leases", "_offsets", "_reading", "_store", "is_capped",
+    )  # fmt: skip
+
+    def __init__(
+        self, store: MessageStore, leases: LeaseTable, journal: Journal, in_flight_max: int
+    ) -> None:
+        self._store = store
+        self._reading = store.reading
+        self._offsets = store.tables.offsets
+        self._leases = leases
+        self._journal = journal
+        self._in_flight_max = in_flight_max
+        self.is_capped = False
+        """Whether a queue was passed over since, as too much of it is in flight."""
+
+    def position(self, queue: GroupQueue) -> tuple[int, int]:
+        """Return where a group goes on in a queue, and the queue's end."""
+        lower, upper = self._reading.queue_range(queue.topic, queue.queue_id)
+        found = self._offsets.find(queue.group, queue.topic, queue.queue_id)
+        if found is None:
+            if queue.retry and not upper:
+                return 0, 0
+            found = lower if self._begins_at_min(queue) else upper
+            self._offsets.lease(queue.group, queue.topic, queue.queue_id, found)
+        return min(max(found, lower), upper), upper
+
+    def _begins_at_min(self, queue: GroupQueue) -> bool:
+        group = self._store.tables.groups.find(queue.group)
+        return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
+
+    def is_ready(self, target: GroupTopic) -> bool:
+        """Return whether a receive may find something now."""
+        for queue in target.all_queues():
+            if self._is_open(queue):
+                position, upper = self.position(queue)
+                if position < upper:
+                    return True
+        return False
+
+    def _is_open(self, queue: GroupQueue) -> bool:
+        if len(queue.leased) >= self._in_flight_max:
+            self.is_capped = True
+            return False
+        return not queue.is_busy
+
+    async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
+        """Lease what is there, None where nothing is; durable it is only later.
+
+        Errors   those of a put; nothing was leased
+        """
+        busy: list[GroupQueue] = []
+        try:
+            found = await self._read(request, target, busy)
+            if not any(one.records for one in found):
+                self._skip(found)
+                return None
+            return await self._lease(request, found)
+        finally:
+            for queue in busy:
+                queue.is_busy = False
+
+    async def _read(
+        self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue]
+    ) -> list[Found]:
+        found: list[Found] = []
+        count, size_bytes = request.max_messages, RECEIVE_BYTES_MAX
+        for queue in target.in_turn():
+            if not self._is_open(queue):
+                continue
+            position, upper = self.position(queue)
+            if position >= upper:
+                continue
+            queue.is_busy = True
+            busy.append(queue)
+            room = min(count, self._in_flight_max - len(queue.leased))
+            one = await self._read_queue(request, queue, position, room, size_bytes)
+            found.append(one)
+            count -= len(one.records)
+            size_bytes -= sum(map(len, one.records))
+            if count <= 0 or size_bytes <= 0:
+                break
+        return found
+
+    async def _read_queue(
+        self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
+    ) -> Found:
+        """Return the next messages of a queue, as far as its first read that finds some."""
+        wanted = request.wanted
+        is_judged = not wanted.is_everything
+        accept = wanted.matches_code if is_judged and not wanted.reads_records else None
+        stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
+        records: list[bytes] = []
+        for _ in range(SCANS_MAX):
+            asked = ReadRange(queue.topic, queue.queue_id, position, count, size_bytes)
+            try:
+                result = await value_of(self._reading.pull(asked, accept))
+            except MessageDamaged as error:
+                logger.warning("message.damaged", extra={"reason": str(error)})
+                position = error.next_begin_offset
+                continue
+            records = result.records
+            if is_judged:
+                records = [record for record in records if wanted.matches(record)]
+            if records or result.next_begin_offset <= position:
+                position = max(position, result.next_begin_offset)
+                break
+            position = result.next_begin_offset
+        return Found(queue, records, position, stored)
+
+    def _skip(self, found: list[Found]) -> None:
+        """Move offsets behind what was read, but those that somebody has set meanwhile."""
+        for queue, _, next_offset, stored in found:
+            if self._offsets.find(queue.group, queue.topic, queue.queue_id) == stored:
+                self._offsets.lease(queue.group, queue.topic, queue.queue_id, next_offset)
+
+    async def _lease(self, request: ReceiveRequest, found: list[Found]) -> Taken:
+        assert sum(len(one.records) for one in found) <= request.max_messages
+        now_ms = self._store.clock.wall_ms()
+        revive_queue = self._journal.revive_queue()
+        made: list[tuple[GroupQueue, Checkpoint]] = []
+        for queue, records, _, _ in found:
+            if records:
+                at = [queue_offset_of(record) for record in records]
+                batched = Batched(
+                    queue.group, queue.topic, queue.queue_id, at[0], now_ms, self._journal.broker
+                )
+                made.append((queue, Checkpoint(batched, at, request.invisible_ms, revive_queue)))
+        overtaken = [self._overtaken(queue, checkpoint) for queue, checkpoint in made]
+        acks = [self._journal.ack(lease, at) for pairs in overtaken for lease, at in pairs]
+        entries = [self._journal.checkpoint(checkpoint) for _, checkpoint in made]
+        first = await self._journal.put([*acks, *entries]) + len(acks)
+        for pairs in overtaken:
+            for lease, at in pairs:  # Some may have been settled while the put waited.
+                self._leases.take(lease, [i for i in at if lease.queue.leased.get(i) is lease])
+                self._leases.close(lease)
+        self._skip(found)
+        client_id = request.client_id if request.auto_renew else ""
+        leases: list[Lease] = []
+        for i, (queue, checkpoint) in enumerate(made):
+            lease = Lease(queue, checkpoint, first + i, first_popped_ms=now_ms, client_id=client_id)
+            self._leases.add(lease)
+            leases.append(lease)
+        return Taken(_received([one for one in found if one.records], leases, now_ms), leases)
+
+    def _overtaken(
+        self, queue: GroupQueue, checkpoint: Checkpoint
+    ) -> list[tuple[Lease, list[int]]]:
+        """Return leases of messages that are leased once more, as their offset was set back."""
+        by_lease: dict[Lease, list[int]] = {}
+        if queue.leased:
+            for at in checkpoint.queue_offsets:
+                lease = queue.leased.get(at)
+                if lease is not None:
+                    by_lease.setdefault(lease, []).append(at)
+        return list(by_lease.items())
+
+
+def _received(found: list[Found], leases: list[Lease], now_ms: int) -> Received:
+    records: list[bytes] = []
+    handles: list[str] = []
+    for one, lease in zip(found, leases, strict=True):
+        prefix = lease.place.prefix
+        records += one.records
+        handles += [f"{prefix}{at}" for at in lease.queue_offsets]
+    attempts = [attempt_of(record) for record in records]
+    return Received(records, handles, attempts, leases[0].due_ms, now_ms)

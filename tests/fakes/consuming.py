@@ -1,0 +1,128 @@
+"""Consuming over a real store on a simulated disk, with time that a test moves.
+
+async with consuming() as desk:             group g, topic orders of 2 queues
+    await desk.send("a", "b")
+    got = await desk.receive()              bodies(got) == ["a", "b"]
+    await desk.ack(got)
+    desk = await desk.killed()              what kill -9 leaves, opened again
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+from broker.filter.tag import EVERYTHING
+from broker.format.record import decode_record
+from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
+from broker.model.message import StoredMessage
+from broker.model.step import Now
+from broker.services.consume.consume import Consume
+from broker.services.consume.journal import ConsumeSettings
+from broker.store.job import Job
+from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at, turns
+
+GROUP, TOPIC = "g", "orders"
+INVISIBLE_MS = 30_000
+SIZES = {"commit_log_file_size_bytes": 1 << 20, "consume_queue_file_size_bytes": 20_000}
+
+
+def messages(received: Received) -> list[StoredMessage]:
+    """Return what was received, decoded."""
+    return [decode_record(record) for record in received.records]
+
+
+def bodies(received: Received) -> list[str]:
+    """Return the bodies of what was received."""
+    return [message.body.decode() for message in messages(received)]
+
+
+class ConsumeDesk:
+    """A store, its consuming, and the clock of both."""
+
+    def __init__(self, talking: TalkingStore, **settings: Any) -> None:
+        self.talking = talking
+        self.store = talking.store
+        self.clock = talking.clock
+        self.consume = Consume(
+            self.store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST, **settings)
+        )
+
+    async def send(self, *texts: str, topic: str = TOPIC, queue_id: int = 0, **words: Any) -> None:
+        """Store messages, visible."""
+        for text in texts:
+            await self.talking.send(topic, text, queue_id=queue_id, wait=False, **words)
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Return when all that was stored is visible."""
+        await self.store.writing.drain()
+        await self.talking.settled()
+        await turns()
+
+    def asked(self, **changes: Any) -> ReceiveRequest:
+        """Return a request; it does not wait unless told."""
+        fields: dict[str, Any] = {
+            "group": GROUP, "topic": TOPIC, "wanted": EVERYTHING, "max_messages": 32,
+            "invisible_ms": INVISIBLE_MS, "wait_ms": 0,
+        }  # fmt: skip
+        return ReceiveRequest(**(fields | changes))
+
+    async def receive(self, **changes: Any) -> Received:
+        """Receive; what comes later is awaited."""
+        found = self.consume.receive(self.asked(**changes))
+        received: Received = await found if isawaitable(found) else found
+        return received
+
+    async def parked(self, **changes: Any) -> "asyncio.Future[Received]":
+        """Return a receive that waits."""
+        found = self.consume.receive(self.asked(**({"wait_ms": 20_000} | changes)))
+        assert isawaitable(found)
+        task = asyncio.ensure_future(found)
+        await turns()
+        assert not task.done()
+        return task
+
+    async def ack(self, received: Received, *, topic: str = TOPIC) -> list[SettleStatus]:
+        """Acknowledge all that was received."""
+        return statuses(await self.consume.ack(GROUP, topic, received.handles))
+
+    async def step(self, by_ms: int = 0) -> None:
+        """Let time pass, and the step do all that is due."""
+        self.clock.advance(by_ms)
+        for _ in range(100):
+            now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
+            following = self.consume.step(now)
+            if not isinstance(following.mark, Job):
+                break
+            await following.mark.reached()
+        await self.settled()
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that are leased."""
+        return int(sum(self.consume.in_flight().values()))
+
+
+def statuses(settled: list[Settled]) -> list[SettleStatus]:
+    """Return what became of each entry."""
+    return [entry.status for entry in settled]
+
+
+@asynccontextmanager
+async def consuming(directory: Path, **settings: Any) -> AsyncIterator[ConsumeDesk]:
+    """Open a store, recover its leases, and close it in the end.
+
+    settings   of the store; `in_flight_max` of consuming; `clock`, `disk` as for `store_at`
+    """
+    own = {name: settings.pop(name) for name in ("in_flight_max",) if name in settings}
+    async with store_at(directory, **{**SIZES, **settings}) as talking:
+        talking.store.tables.topics.adopt(TOPIC, 2)
+        await talking.store.tables.groups.ensure(GROUP)
+        desk = ConsumeDesk(talking, **own)
+        await desk.consume.recover()
+        yield desk
+        desk.consume.drain()
+        await desk.consume.close()

@@ -1,0 +1,282 @@
+"""Receiving under leases and settling, over a real store."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.filter.tag import parse
+from broker.format.java_hash import tags_code
+from broker.model.administration import GroupSettings
+from broker.model.consuming import SettleStatus
+from broker.model.errors import GroupDisabled, GroupNotFound, TopicNotFound
+from broker.model.message import REAL_TOPIC
+from tests.fakes.consuming import (
+    GROUP,
+    INVISIBLE_MS,
+    TOPIC,
+    ConsumeDesk,
+    bodies,
+    consuming,
+    messages,
+    statuses,
+)
+from tests.fakes.store_language import turns
+
+OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
+RETRY = f"%RETRY%{GROUP}_{TOPIC}"
+
+
+async def test_what_is_leased_is_not_received_again(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive()
+    assert bodies(got) == ["a", "b"]
+    assert got.attempts == [1, 1]
+    assert got.invisible_until_ms == got.popped_at_ms + INVISIBLE_MS
+    assert (await desk.receive()).records == []
+    assert desk.in_flight == 2
+
+
+async def test_an_acknowledged_message_never_comes_back(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    assert await desk.ack(await desk.receive()) == [OK, OK]
+    await desk.step(10 * INVISIBLE_MS)
+    assert (await desk.receive()).records == []
+    assert desk.in_flight == 0
+
+
+async def test_a_message_comes_again_when_its_lease_is_over(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    first = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, first.handles[:1])
+    await desk.step(INVISIBLE_MS - 1)
+    assert (await desk.receive()).records == []
+    await desk.step(1)
+    again = await desk.receive()
+    assert (bodies(again), again.attempts) == (["b"], [2])
+    (message,) = messages(again)
+    assert message.topic == RETRY
+    assert message.properties["1ST_POP_TIME"] == str(first.popped_at_ms)
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, first.handles)) == [INVALID, INVALID]
+    assert await desk.ack(again) == [OK]
+    await desk.step(10 * INVISIBLE_MS)
+    assert (await desk.receive()).records == []
+
+
+async def test_a_late_ack_counts_while_nobody_else_has_the_message(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    desk.clock.advance(INVISIBLE_MS + 5_000)
+    assert await desk.ack(got) == [OK]
+    await desk.step(INVISIBLE_MS)
+    assert (await desk.receive()).records == []
+
+
+async def test_the_second_ack_of_a_message_is_invalid(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, got.handles * 2)) == [OK, INVALID]
+
+
+@pytest.mark.parametrize("handle", ["", "x", "0 1 2 3 0 b 0 0", "0 1 2 3 9 b 0 0", "1 " * 600])
+async def test_what_is_no_handle_is_invalid(desk: ConsumeDesk, handle: str) -> None:
+    await desk.send("a")
+    await desk.receive()
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, [handle])) == [INVALID]
+    assert desk.in_flight == 1
+
+
+async def test_after_too_many_attempts_a_message_is_a_dead_letter(desk: ConsumeDesk) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(max_attempts=2))
+    await desk.send("a")
+    for attempt in (1, 2):
+        assert (await desk.receive()).attempts == [attempt]
+        await desk.step(INVISIBLE_MS)
+    assert (await desk.receive()).records == []
+    assert await desk.talking.pulled(f"%DLQ%{GROUP}") == ["a"]
+
+
+async def test_all_queues_are_received_in_turn(desk: ConsumeDesk) -> None:
+    await desk.send("a0", "b0", "c0")
+    await desk.send("a1", "b1", "c1", queue_id=1)
+    got = [bodies(await desk.receive(max_messages=1))[0] for _ in range(6)]
+    assert [one[0] for one in got] == ["a", "a", "b", "b", "c", "c"]
+    assert sorted(got) == ["a0", "a1", "b0", "b1", "c0", "c1"]
+
+
+async def test_one_receive_takes_from_several_queues(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    await desk.send("c", queue_id=1)
+    got = await desk.receive(max_messages=3)
+    assert sorted(bodies(got)) == ["a", "b", "c"]
+    assert await desk.ack(got) == [OK] * 3
+
+
+async def test_retries_come_through_while_queues_never_end(desk: ConsumeDesk) -> None:
+    await desk.send("late")
+    await desk.receive()
+    await desk.send(*["new"] * 20)
+    await desk.step(INVISIBLE_MS)
+    got = [bodies(await desk.receive(max_messages=1)) for _ in range(5)]
+    assert ["late"] in got
+
+
+async def test_other_tags_are_skipped_for_the_group(desk: ConsumeDesk) -> None:
+    await desk.send("a", tag="A")
+    await desk.send("b", tag="B")
+    assert bodies(await desk.receive(wanted=parse("B", tags_code))) == ["b"]
+    assert (await desk.receive()).records == []
+
+
+async def test_no_more_than_the_cap_is_in_flight(tmp_path: Path) -> None:
+    async with consuming(tmp_path / "s", in_flight_max=2) as desk:
+        await desk.send("a", "b", "c")
+        first = await desk.receive()
+        assert bodies(first) == ["a", "b"]
+        assert (await desk.receive()).records == []
+        waiting = await desk.parked()
+        await desk.consume.ack(GROUP, TOPIC, first.handles[:1])
+        assert bodies(await waiting) == ["c"]
+
+
+async def test_a_changed_lease_is_settled_by_old_and_new_handles(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive()
+    changed = await desk.consume.change_invisible(
+        GROUP, TOPIC, [(handle, 60_000) for handle in got.handles]
+    )
+    assert statuses(changed) == [OK, OK]
+    assert changed[0].handle != got.handles[0]
+    await desk.step(INVISIBLE_MS)
+    assert (await desk.receive()).records == []
+    mixed = [got.handles[0], changed[1].handle]
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, mixed)) == [OK, OK]
+    await desk.step(60_000)
+    assert (await desk.receive()).records == []
+
+
+async def test_a_lease_changed_to_nothing_comes_at_once(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    await desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 0)])
+    await desk.step(1)
+    assert (await desk.receive()).attempts == [2]
+
+
+async def test_a_time_beyond_twelve_hours_is_refused(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    entries = [(got.handles[0], 12 * 3_600_000 + 1), (got.handles[0], -1)]
+    settled = await desk.consume.change_invisible(GROUP, TOPIC, entries)
+    assert statuses(settled) == [SettleStatus.ILLEGAL_INVISIBLE_TIME] * 2
+    assert await desk.ack(got) == [OK]
+
+
+async def test_a_message_sent_back_waits_for_its_level(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    assert statuses(await desk.consume.send_back(GROUP, TOPIC, [(got.handles[0], 0)])) == [OK]
+    assert desk.in_flight == 0
+    await desk.settled()
+    result = desk.talking.pull("SCHEDULE_TOPIC_XXXX", 0, queue_id=2)
+    assert len(result.records) == 1
+    assert f"{REAL_TOPIC}\x01%RETRY%{GROUP}\x02".encode() in result.records[0]
+    await desk.step(INVISIBLE_MS)
+    assert (await desk.receive()).records == []
+
+
+async def test_a_message_is_given_up_when_asked(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive()
+    settled = await desk.consume.forward_to_dead_letters(GROUP, TOPIC, got.handles[1:])
+    assert statuses(settled) == [OK]
+    assert await desk.talking.pulled(f"%DLQ%{GROUP}") == ["b"]
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, got.handles)) == [OK, INVALID]
+
+
+async def test_what_its_receiver_never_had_comes_back_soon(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    desk.consume.release(GROUP, TOPIC, got.handles)
+    await desk.step(1_000)
+    assert bodies(await desk.receive()) == ["a"]
+
+
+async def test_an_offset_set_back_delivers_again(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    first = await desk.receive()
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 0})
+    second = await desk.receive()
+    assert bodies(second) == ["a", "b"]
+    desk.clock.advance(1)
+    assert await desk.ack(second) == [OK, OK]
+    assert await desk.ack(first) == [INVALID, INVALID]
+
+
+async def test_a_new_group_begins_where_its_settings_say(desk: ConsumeDesk) -> None:
+    await desk.store.tables.groups.create("late", GroupSettings(begins_at_min=False))
+    await desk.send("old")
+    assert (await desk.receive(group="late")).records == []
+    await desk.send("new")
+    assert bodies(await desk.receive(group="late")) == ["new"]
+
+
+async def test_groups_and_topics_must_be_there(desk: ConsumeDesk) -> None:
+    with pytest.raises(GroupNotFound):
+        await desk.receive(group="nobody")
+    with pytest.raises(TopicNotFound):
+        await desk.receive(topic="nowhere")
+    await desk.store.tables.groups.update(GROUP, GroupSettings(enabled=False))
+    with pytest.raises(GroupDisabled):
+        await desk.receive()
+
+
+# -- waiting ---------------------------------------------------------------------------------------
+
+
+async def test_a_waiting_receive_gets_what_arrives(desk: ConsumeDesk) -> None:
+    waiting = await desk.parked()
+    await desk.send("a")
+    assert bodies(await waiting) == ["a"]
+    assert desk.consume.waiter_count == 0
+
+
+async def test_one_message_wakes_one_receive_the_oldest(desk: ConsumeDesk) -> None:
+    first, second = await desk.parked(), await desk.parked()
+    await desk.send("a")
+    assert bodies(await first) == ["a"]
+    assert not second.done()
+    await desk.send("b", queue_id=1)
+    assert bodies(await second) == ["b"]
+
+
+async def test_a_receive_that_waited_long_enough_is_answered_empty(desk: ConsumeDesk) -> None:
+    waiting = await desk.parked(wait_ms=5_000)
+    await desk.step(4_999)
+    assert not waiting.done()
+    await desk.step(1)
+    assert (await waiting).records == []
+
+
+async def test_nothing_is_leased_for_a_caller_that_is_gone(desk: ConsumeDesk) -> None:
+    gone = await desk.parked()
+    gone.cancel()
+    await turns()
+    await desk.send("a")
+    assert desk.in_flight == 0
+    assert bodies(await desk.receive()) == ["a"]
+
+
+async def test_a_message_that_comes_back_wakes_who_waits(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    await desk.receive()
+    waiting = await desk.parked(wait_ms=10 * INVISIBLE_MS)
+    await desk.step(INVISIBLE_MS)
+    again = await waiting
+    assert (bodies(again), again.attempts) == (["a"], [2])
+
+
+async def test_a_drain_answers_everyone(desk: ConsumeDesk) -> None:
+    waiting = await desk.parked()
+    desk.consume.drain()
+    assert (await waiting).records == []
+    assert (await desk.receive(wait_ms=1_000)).records == []

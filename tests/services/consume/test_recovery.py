@@ -1,0 +1,146 @@
+"""Leases after a start: what kill -9 leaves, and what a real broker left."""
+
+from pathlib import Path
+
+from broker.model.consuming import SettleStatus
+from tests.fakes.consuming import (
+    GROUP,
+    INVISIBLE_MS,
+    TOPIC,
+    ConsumeDesk,
+    bodies,
+    consuming,
+    messages,
+    statuses,
+)
+from tests.golden_stores import GoldenStores
+
+OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
+
+
+async def test_leases_and_handles_survive_a_kill(desk: ConsumeDesk, tmp_path: Path) -> None:
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[:1])
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert later.in_flight == 2
+        assert (await later.receive()).records == []
+        settled = await later.consume.ack(GROUP, TOPIC, got.handles[:2])
+        assert statuses(settled) == [INVALID, OK]
+        await later.step(INVISIBLE_MS)
+        again = await later.receive()
+        assert (bodies(again), again.attempts) == (["c"], [2])
+
+
+async def test_nothing_settled_comes_back_after_a_kill(desk: ConsumeDesk, tmp_path: Path) -> None:
+    await desk.send(*"abcdefgh")
+    first = await desk.receive(max_messages=4)
+    await desk.ack(first)
+    await desk.step(2_000)
+    second = await desk.receive()
+    await desk.ack(second)
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert later.in_flight == 0
+        assert (await later.receive()).records == []
+        await later.send("new")
+        assert bodies(await later.receive()) == ["new"]
+
+
+async def test_a_changed_lease_keeps_its_time_and_its_handles(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    (changed,) = await desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 90_000)])
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        await later.step(INVISIBLE_MS)
+        assert (await later.receive()).records == []
+        assert later.in_flight == 1
+        assert changed.handle != got.handles[0]
+        assert await later.ack(got) == [OK]
+
+
+async def test_a_retry_is_put_once(desk: ConsumeDesk, tmp_path: Path) -> None:
+    await desk.send("a")
+    await desk.receive()
+    await desk.step(INVISIBLE_MS)
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        await later.step(INVISIBLE_MS)
+        assert bodies(await later.receive()) == ["a"]
+        assert (await later.receive()).records == []
+
+
+async def test_an_offset_set_back_is_not_undone_by_leases_before_it(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    await desk.send("a", "b")
+    await desk.ack(await desk.receive())
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 0})
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == ["a", "b"]
+
+
+async def test_leases_after_a_set_offset_push_it(desk: ConsumeDesk, tmp_path: Path) -> None:
+    await desk.send("a", "b")
+    await desk.ack(await desk.receive())
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 0})
+    await desk.ack(await desk.receive())
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert (await later.receive()).records == []
+
+
+async def test_an_orderly_end_keeps_leases(tmp_path: Path) -> None:
+    async with consuming(tmp_path / "s") as desk:
+        await desk.send("a", "b")
+        got = await desk.receive()
+        await desk.consume.ack(GROUP, TOPIC, got.handles[:1])
+    async with consuming(tmp_path / "s", clock=desk.clock) as later:
+        assert later.in_flight == 1
+        assert statuses(await later.consume.ack(GROUP, TOPIC, got.handles[1:])) == [OK]
+
+
+async def test_the_journal_is_read_from_its_oldest_open_lease(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    await desk.send("a", "b")
+    held = await desk.receive(max_messages=1)
+    await desk.ack(await desk.receive())
+    await desk.step(1_000)
+    await desk.step(1_000)
+    marks = desk.store.tables.offsets.leases
+    assert (marks.begin, marks.known) == (0, marks.journal_end)
+    await desk.ack(held)
+    await desk.step(1_000)
+    await desk.step(1_000)
+    assert marks.begin == marks.known == marks.journal_end
+    assert marks.held == {}
+
+
+async def test_leases_of_a_real_broker_come_back(golden: GoldenStores, tmp_path: Path) -> None:
+    """Eight leases of a minute were open; the real broker put them again when it answered."""
+    manifest = golden.manifest("semantics")
+    retry = next(q for q in manifest["queues"] if q["topic"] == "%RETRY%pop-group_PopT")
+    params = manifest["params"]
+    sizes = {
+        "commit_log_file_size_bytes": params["mappedFileSizeCommitLog"],
+        "consume_queue_file_size_bytes": params["mappedFileSizeConsumeQueue"],
+        "index_slot_count": params["maxHashSlotNum"],
+        "index_entry_count_max": params["maxIndexNum"],
+    }
+    async with consuming(golden.copy("semantics", tmp_path / "s"), **sizes) as desk:
+        assert desk.consume.in_flight() == {("pop-group", "PopT"): 8}
+        desk.clock.wall = manifest["checkpoint"]["physicMsgTimestamp"] + 60_000
+        await desk.step()
+        assert desk.in_flight == 0
+        got = await desk.receive(group="pop-group", topic="PopT")
+        assert len(got.records) == retry["remotingMaxOffset"] == retry["maxOffset"] + 8
+        assert set(got.attempts) == {2}
+        assert [message.queue_offset for message in messages(got)] == list(range(30))
+        settled = await desk.consume.ack("pop-group", "PopT", got.handles)
+        assert statuses(settled) == [OK] * 30
