@@ -22,6 +22,8 @@ from broker.rpc.service import Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
 from broker.services.administration.status import Process
+from broker.services.consume.consume import Consume
+from broker.services.consume.journal import ConsumeSettings
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, is_wanted
@@ -36,6 +38,7 @@ class Parts(NamedTuple):
 
     send: Send
     pull: Pull
+    consume: Consume
     schedule: Schedule
     retention: Retention
     services: list[Service]
@@ -43,19 +46,30 @@ class Parts(NamedTuple):
     @property
     def steps(self) -> list[Step]:
         """What is to be called while the store is open."""
-        return [self.retention.step, *([self.schedule.step] if self.schedule.is_on else [])]
+        scheduled = [self.schedule.step] if self.schedule.is_on else []
+        return [self.retention.step, self.consume.step, *scheduled]
+
+    async def recover(self) -> None:
+        """Find out what was under way when the store was closed, or killed.
+
+        Errors   Corruption, DiskSlow
+        """
+        await self.consume.recover()
 
     def drain(self) -> None:
         """Send home who waits."""
         self.pull.drain()
+        self.consume.drain()
 
     async def close(self) -> None:
         """Write down how far everything is; steps are not called any more."""
+        await self.consume.close()
         await self.schedule.close()
 
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
-        return [*self.send.stats, *self.pull.stats, *self.schedule.stats, *self.retention.stats]
+        parts = (self.send, self.pull, self.consume, self.schedule, self.retention)
+        return [stat for part in parts for stat in part.stats]
 
 
 def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None]) -> Parts:
@@ -90,7 +104,8 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     )
     admin = Admin(store, pull, query, process)
     schedule = Schedule(store, store_host)
-    return Parts(send, pull, schedule, retention, [messaging.service(), admin.service()])
+    consume = Consume(store, consume_settings(config, store_host))
+    return Parts(send, pull, consume, schedule, retention, [messaging.service(), admin.service()])
 
 
 def _rules(config: Config, store_host: bytes) -> SendRules:
@@ -102,6 +117,13 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
         auto_create_topics=config.broker.auto_create_topics,
         default_queue_count=config.broker.default_queue_count,
         max_message_size_bytes=config.limits.max_message_size_bytes,
+    )
+
+
+def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
+    """Return what of the settings consuming needs."""
+    return ConsumeSettings(
+        config.broker.cluster, config.broker.name, store_host, config.limits.in_flight_max
     )
 
 

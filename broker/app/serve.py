@@ -164,6 +164,7 @@ async def serve(
         runner = Runner(clock)
         up.push_async_callback(parts.close)
         up.callback(runner.close)
+        await parts.recover()
         runner.run(*parts.steps)
         outside.show(store, parts, live)
         where = str(store.settings.directory.resolve())

@@ -273,6 +273,10 @@ class LimitsSection:
         4 * MIB, "Largest body of a message, and of all messages of one request.",
         "maxMessageSize", lower=1, upper=INT32_MAX,
     )  # fmt: skip
+    in_flight_max: int = knob(
+        10_000, "Messages of a queue that one group may have received and not settled.",
+        "popInflightMessageThreshold", lower=1, upper=INT32_MAX,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,8 @@ class Consume:
         Errors   Corruption, DiskSlow
         """
         assert not self._leases.count, "once, before anything is received"
-        await Recovery(self._store, self._leases).run()
+        if self._store.damage is None:
+            await Recovery(self._store, self._leases).run()
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
