@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker import app
+from broker.app import serve as app
 from broker.app.serve import Announce
 from broker.config.live import LiveConfig
 from broker.config.sections import Config

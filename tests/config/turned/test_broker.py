@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker import app
+from broker.app import serve as app
 from broker.client import AsyncClient, ClientError, Message
 from broker.config.addresses import held_port, split_address
 from tests.fakes.quick_disk import QuickDisk
