@@ -69,11 +69,11 @@ def following_units(runs: Sequence[Written], expected: int, end: int) -> bytes |
         count = len(places)
         expected += count
         end = places[count - 1] + run.sizes[count - 1]
-        made.append(run.units or _units(run))
+        made.append(run.units or units_of(run))
     return made[0] if len(made) == 1 else b"".join(made)
 
 
-def _units(run: Written) -> bytes:
+def units_of(run: Written) -> bytes:
     """Return the units of a run that did not bring them."""
     units = BytesWriter()
     places, sizes, codes = run.physical_offsets, run.sizes, run.tags_codes

@@ -43,7 +43,7 @@ from broker.format.checkpoint_layout import (
 )
 from broker.format.layout import Layout
 from broker.format.names import BACKUP_SUFFIX
-from broker.log.queue_units import QueueEnd
+from broker.log.queue_end import QueueEnd
 from broker.model.errors import DiskFull, ReadFailed, TableUnreadable
 from broker.model.message import QueueKey
 

@@ -3,15 +3,14 @@
     byte 20 * n  →  unit n  →  record in the log
 
 Invariants
-    1. Unit n lies at byte 20 * n; units before the first message are pre-blank, and so are those of
-       messages that a repair took out of the log.
-    2. Physical offsets rise with n.
-    3. No file exists without a unit in it: an empty one would read as a unit (0, 0, 0).
+    1. Unit n lies at byte 20 * n; those before the first message, and those of messages that a
+       repair took out of the log, are pre-blank. Physical offsets rise with n.
+    2. No file exists without a unit in it: an empty one would read as a unit (0, 0, 0).
 
     |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
                                       ^ min_offset ^ max_offset
 
-A start finds the ends in the last files (log/queue_units.py), or takes them from a table that was
+A start finds the ends in the last files (log/queue_end.py), or takes them from a table that was
 written with the checkpoint: what lies behind the last unit is then unknown, and what a crash left
 there is zeroed by `settle`, before a checkpoint makes anything believe it.
 Source: ConsumeQueue.
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
+from broker.files.disk_errors import close_all
 from broker.files.mapped_file import Keeper, MappedFile
 from broker.format.consume_unit import (
     PRE_BLANK,
@@ -32,8 +32,10 @@ from broker.format.consume_unit import (
 )
 from broker.format.record import RECORD_SIZE_MIN
 from broker.format.runs import following_units
+from broker.log.queue_end import QueueEnd, find_end, leave_out_last
 from broker.log.queue_extension import QueueExtension, last_address
-from broker.log.queue_units import FILL_UNITS, QueueEnd, QueueUnits, Units, find_end, leave_out_last
+from broker.log.queue_units import FILL_UNITS, QueueUnits, Units
+from broker.log.unit_buffer import UnitBuffer, UnitBuffers
 from broker.model.batch import Written
 from broker.model.errors import Corruption, DiskFull
 
@@ -46,8 +48,8 @@ class ConsumeQueue:
     """One queue: its units, and from where to where they are messages."""
 
     __slots__ = (
-        "_min_asked", "_min_place", "extension", "extension_failures", "files", "flushed",
-        "is_doubtful", "max_physical_offset", "min_offset", "queue_id", "topic", "units",
+        "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "flushed",
+        "is_doubtful", "min_offset", "queue_id", "topic", "units",
         "writes_extension",
     )  # fmt: skip
 
@@ -61,8 +63,10 @@ class ConsumeQueue:
         queue_id: int,
         keeper: Keeper | None = None,
         extension: QueueExtension | None = None,
+        buffers: UnitBuffers | None = None,
     ) -> None:
-        self.units = QueueUnits(disk, directory, file_size_bytes, keeper)
+        self.buffer = UnitBuffer(buffers or UnitBuffers())
+        self.units = QueueUnits(disk, directory, file_size_bytes, keeper, self.buffer)
         self.files = self.units.files
         self.extension = extension
         """What the units' addresses lead to, None where this queue has none."""
@@ -77,8 +81,6 @@ class ConsumeQueue:
         """Where the record of `min_offset` lies, as far as known."""
         self._min_asked = _NOT_ASKED
         """The log's minimum that `min_offset` was looked for with."""
-        self.max_physical_offset = 0
-        """End of the last record that has a unit here."""
         self.flushed = 0
         """Byte of the queue up to which units are durable."""
         self.is_doubtful = False
@@ -88,6 +90,15 @@ class ConsumeQueue:
     def max_offset(self) -> int:
         """Queue offset the next message gets."""
         return self.units.max_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        """End of the last record that has a unit here."""
+        return self.buffer.record_end
+
+    @max_physical_offset.setter
+    def max_physical_offset(self, end: int) -> None:
+        self.buffer.record_end = end
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, runs: Sequence[Written], gaps: Gaps = ()) -> None:
@@ -103,6 +114,8 @@ class ConsumeQueue:
             if units is not None:
                 self._append(units)
                 self.max_physical_offset = runs[-1].end
+                if not self.is_doubtful:  # What a crash left is looked for behind the file's end.
+                    self.units.accept()
                 return
         for run in runs:
             columns = zip(run.physical_offsets, run.sizes, run.tags_codes, strict=True)
@@ -191,26 +204,29 @@ class ConsumeQueue:
 
     # -- making durable, ending ---------------------------------------------------------------
     def dirty_files(self) -> list[MappedFile]:
-        """Return the files with units that are not durable yet, oldest first."""
+        """Return the files with units that are not durable yet, oldest first; none waits."""
+        self.units.write_out()
         own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
         return own if self.extension is None else [*own, *self.extension.dirty_files()]
 
     def count_as_flushed(self) -> None:
         """Take everything written so far for durable: whoever has its dirty files sees to it."""
+        assert not self.buffer.size_bytes
         self.flushed = self.files.max_offset
         if self.extension is not None:
             self.extension.flushed = self.extension.files.max_offset
 
     def close(self) -> None:
-        """Unmap all files."""
+        """Write out what waits and close all files."""
         try:
-            self.files.close()
+            close_all((self.units.write_out, self.files.close))
         finally:
             if self.extension is not None:
                 self.extension.files.close()
 
     def remove(self) -> list[MappedFile]:
         """Take all files out of the queue; returns them, to be removed."""
+        self.buffer.clear()
         gone, self.files.files = self.files.files, []
         if self.extension is not None:
             gone += self.extension.files.files
@@ -226,6 +242,7 @@ class ConsumeQueue:
                  queue without a message, whose first one was lost behind the units before it
         Source   ConsumeQueue.recover
         """
+        assert not self.buffer.size_bytes
         self.files.load(read_only=read_only)
         self.units.front = 0
         self.units.forget_found()
@@ -243,6 +260,7 @@ class ConsumeQueue:
 
         Cost     about 1 µs: it is asked of all queues at once
         """
+        self.units.write_out()
         files = self.files.files
         begin = files[0].base if files else 0
         end = files[-1].base + files[-1].wrote if files else 0
@@ -322,6 +340,8 @@ class ConsumeQueue:
         """
         if self.max_physical_offset <= physical_offset:
             return None
+        self.units.write_out()
+        self.buffer.clear()  # Of room, which is there no more.
         keep = self.units.first_at_or_behind(physical_offset)
         if keep * UNIT_SIZE >= self.files.max_offset:
             return None

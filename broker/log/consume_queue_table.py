@@ -11,7 +11,7 @@ Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from broker.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size
 from broker.format.names import queue_directory, queue_id_from_name
 from broker.format.runs import by_queue
 from broker.log.consume_queue import ConsumeQueue
-from broker.log.queue_extension import QueueExtension
-from broker.log.queue_units import QueueEnd, Units
+from broker.log.queue_end import QueueEnd
+from broker.log.queue_extension import NO_EXTENSION, Extension, QueueExtension
+from broker.log.queue_units import Units
+from broker.log.unit_buffer import UnitBuffers
 from broker.model.batch import Written
 from broker.model.errors import StoreGap, WrongFileSize
 from broker.model.message import QueueKey
@@ -37,18 +39,6 @@ FILES_APART_MAX: Final = 64
 UNIT_NAMES: Final = UNIT_TYPE.names or ()
 
 
-class Extension(NamedTuple):
-    """Where the extension of all queues lies, how long its files are, and whether it is written.
-
-    An extension that is not written is read all the same where it exists.
-    """
-
-    directory: Path | None
-    file_size_bytes: int
-    is_written: bool
-
-
-NO_EXTENSION: Final = Extension(None, 0, False)
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
 
@@ -57,9 +47,9 @@ class ConsumeQueueTable:
     """Queues by (topic, queue id)."""
 
     __slots__ = (
-        "_batch_topics", "_disk", "_extension", "_file_size", "_gaps", "_held", "_keeper",
-        "damaged", "directory", "dirty", "extension_failures", "has_unsynced_cuts", "name",
-        "queues", "removed", "stats",
+        "_batch_topics", "_buffers", "_disk", "_extension", "_file_size", "_gaps", "_held",
+        "_keeper", "damaged", "directory", "dirty", "extension_failures", "has_unsynced_cuts",
+        "name", "queues", "removed", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +69,7 @@ class ConsumeQueueTable:
         self.directory = directory
         self.name = "consume queues"
         self.queues: dict[QueueKey, ConsumeQueue] = {}
+        self._buffers = UnitBuffers()
         self.damaged: set[QueueKey] = set()
         """Queues that miss a file in the middle, or have one cut short; found by `load`."""
         self.dirty: set[QueueKey] = set()
@@ -136,7 +127,7 @@ class ConsumeQueueTable:
         self.damaged |= {key for key in ends if not self.queues[key].files.files}
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
             if key not in self.damaged:
-                del self.queues[key]
+                self._forget(key)
 
     def _found(self) -> Iterator[tuple[str, int, str]]:
         """Yield topic, queue id and directory of each queue there is on disk."""
@@ -182,10 +173,12 @@ class ConsumeQueueTable:
             queue_id=queue_id,
             keeper=self._keeper,
             extension=self._extension_of(topic, queue_id),
+            buffers=self._buffers,
         )
         queue.writes_extension = self._extension.is_written
         assert (topic, queue_id) not in self.queues
         self.queues[topic, queue_id] = queue
+        self._buffers.by_queue[topic, queue_id] = queue.buffer
         return queue
 
     def _extension_of(self, topic: str, queue_id: int) -> QueueExtension | None:
@@ -208,7 +201,11 @@ class ConsumeQueueTable:
         """
         if self._held:
             written = [*self._held, *written]
-        self._held = written
+        self._held = written = self._buffers.take(written, self.dirty)
+        while (key := self._buffers.longest()) is not None:
+            self.queues[key].units.write_out()
+        if not written:
+            return
         groups, apart = by_queue(written)
         for run in apart:
             if run.destination.topic == QUARANTINE_TOPIC:
@@ -300,8 +297,7 @@ class ConsumeQueueTable:
     def remove(self, keys: set[QueueKey]) -> None:
         """Remove queues with their files: they are to be built again."""
         for key in sorted(keys & self.queues.keys()):
-            queue = self.queues.pop(key)
-            self.dirty.discard(key)
+            queue = self._forget(key)
             for file in queue.remove():
                 file.remove()
             queue.files.unlink_from(0)  # Files behind a gap were never loaded.
@@ -321,8 +317,7 @@ class ConsumeQueueTable:
         """Take queues out of the table; returns their files, to be removed."""
         gone: list[MappedFile] = []
         for key in sorted(keys & self.queues.keys()):
-            self.dirty.discard(key)
-            gone += self.queues.pop(key).remove()
+            gone += self._forget(key).remove()
         return gone
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
@@ -343,7 +338,12 @@ class ConsumeQueueTable:
             for file in files:
                 file.sync()
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
-            del self.queues[key]
+            self._forget(key)
+
+    def _forget(self, key: QueueKey) -> ConsumeQueue:
+        self.dirty.discard(key)
+        self._buffers.discard(key)
+        return self.queues.pop(key)
 
     def correct_min(self, min_physical_offset: int) -> None:
         """Set every queue's minimum to what the log still holds."""

@@ -8,7 +8,7 @@ Source: ConsumeQueueExt.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,20 @@ from broker.format.consume_unit import (
 from broker.log.queue_units import FILL_UNITS, QueueUnits
 
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
+
+
+class Extension(NamedTuple):
+    """Where the extension of all queues lies, how long its files are, and whether it is written.
+
+    An extension that is not written is read all the same where it exists.
+    """
+
+    directory: Path | None
+    file_size_bytes: int
+    is_written: bool
+
+
+NO_EXTENSION: Final = Extension(None, 0, False)
 
 
 class QueueExtension:

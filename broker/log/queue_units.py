@@ -3,20 +3,18 @@
     byte 20 * n  →  unit n  →  record in the log
 
 Units before the first message are pre-blank, and so are those of messages that a repair took out of
-the log; searches pass over them. Where the units end, a start reads from the last files:
+the log; searches pass over them. The last units may still wait in memory, and are read from there:
 
-    |- believed: records below the checkpoint's offset -|- doubtful: units, lost pages -| nothing
-                                                                                        ^ data end
+    |- in files -|- waiting in a buffer -|
+                 ^ files.max_offset      ^ end
 
-A power cut may keep a page and lose one before it, so doubtful units are looked at one by one.
-Believed units were made durable before the checkpoint was written, and physical offsets rise: one
-unit that leads below the believed offset vouches for all before it, whatever file they lie in.
-Source: ConsumeQueue; its `recover` looks at all units of the last three files.
+Where units end, a start finds out (log/queue_end.py).
+Source: ConsumeQueue.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +29,8 @@ from broker.format.consume_unit import (
     UNIT_SIZE,
     UNIT_TYPE,
     first_file_position,
-    valid_unit_count,
 )
-from broker.format.names import files_from
+from broker.log.unit_buffer import UnitBuffer
 
 Units = NDArray[Any]
 """Elements are as on disk (UNIT_TYPE)."""
@@ -43,53 +40,24 @@ TAILS: Final = (64, 3_200)
 """Units at the end that a search looks at first: what is looked for is mostly new."""
 FILL_UNITS: Final = 4096
 """Pre-blank units written, or looked at, in one piece."""
-FILES_READ: Final = 3
-"""Files that are read unit by unit where nothing is believed."""
-READ_SIZE: Final = 3_200 * UNIT_SIZE
-"""Bytes read at first from the end of the data: nearly 64 KiB, all there is in most queues."""
-_GROWTH: Final = 4
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 _NOTHING: Final = (-1, 0, 0, 0)
-
-
-class QueueEnd(NamedTuple):
-    """The end of one queue, and what else is known of it.
-
-    begin, end            first byte of its first file, byte behind its last unit
-    max_physical_offset   end of the record that the last unit leads to
-    min_offset            queue offset of its first message
-    min_place             physical offset of that message, 0: not known
-    """
-
-    begin: int
-    end: int
-    max_physical_offset: int
-    min_offset: int
-    min_place: int
-
-
-class Written(NamedTuple):
-    """What of a file holds units.
-
-    end        byte behind the last unit before the first lost one
-    has_more   whether anything but zeros lies behind: units that must not come back when the lost
-               one before them is written again
-    units      units that were read, those that end there
-    """
-
-    end: int
-    has_more: bool
-    units: bytes
 
 
 class QueueUnits:
     """The units of a row of files."""
 
-    __slots__ = ("_found", "cold_below", "files", "front")
+    __slots__ = ("_found", "buffer", "cold_below", "files", "front")
 
     def __init__(
-        self, disk: Disk, directory: Path | str, file_size_bytes: int, keeper: Keeper | None = None
+        self,
+        disk: Disk,
+        directory: Path | str,
+        file_size_bytes: int,
+        keeper: Keeper | None,
+        buffer: UnitBuffer,
     ) -> None:
+        self.buffer = buffer
         self.files = MappedFileQueue(
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
@@ -103,7 +71,12 @@ class QueueUnits:
     @property
     def max_offset(self) -> int:
         """Queue offset the next message gets."""
-        return self.files.max_offset // UNIT_SIZE
+        return self.end // UNIT_SIZE
+
+    @property
+    def end(self) -> int:
+        """Byte of the queue behind the last unit, whether that is in a file yet or not."""
+        return self.files.max_offset + self.buffer.size_bytes
 
     def read(self, queue_offset: int, count: int) -> bytes:
         """Return up to `count` units from a queue offset on, joined; fewer at the end."""
@@ -114,7 +87,7 @@ class QueueUnits:
 
         Errors   ColdRead: the units are not in memory
         """
-        hot_from = max(self.files.max_offset - HOT_SIZE, self.cold_below)
+        hot_from = max(self.end - HOT_SIZE, self.cold_below)
         is_hot = queue_offset * UNIT_SIZE >= hot_from
         read = MappedFile.read if is_hot else MappedFile.read_resident
         return self._joined(queue_offset, count, read)
@@ -123,15 +96,19 @@ class QueueUnits:
         self, queue_offset: int, count: int, read: Callable[[MappedFile, int, int], bytes]
     ) -> bytes:
         position = queue_offset * UNIT_SIZE
-        end = min(position + count * UNIT_SIZE, self.files.max_offset)
+        written = self.files.max_offset
+        end = position + count * UNIT_SIZE
+        waiting = self.buffer.units.getvalue() if end > written else b""
         parts = []
-        while position < end:
+        while position < min(end, written):
             file = self.files.file_at(position)
             if file is None:
                 break
-            upper = min(end, file.base + file.size)
+            upper = min(end, written, file.base + file.size)
             parts.append(read(file, position - file.base, upper - position))
             position = upper
+        if waiting and position >= written:
+            parts.append(waiting[position - written : max(end, position) - written])
         return b"".join(parts)
 
     def resident_at(self, queue_offset: int) -> tuple[int, int, int] | None:
@@ -156,7 +133,7 @@ class QueueUnits:
                  asked again; once after a start all
                  pre-blank units at the front are read
         """
-        asked = (physical_offset, self.files.min_offset, self.files.max_offset)
+        asked = (physical_offset, self.files.min_offset, self.end)
         if self._found[:3] != asked:
             self._found = (*asked, self._first_at_or_behind(physical_offset))
         return self._found[3]
@@ -272,6 +249,8 @@ class QueueUnits:
         Errors   DiskFull, AllocationFailed: a part of them may have been written
         """
         assert len(units) % UNIT_SIZE == 0
+        self.write_out()
+        self.buffer.room = 0
         file = self.files.files[-1]
         end = file.wrote + len(units)
         if end <= file.allocated and file.is_open:  # As nearly always.
@@ -292,6 +271,31 @@ class QueueUnits:
             file.wrote += end - begin
             begin = end
 
+    def accept(self) -> None:
+        """Let units that follow wait, from here on, as far as the last file has blocks."""
+        file = self.files.files[-1]
+        self.buffer.open(self.max_offset, max(file.allocated - file.wrote, 0))
+
+    def write_out(self) -> None:
+        """Write the units that wait to the last file, which has blocks for them.
+
+        Errors   DiskFull where a file system has no room for blocks it gave: they wait on
+        Cost     about 8 µs, opening a file that was closed apart; none where nothing waits
+        """
+        buffer = self.buffer
+        if not buffer.size_bytes:
+            return
+        units = buffer.units.getvalue()
+        file = self.files.files[-1]
+        assert file.wrote + len(units) <= file.allocated
+        if not file.is_open:
+            file.open()
+        file.was_used = True
+        file.write(file.wrote, units)
+        file.wrote += len(units)
+        buffer.clear()
+        self.accept()
+
     def _roll(self, full: MappedFile, is_doubtful: bool) -> MappedFile:
         if is_doubtful:  # A crash may have left a file of the same name.
             self.files.unlink_from(full.base + 1)
@@ -302,98 +306,3 @@ class QueueUnits:
             self.files.files.pop().remove()
             raise
         return file
-
-
-def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only: bool) -> int:
-    """Return which file is the first that has to be read; those before it are full and durable."""
-    lowest = 0 if believed_upto else max(len(files) - FILES_READ, 0)
-    number = len(files) - 1
-    while number > lowest:
-        first = files[number].open(read_only=read_only).read(0, UNIT_SIZE)
-        if vouches(first, believed_upto):
-            break
-        number -= 1
-    return max(number, 0)
-
-
-def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE) -> Written:
-    """Return where the units of an open file end.
-
-    Shape    read_size is of whole units
-    Cost     one read where doubtful units are few, some 15 µs with all that is around it
-    """
-    end = -(-file.data_end() // UNIT_SIZE) * UNIT_SIZE
-    while True:
-        begin = max(end - read_size, 0) if believed_upto else 0
-        units = file.read(begin, end - begin)
-        if not begin or vouches(units, believed_upto):
-            kept = valid_unit_count(units) * UNIT_SIZE
-            return Written(begin + kept, units[kept:] != bytes(len(units) - kept), units[:kept])
-        read_size *= _GROWTH
-
-
-def vouches(units: bytes, believed_upto: int) -> bool:
-    """Return whether the first of some units tells that all before it are durable.
-
-    A pre-blank one tells nothing: it may have been written in front of any message.
-    """
-    physical_offset, size, _ = UNIT.unpack_from(units)
-    return bool(0 < size < PRE_BLANK_SIZE and 0 <= physical_offset < believed_upto)
-
-
-def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> bytes:
-    """Leave out what is behind the last unit; returns units that were read before that end."""
-    files = row.files
-    units = b""
-    number = first_doubtful(files, believed_upto, read_only=read_only)
-    while number < len(files):
-        file = files[number].open(read_only=read_only)
-        file.wrote, has_more, units = written_end(file, believed_upto)
-        if has_more and not read_only:
-            file.zero_from(file.wrote)
-            file.sync()
-        if file.is_full:
-            number += 1
-            continue
-        kept = number + 1 if file.wrote else number
-        while len(files) > kept:
-            leave_out_last(row, read_only=read_only)
-        number = kept if file.wrote else max(number - 1, 0)
-    return units
-
-
-def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
-    """Take the last file out of a row, and off the disk unless that is only read."""
-    file = row.files.pop()
-    if read_only:
-        file.close()
-    else:
-        file.remove()
-
-
-def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
-    """Return whether nothing lies behind the last unit, and no file behind the last one.
-
-    For a thread, while units are appended on the loop: a unit that comes meanwhile may look like
-    something that lay there, never the other way round. False too where the file is not there.
-    Blocks   some 40 µs
-    """
-    path = file.path
-    if files_from(disk.names(path.parent), file.base) != [path.name]:
-        return False
-    try:
-        descriptor = disk.open(path, read_only=True)
-    except FileNotFoundError:
-        return False
-    try:
-        end = disk.data_end(descriptor)
-        position = file.wrote
-        while position < end:
-            piece = disk.read_at(descriptor, position, READ_SIZE)
-            appended = file.wrote - position
-            if piece[max(appended, 0) :].strip(b"\0"):
-                return False
-            position += READ_SIZE
-        return True
-    finally:
-        disk.close(descriptor)

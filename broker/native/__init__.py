@@ -34,6 +34,7 @@ COMPILED: Final = (
     "broker.format.send_request",
     "broker.format.stored_messages",
     "broker.log.commit_log",
+    "broker.log.unit_buffer",
     "broker.model.batch",
     "broker.model.stats",
     "broker.rpc.v1.send_shortcut",

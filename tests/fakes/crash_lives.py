@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from unittest.mock import patch
 
-from broker.log import consume_queue_table, queue_units
+from broker.log import consume_queue_table, queue_end
 from broker.store.starting import log_survey, quick_dispatch
 from broker.store.views import flush as view_flush
 from tests.fakes.crash_recovery import Started, Tally, recover
@@ -33,7 +33,7 @@ SMALL_LIMITS = (
     (view_flush, "FILES_APART_MAX", 0),
     (quick_dispatch, "COLLECTED_MAX", 3),
     (quick_dispatch, "AHEAD_MAX", 5),
-    (queue_units.written_end, "__defaults__", (20,)),
+    (queue_end.written_end, "__defaults__", (20,)),
 )
 
 

@@ -12,12 +12,8 @@ from hypothesis import strategies as some
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
-from broker.log.consume_queue_table import (
-    FILES_APART_MAX,
-    NO_EXTENSION,
-    ConsumeQueueTable,
-    Extension,
-)
+from broker.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable
+from broker.log.queue_extension import NO_EXTENSION, Extension
 from broker.model.batch import Written
 from broker.model.errors import WrongFileSize
 from broker.model.message import (

@@ -18,7 +18,7 @@ from broker.files.table_file import TableFile
 from broker.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
 from broker.log.checkpoint import QUEUE_ENDS_FILE, QueueEnds
 from broker.log.consume_queue import ConsumeQueue
-from broker.log.queue_units import (
+from broker.log.queue_end import (
     READ_SIZE,
     QueueEnd,
     first_doubtful,

@@ -16,6 +16,7 @@ from broker.format.consume_unit import (
 from broker.log import queue_units
 from broker.log.queue_extension import QueueExtension
 from broker.log.queue_units import QueueUnits
+from broker.log.unit_buffer import UnitBuffer, UnitBuffers
 from broker.model.errors import DiskFull
 from tests.fakes.quick_disk import QuickDisk, full_disk
 
@@ -31,7 +32,7 @@ def disk() -> QuickDisk:
 @pytest.fixture
 def units(tmp_path: Path, disk: QuickDisk) -> Iterator[QueueUnits]:
     """Units that lead to six places, in files of four."""
-    made = QueueUnits(disk, tmp_path / "q", FOUR_SIZE)
+    made = QueueUnits(disk, tmp_path / "q", FOUR_SIZE, None, UnitBuffer(UnitBuffers()))
     made.start(0)
     made.append(b"".join(UNIT.pack(100 * n, 100, 0) for n in range(6)), is_doubtful=False)
     yield made

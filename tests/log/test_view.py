@@ -48,6 +48,8 @@ class Kit:
         return made
 
     def files(self, name: str = "view") -> dict[str, bytes]:
+        for view in self.open:
+            view.flush()
         return files_below(self.directory / name)
 
     def built(self, count: int) -> dict[str, bytes]:

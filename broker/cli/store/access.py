@@ -162,11 +162,13 @@ def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
 def known_end(
     disk: "Disk", directory: Path, what: str, *, unknown: str = "",
     otherwise: "Callable[[], int] | None" = None, name: str = "The store",
+    narrowed: "Callable[[Disk, Path], int] | None" = None,
 ) -> int | None:  # fmt: skip
     """Return below which offset the records of a store in use are looked at, and say so.
 
     what        is done with them: "looked at", "taken"
     otherwise   tells the offset where nothing tells what is flushed; without it `unknown` is said
+    narrowed    tells the offset up to which more is true, in a store of ours
     Returns     None of a store that is not in use, or where nothing tells
     """
     from broker.tools.store_access import is_live
@@ -177,6 +179,8 @@ def known_end(
     upto = flushed_upto(disk, directory)
     if upto is None and otherwise is not None:
         upto = otherwise()
+    elif upto is not None and narrowed is not None:
+        upto = min(upto, narrowed(disk, directory))
     if upto is not None:
         talk(f"{name} is in use: records below {upto} are {what}")
     else:

@@ -62,12 +62,13 @@ def verify(
 
     Records are checked against themselves and their CRCs, queues and index against the log in both
     directions. The exit code is 10 when something was found; what a sound broker leaves is a note.
-    A store in use is checked, with --read-only, up to what is known to be flushed; what is found is
-    looked at again, as queues and index follow a moment later.
+    A store in use is checked, with --read-only, up to what is known to be flushed, queues and index
+    included, which is some ten seconds old; what is found is looked at again.
     """
     from broker.model.message import OFFSET_MAX
     from broker.rebuild.log_files import find_log_files, records_end
     from broker.tools.store_access import is_live
+    from broker.tools.verify.tables import views_upto
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 
@@ -78,6 +79,7 @@ def verify(
         upto = known_end(
             store.disk, store.directory, "looked at",
             otherwise=lambda: records_end(find_log_files(store.directory, log_file_bytes)),
+            narrowed=views_upto,
         )  # fmt: skip
     options = VerifyOptions(
         check_crc=not no_crc,

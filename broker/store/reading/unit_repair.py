@@ -130,6 +130,7 @@ class UnitRepair:
         if file is None or not self.is_writing:
             return
         unit = UNIT.pack(written.begin, written.sizes[0], written.tags_codes[0])
+        queue.units.write_out()
         file.open().write(position - file.base, unit)
 
 

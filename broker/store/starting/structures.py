@@ -27,11 +27,12 @@ from broker.format.names import (
 )
 from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
-from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable, Extension
+from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable
 from broker.log.foreign import batch_topics, check_understood
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import written_styles
 from broker.log.left_over import find_left_over
+from broker.log.queue_extension import Extension
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey

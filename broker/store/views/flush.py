@@ -20,7 +20,7 @@ from broker.files.mapped_file import MappedFile, let_go
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.log.consume_queue import ConsumeQueue
 from broker.log.consume_queue_table import FILES_APART_MAX
-from broker.log.queue_units import QueueEnd, is_clean_behind
+from broker.log.queue_end import QueueEnd, is_clean_behind
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import QueueKey
 from broker.model.stats import Histogram
@@ -146,7 +146,7 @@ class ViewFlush:
         files: list[MappedFile] = []
         for key in [*self._queues.dirty]:
             queue = self._queues.queues.get(key)
-            if queue is not None and queue.files.max_offset - queue.flushed >= least:
+            if queue is not None and queue.units.end - queue.flushed >= least:
                 files += self._taken(key, queue)
                 self._changed[key] = None
         if files:

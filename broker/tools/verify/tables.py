@@ -121,6 +121,17 @@ def index_time_ms(disk: Disk, directory: Path) -> int:
     return decode_checkpoint(content).index_msg_timestamp
 
 
+def views_upto(disk: Disk, directory: Path) -> int:
+    """Return below which offset the records of a store of ours have units and entries in files.
+
+    What its broker dispatched since the checkpoint may still be in its memory.
+    """
+    checkpoint = directory / CHECKPOINT_FILE
+    content = disk.read_file(checkpoint) if disk.exists(checkpoint) else b""
+    last_record = decode_checkpoint(content).logics_physical_offset
+    return last_record + 1 if last_record > 0 else 0
+
+
 def flushed_upto(disk: Disk, directory: Path) -> int | None:
     """Return up to where the log was durable for certain, None where nothing valid says so."""
     own, checkpoint = directory / OWN_DIRECTORY, directory / CHECKPOINT_FILE

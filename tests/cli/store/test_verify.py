@@ -1,6 +1,11 @@
 """`pocketmq store verify`: findings as rows or one document, exit 10, and what to do next."""
 
+import asyncio
+from pathlib import Path
+
 from tests.cli.command_line import run
+from tests.cli.store.other_process import run_elsewhere
+from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
 
 
@@ -41,3 +46,17 @@ def test_views_of_another_directory(golden: GoldenStores) -> None:
     assert done.code == 10
     assert len(done.document["findings"]) == 3
     assert "Only the first 3 findings" in done.err
+
+
+async def test_of_a_store_in_use_units_that_wait_are_none_that_lack(tmp_path: Path) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for body in "abcd":
+            await store.send("T", body)
+            await store.settled()
+        await store.store.flush()
+        (queue,) = store.store.views.queues.queues.values()
+        assert queue.buffer.size_bytes
+        command = ("store", "verify", str(store.directory), "--read-only")
+        done = await asyncio.to_thread(run_elsewhere, *command)
+        assert done.code == 0
+        assert "is in use: records below" in done.err

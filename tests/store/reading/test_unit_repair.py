@@ -51,7 +51,9 @@ def unit_of(store: TalkingStore, queue_offset: int) -> Unit:
 
 def relead(store: TalkingStore, queue_offset: int, *unit: int) -> None:
     """Put another unit in the place of one."""
-    file = queue_of(store).files.file_at(20 * queue_offset)
+    queue = queue_of(store)
+    queue.units.write_out()
+    file = queue.files.file_at(20 * queue_offset)
     assert file is not None
     file.open().write(20 * queue_offset - file.base, UNIT.pack(*unit))
 

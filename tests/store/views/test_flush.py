@@ -17,7 +17,7 @@ from broker.log.checkpoint import (
     FlushedMark,
     QueueEnds,
 )
-from broker.log.queue_units import QueueEnd
+from broker.log.queue_end import QueueEnd
 from broker.model.errors import FsyncFailed
 from broker.model.message import QueueKey
 from broker.store.marks import Marks
