@@ -37,6 +37,12 @@ class Call(Protocol):
     def time_left_ms(self) -> int | None:
         """Return what is left of the client's deadline, None when it has none."""
 
+    def room(self, wanted: int, /) -> int:
+        """Return how many bytes an answer may have now; of much less may be left, never nothing.
+
+        So much is set aside until this is asked again, or the call ends.
+        """
+
     @property
     def peer(self) -> str:
         """The client's address as gRPC writes it: "ipv4:127.0.0.1:4711"."""

@@ -14,7 +14,7 @@ Source: PullMessageProcessor, PullRequestHoldService.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from broker.format.named_properties import queue_offset_of
@@ -45,6 +45,9 @@ class PullRequest(NamedTuple):
     wanted: Filter
     wait_ms: int
     group: str = ""
+    room: Callable[[int], int] = int
+    """Asked before each read how many bytes may be read, of so many that are wanted, and told how
+    many were; `int` gives what is wanted."""
 
     def from_offset(self, queue_offset: int) -> "PullRequest":
         """Return the same from another offset on."""
@@ -97,6 +100,9 @@ class Pull:
         Errors   Corruption
         """
         wanted, range_ = request.wanted, request.range
+        room = request.room(range_.max_bytes)
+        if room < range_.max_bytes:
+            range_ = range_._replace(max_bytes=room)
         is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
         accept = None if wanted.is_everything else wanted.matches_code
         if wanted.reads_records:
@@ -113,10 +119,12 @@ class Pull:
         """Return what is wanted, counted: codes have chosen, the records decide."""
         if not request.wanted.is_everything:
             result = _matching(request, result)
-        if result.records:
+        size = sum(map(len, result.records))
+        request.room(size)
+        if size:
             labels = self._labels_of(request.range.topic, request.group)
             self.messages_out.add(labels, result.record_count)
-            self.bytes_out.add(labels, sum(map(len, result.records)))
+            self.bytes_out.add(labels, size)
         return result
 
     def should_wait(self, request: PullRequest, result: PullResult) -> bool:

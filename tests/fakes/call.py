@@ -25,6 +25,10 @@ class FakeCall:
         """Return what is left of the deadline."""
         return self._time_left_ms
 
+    def room(self, wanted: int, /) -> int:
+        """Return how many bytes an answer may have."""
+        return wanted
+
     @property
     def peer_host(self) -> bytes:
         """The peer's address, packed."""

@@ -26,9 +26,11 @@ from tests.fakes.store_language import store_at, turns
 LONG_MS = 60_000
 
 
-def request(queue_offset: int = 0, *, wait_ms: int = 0, tags: str = "", **rest: str) -> PullRequest:
+def request(
+    queue_offset: int = 0, *, wait_ms: int = 0, tags: str = "", group: str = ""
+) -> PullRequest:
     wanted = parse(tags, tags_code) if tags else EVERYTHING
-    return PullRequest(ReadRange("orders", 0, queue_offset, 32, 1 << 20), wanted, wait_ms, **rest)
+    return PullRequest(ReadRange("orders", 0, queue_offset, 32, 1 << 20), wanted, wait_ms, group)
 
 
 def bodies(result: PullResult) -> list[bytes]:

@@ -20,7 +20,7 @@ from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, ServedMethod
 from broker.wire.stream import Stream
 
 LARGE_REPLY: Final = 65_536
-"""Bytes of an answer that is counted at once, before the next one asks whether there is room."""
+"""Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
 _EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
 _CANCELLED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
 
@@ -32,6 +32,7 @@ class OwnCall(Waiting):
     requests: "Requests | None" = None
     _future: asyncio.Future[bytes | None] | None = None
     _deadline = -1
+    _reserved = 0
     _is_begun = False
     _is_expired = False
 
@@ -39,7 +40,7 @@ class OwnCall(Waiting):
         self._connection = connection
         self.stream = stream
         self.served = served
-        self.begun = perf_counter()
+        self.begun = connection.now_s
 
     # -- what a handler may ask --------------------------------------------------------------------
 
@@ -57,6 +58,12 @@ class OwnCall(Waiting):
         if timeout_ms < 0:
             return None
         return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
+
+    def room(self, wanted: int, /) -> int:
+        """Return how many bytes an answer may have now, and set so much aside."""
+        granted = self._connection.edge.memory.reserve(wanted, self._reserved)
+        self._reserved = granted
+        return granted
 
     @property
     def peer(self) -> str:
@@ -81,16 +88,37 @@ class OwnCall(Waiting):
             self._is_begun = True
         try:
             reply = served.answer(raw, self)
+            if isinstance(reply, bytes) and len(reply) > LARGE_REPLY:
+                self._check_room(reply)
         except Exception as error:
             self.refuse(error)
             return
         if isinstance(reply, bytes):
-            self._connection.wire.respond(self.stream, reply)
-            served.stats.count_answered(perf_counter() - self.begun)
+            connection, stats = self._connection, served.stats
+            connection.wire.respond(self.stream, reply)
+            stats.answered += 1
+            if stats.answered == 1:
+                connection.edge.answered.append(stats)
+            if self._reserved:
+                self.room(0)
+            if len(reply) > LARGE_REPLY:
+                connection.count_kept()
             if self._is_begun:
                 end_request()
         else:
             self._wait_for(reply)
+
+    def _check_room(self, reply: bytes) -> None:
+        """Check that an answer may be kept until its client reads it.
+
+        Errors   TooManyRequests
+        """
+        edge = self._connection.edge
+        if len(reply) > LARGE_REPLY:
+            edge.look_at_clock()
+        memory = edge.memory
+        if not memory.has_room_for(len(reply), self._connection.wire.pending):
+            raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def stream_from(self, raw: bytes | None) -> None:
         """Serve a call with many answers, or with many requests where `raw` is None."""
@@ -155,6 +183,8 @@ class OwnCall(Waiting):
             connection.edge.deadlines.remove(self._deadline, self._expire)
         self.served.gate.leave()
         stats.end()
+        if self._reserved:
+            self.room(0)
         seconds = perf_counter() - self.begun
         if future.cancelled():
             stats.count_cancelled(seconds)
@@ -168,10 +198,12 @@ class OwnCall(Waiting):
 
     def _reply(self, reply: bytes | None, seconds: float) -> None:
         connection, stream = self._connection, self.stream
-        memory = connection.edge.memory
-        if reply is not None and not memory.has_room_for(len(reply), connection.wire.pending):
-            self.refuse(TooManyRequests(field="unread", limit=memory.unread_max))
-            return
+        if reply is not None:
+            try:
+                self._check_room(reply)
+            except TooManyRequests as error:
+                self.refuse(error)
+                return
         self.served.stats.count_waited(seconds)
         if self._is_gone():
             return
@@ -186,6 +218,8 @@ class OwnCall(Waiting):
         """End the call as its face shows an error."""
         if not self._is_begun:
             begin_request(self)
+        if self._reserved:
+            self.room(0)
         refused = self.served.refused(error, perf_counter() - self.begun)
         end_request()
         trailers = [(name.encode(), _raw(value)) for name, value in refused.trailers()]

@@ -37,6 +37,8 @@ SPARSE_COUNT: Final = 16
 SPARSE_SIZE: Final = 65_536
 DENSE_SIZE: Final = 8_192
 """Size of the parts where the last one was news for so many streams at most, or for more."""
+REST_MAX: Final = 65_536
+"""What may come of a connection that waits for its turn before it is read no more."""
 TURN_S: Final = 0.001
 """How long many small calls may take before other connections have their turn."""
 SPARSE_TURN_S: Final = 0.004
@@ -50,9 +52,9 @@ class Http2Connection(Client, asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
     __slots__ = (
-        "_is_dirty", "_is_paused", "_is_scheduled", "_moved_size", "_rest", "_rooms", "_transport",
+        "_is_dirty", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
         "_waiting", "calls", "edge", "held", "host", "is_draining", "is_heard", "is_used",
-        "moved_s", "peer", "sent", "unread", "wire",
+        "moved_s", "now_s", "peer", "sent", "unread", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
@@ -62,11 +64,11 @@ class Http2Connection(Client, asyncio.Protocol):
         self.wire = Connection(sizes=edge.sizes)
         self.calls: set[Waiting] = set()
         self.held = self.unread = self.sent = 0
-        self.moved_s = 0.0
+        self.moved_s = self.now_s = 0.0
         self._moved_size = 0
         """Bytes of requests that had come then."""
         self._transport: asyncio.Transport | None = None
-        self._is_paused = self._is_dirty = self._is_scheduled = False
+        self._is_paused = self._is_dirty = False
         self._rest = b""
         """What came and waits for the loop's next turn."""
         self.is_heard = self.is_used = True
@@ -90,17 +92,23 @@ class Http2Connection(Client, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what the client sent, and answer what can be answered at once."""
         self.is_heard = True
-        if self._rest:  # Reading is paused, but TLS had some already.
+        if self._rest:  # It waits for its turn, or for its client to read.
             self._rest += data
+        elif not self.edge.has_time_for(len(data)):
+            self._rest = data
+            self.edge.line_up(self)
         elif len(data) > READ_SIZE:
             self._rest = data
-            self._go_on()
+            self.go_on()
         else:
             self._take(data)
             self.write()
+        if len(self._rest) > REST_MAX and self._transport is not None:
+            self._transport.pause_reading()
 
     def _take(self, data: bytes) -> int:
         """Serve what came; return how many streams had news."""
+        self.now_s = perf_counter()
         news = self.wire.receive(data)
         for stream in news:
             self.is_used = True
@@ -110,12 +118,13 @@ class Http2Connection(Client, asyncio.Protocol):
             else:
                 assert isinstance(call, OwnCall), "a stream's call is ours"
                 call.take_news()
+        if self.edge.answered:
+            self.edge.fold(perf_counter() - self.now_s)
         return len(news)
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Take what is here in parts; where that takes long, other connections have their turn."""
         transport, data, position = self._transport, self._rest, 0
-        self._is_scheduled = False
         if transport is None or transport.is_closing() or self._is_paused:
             return
         begun = perf_counter()
@@ -129,15 +138,10 @@ class Http2Connection(Client, asyncio.Protocol):
         self._rest = data[position:]
         if self._rest:
             transport.pause_reading()
-            self._go_on_soon()
+            self.edge.line_up(self)
         else:
             transport.resume_reading()
         self.write()
-
-    def _go_on_soon(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self.edge.loop.call_soon(self._go_on)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Cancel what is under way; nothing can be sent any more."""
@@ -157,7 +161,7 @@ class Http2Connection(Client, asyncio.Protocol):
         self._is_paused = False
         if self._transport is not None:
             if self._rest:
-                self._go_on_soon()
+                self.edge.line_up(self)
             else:
                 self._transport.resume_reading()
         self.write()
@@ -175,7 +179,7 @@ class Http2Connection(Client, asyncio.Protocol):
             OwnCall(self, stream, served).refuse(refusal)
         elif served.is_unary:
             if stream.ended:
-                if len(stream.messages) == 1 and not self._is_full():
+                if len(stream.messages) == 1 and not self._must_wait():
                     self._serve(stream, served)
                 else:
                     self._postpone(stream, served)
@@ -199,10 +203,14 @@ class Http2Connection(Client, asyncio.Protocol):
         """Serve a call later if its client has to read before."""
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(no_request(len(stream.messages)))
-        elif self._is_full():
+        elif self._must_wait():
             self._waiting[stream.id] = stream
         else:
             self._serve(stream, served)
+
+    def _must_wait(self) -> bool:
+        """Return whether calls of this client wait: for it to read, or for the loop's next turn."""
+        return self.edge.is_late or self._is_full()
 
     def _is_full(self) -> bool:
         """Return whether so much waits for this client that its next calls wait too."""
@@ -231,11 +239,13 @@ class Http2Connection(Client, asyncio.Protocol):
             if data:
                 self.sent += len(data)
                 transport.write(data)
-            if self._waiting and not self._is_full():
+            if self._waiting and not self._must_wait():
                 self._serve_waiting()
             elif not data:
                 break
-        self._count(transport)
+        self.count_kept()
+        if self._waiting and self.edge.is_late:
+            self.edge.line_up(self)
         if self._rooms and not self._is_full():
             self._wake_rooms()
         if self.is_draining:
@@ -244,11 +254,17 @@ class Http2Connection(Client, asyncio.Protocol):
             transport.close()
 
     def _serve_waiting(self) -> None:
-        while self._waiting and not self._is_full():
+        self.now_s = perf_counter()
+        while self._waiting and not self._must_wait():
             self._begin(self._waiting.pop(next(iter(self._waiting))))
+        if self.edge.answered:
+            self.edge.fold(perf_counter() - self.now_s)
 
-    def _count(self, transport: asyncio.Transport) -> None:
-        """Tell the edge what is kept for this client."""
+    def count_kept(self) -> None:
+        """Count what is kept for the client."""
+        transport = self._transport
+        if transport is None:
+            return
         held, unread = self.wire.weight(len(self.calls)), self.wire.pending
         if self._is_paused:
             unread += transport.get_write_buffer_size()

@@ -3,12 +3,21 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from time import perf_counter
+from typing import Final
 
+from broker.rpc.call_stats import MethodStats
 from broker.rpc.own.deadlines import Deadlines
 from broker.rpc.own.memory import Keeping, Memory
 from broker.rpc.serving import ServedMethod, Serving
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
+
+TURN_S: Final = 0.01
+"""What connections together may take of one turn of the loop; the others, HTTP/1.1 and new ones
+among them, have theirs between two."""
+SMALL_READ: Final = 8_192
+"""Bytes that are taken at once while others, of which more came, wait for their turn."""
 
 
 class Waiting(ABC):
@@ -30,6 +39,7 @@ class Client(Keeping):
 
     host    its address, packed as records keep it
     calls   those that are waited for
+    now_s   when what is being taken was read, by `perf_counter`
     """
 
     __slots__ = ()
@@ -38,6 +48,7 @@ class Client(Keeping):
     wire: Connection
     host: bytes
     calls: set[Waiting]
+    now_s: float
 
     @property
     @abstractmethod
@@ -61,6 +72,14 @@ class Client(Keeping):
         """Write in the next turn of the loop what all calls of this one give."""
 
     @abstractmethod
+    def go_on(self) -> None:
+        """Take what came and had to wait."""
+
+    @abstractmethod
+    def count_kept(self) -> None:
+        """Count what is kept for the client."""
+
+    @abstractmethod
     async def room(self, stream: Stream) -> None:
         """Return when a stream of answers may go on."""
 
@@ -69,8 +88,22 @@ class Edge:
     """The side of a server that all its connections see."""
 
     __slots__ = (
-        "_dirty", "changed", "connections", "deadlines", "is_draining", "loop", "memory", "methods",
-        "serving", "sizes",
+        "_dirty",
+        "_is_turn",
+        "_line",
+        "_turn_ends_s",
+        "answered",
+        "changed",
+        "connections",
+        "deadlines",
+        "is_draining",
+        "is_late",
+        "loop",
+        "memory",
+        "methods",
+        "serving",
+        "sizes",
+        "turn_s",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +125,14 @@ class Edge:
         self.connections: set[Client] = set()
         self.memory = Memory(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = False
+        self.answered: list[MethodStats] = []
+        """Methods of which calls were answered at once and not folded into their metrics yet."""
+        self._line: dict[Client, None] = {}
+        """Connections of which something came that waits for its turn, in that order."""
+        self._is_turn = self.is_late = False
+        """Whether a turn has begun, and whether its time was over when a large answer was there."""
+        self._turn_ends_s = 0.0
+        self.turn_s = TURN_S
         self.changed = asyncio.Event()
         """Set when a connection that drains has written something, or is gone."""
         self._dirty: list[Client] = []
@@ -113,6 +154,54 @@ class Edge:
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.write()
+
+    # -- turns of the loop
+
+    def has_time_for(self, size: int) -> bool:
+        """Return whether so many bytes of a connection may be taken now; else it lines up."""
+        if self._line and size > SMALL_READ:
+            return False
+        if not self._is_turn:
+            self.begin_turn()
+        return perf_counter() < self._turn_ends_s
+
+    def line_up(self, one: "Client") -> None:
+        """Have a connection go on when it is its turn."""
+        if not self._is_turn:
+            self.begin_turn()
+        self._line[one] = None
+
+    def begin_turn(self) -> None:
+        """Begin the time that connections have until the loop comes round."""
+        self._is_turn = True
+        self.is_late = False
+        self._turn_ends_s = perf_counter() + self.turn_s
+        self.loop.call_soon(self._end_turn)
+
+    def look_at_clock(self) -> None:
+        """Note whether the time of this turn is over: no more large answers are begun then."""
+        self.is_late = perf_counter() >= self._turn_ends_s
+
+    def _end_turn(self) -> None:
+        """Let those go on who wait; who has little to say comes between, with as much time."""
+        self._is_turn = self.is_late = False
+        if not self._line:
+            return
+        self.begin_turn()
+        for _ in range(len(self._line)):
+            one = next(iter(self._line))
+            del self._line[one]
+            one.go_on()
+            if perf_counter() >= self._turn_ends_s:
+                break
+        self.is_late = False
+        self._turn_ends_s = perf_counter() + self.turn_s
+
+    def fold(self, seconds: float) -> None:
+        """Have the calls counted that were answered at once; each took so long."""
+        for stats in self.answered:
+            stats.fold(seconds)
+        self.answered.clear()
 
     def drain(self) -> None:
         """End the requests of all streams: their handlers see no more of them."""

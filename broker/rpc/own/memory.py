@@ -30,8 +30,8 @@ UNREAD_TIGHT_MAX: Final = 65_536
 """Bytes kept for one client from which on it is one of these."""
 STALLED_S: Final = 10.0
 """What such a client may take to read an eighth of what is kept for it."""
-UNREAD_FACTOR: Final = 3
-"""Leaves room for the largest answers of two clients that read them, and for others' small ones."""
+UNREAD_FACTOR: Final = 2
+"""Leaves room for the largest answer, and for others' small ones."""
 REPLY_MAX: Final = 1024 * 1024
 """Bytes of an answer that is kept for a client who reads what it is given, whatever others do."""
 SMALL_REPLY_MAX: Final = 4_096
@@ -83,7 +83,7 @@ class Memory:
 
     __slots__ = (
         "_connections", "_deadlines", "_is_looking", "_is_watching", "_last", "_left_out",
-        "_quiet_until_s", "clock", "held", "unread", "unread_max",
+        "_quiet_until_s", "clock", "held", "reserved", "unread", "unread_max",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,8 @@ class Memory:
         """What requests take."""
         self.unread = 0
         """Bytes of answers that wait for their clients."""
+        self.reserved = 0
+        """Bytes of answers that are being made."""
         self.unread_max = UNREAD_MAX
         self._is_looking = self._is_watching = False
         self._quiet_until_s = 0.0
@@ -149,6 +151,19 @@ class Memory:
             if one.is_open and one.sent < wanted and one.unread > UNREAD_TIGHT_MAX:
                 self._cut_off(one)
         self.count(0, 0)
+
+    def reserve(self, wanted: int, reserved: int) -> int:
+        """Set room aside for an answer, and return how many bytes it may have.
+
+        reserved   bytes that were set aside for it before; they are given back
+        """
+        self.reserved -= reserved
+        assert self.reserved >= 0, "what was not set aside is given back"
+        if wanted > REPLY_MAX:
+            free = self.unread_max - self.unread - self.reserved
+            wanted = min(wanted, max(free, REPLY_MAX))
+        self.reserved += wanted
+        return wanted
 
     def has_room_for(self, reply_size: int, pending: int) -> bool:
         """Return whether an answer may be kept until its client reads it.

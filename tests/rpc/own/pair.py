@@ -91,6 +91,7 @@ class Pair:
 
     def __init__(self, *services: Service, edge: Edge | None = None) -> None:
         self.edge = edge or Edge(asyncio.get_running_loop(), Serving(services))
+        self.edge.turn_s = 60.0  # The loop may not come to its next turn between two reads.
         self.wire = Wire()
         self.server = Http2Connection(self.edge, "ipv4:192.0.2.1:7")
         self.client = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))

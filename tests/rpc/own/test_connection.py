@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import tracemalloc
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ class Handlers:
         self.ended: list[str] = []
         self.given = 0
         self.go_on = asyncio.Event()
+        self.rooms: list[int] = []
 
     def echo(self, raw: bytes, call: Call) -> bytes:
         """Answer at once with what came."""
@@ -52,6 +54,14 @@ class Handlers:
             raise
         return bytes(LARGE) if raw == b"large" else b"x"
 
+    def room(self, raw: bytes, call: Call) -> Any:
+        """Ask for room, and answer when told to, or at once."""
+        self.rooms.append(call.room(80_000))
+        if raw != b"now":
+            return self.wait(raw, call)
+        self.rooms.append(call.room(500))
+        return bytes(500)
+
     async def flood(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
         """Give a hundred large answers."""
         for _ in range(100):
@@ -67,6 +77,7 @@ class Handlers:
             ("Echo", self.echo, Kind.UNARY),
             ("Large", self.large, Kind.UNARY),
             ("Wait", self.wait, Kind.UNARY),
+            ("Room", self.room, Kind.UNARY),
             ("Flood", self.flood, Kind.SERVER_STREAM),
             ("Gather", self.gather, Kind.CLIENT_STREAM),
         ]
@@ -311,7 +322,7 @@ async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
 ) -> None:
     monkeypatch.setattr(memory, "STALLED_S", 0.2)
     pair.reads = False
-    pair.edge.memory.unread_max = LARGE // 2
+    pair.edge.memory.unread_max = LARGE * 2 // 3
     waiting = pair.call("Wait", b"large")
     await pair.settled()
     pair.call("Large", b"")
@@ -320,12 +331,15 @@ async def test_large_answers_find_no_room_where_all_clients_keep_too_much(
     handlers.go_on.set()
     await pair.settled()
     assert pair.answers[waiting].status == "8"
-    assert pair.edge.memory.unread > LARGE // 2
+    assert pair.edge.memory.unread > LARGE * 2 // 3
     await until(lambda: pair.wire.is_aborted)  # It read nothing for so long.
     assert pair.edge.memory.unread == 0
 
 
-async def test_who_keeps_little_is_answered_while_others_keep_too_much(handlers: Handlers) -> None:
+async def test_who_keeps_little_is_answered_while_others_keep_too_much(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "UNREAD_FACTOR", 4)
     edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
     edge.memory.unread_max = 150_000
     greedy, modest = Pair(edge=edge), Pair(edge=edge)
@@ -349,8 +363,8 @@ async def test_who_keeps_most_unread_is_cut_off_when_all_together_keep_far_too_m
     for one in pairs:
         one.reads = False
         one.call("Large", b"")
-    assert [one.wire.is_aborted for one in pairs].count(True) == 2
-    assert edge.memory.unread <= 3 * edge.memory.unread_max
+    assert [one.wire.is_aborted for one in pairs].count(True) == 4
+    assert edge.memory.unread <= 2 * edge.memory.unread_max
 
 
 async def test_who_reads_a_little_now_and_then_is_cut_off_too(
@@ -358,7 +372,7 @@ async def test_who_reads_a_little_now_and_then_is_cut_off_too(
 ) -> None:
     monkeypatch.setattr(memory, "STALLED_S", 0.2)
     pair.reads = False
-    pair.edge.memory.unread_max = LARGE // 2
+    pair.edge.memory.unread_max = LARGE * 2 // 3
     pair.call("Large", b"")
     for _ in range(20):
         pair.client.ping(b"12345678")
@@ -472,16 +486,149 @@ async def test_the_log_names_one_of_many_that_are_cut_off(
     handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(memory, "HELD_MAX", 50_000)
-    monkeypatch.setattr(memory, "QUIET_S", 0.05)
+    now_s = 1e9
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]), lambda: now_s)
+    for _ in range(9):
+        upload(Pair(edge=edge), 60_000)
+    now_s += memory.QUIET_S
+    upload(Pair(edge=edge), 60_000)
+    assert not edge.connections
+    assert [record.__dict__["left_out"] for record in caplog.records] == [0, 8]
+
+
+async def test_the_log_tells_of_all_that_are_cut_off_though_no_other_follows(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(memory, "HELD_MAX", 50_000)
+    monkeypatch.setattr(memory, "QUIET_S", 0.02)
     edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
-    pairs = [Pair(edge=edge) for _ in range(20)]
-    for one in pairs:
-        upload(one, 60_000)
-    assert all(one.wire.is_aborted for one in pairs)
-    first = [record.__dict__["left_out"] for record in caplog.records]
-    assert sum(first) + len(first) < 20
-    await until(lambda: sum(1 + one.__dict__["left_out"] for one in caplog.records) == 20)
-    assert len(caplog.records) <= len(first) + 1
+    for _ in range(5):
+        upload(Pair(edge=edge), 60_000)
+    await until(lambda: sum(1 + one.__dict__["left_out"] for one in caplog.records) == 5)
+
+
+async def test_answers_that_are_being_made_leave_less_room_for_others(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "REPLY_MAX", 10_000)
+    pair.edge.memory.unread_max = 100_000
+    for number in range(3):
+        pair.call("Room", b"%d" % number)
+    await pair.settled()
+    assert handlers.rooms == [80_000, 20_000, 10_000]
+    assert pair.edge.memory.reserved == 110_000
+    pair.client.reset_stream(1)
+    pair.exchange()
+    await pair.settled()
+    assert pair.edge.memory.reserved == 30_000
+    handlers.go_on.set()
+    await pair.settled()
+    assert pair.edge.memory.reserved == 0
+    pair.call("Room", b"now")
+    assert (handlers.rooms[3:], pair.edge.memory.reserved) == ([80_000, 500], 0)
+
+
+async def test_a_large_answer_that_is_there_at_once_needs_room_too(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "REPLY_MAX", 10_000)
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    edge.memory.unread_max = LARGE * 2 // 3
+    greedy, other = Pair(edge=edge), Pair(edge=edge)
+    greedy.reads = False
+    greedy.call("Large", b"")
+    assert other.answers[other.call("Large", b"")].status == "8"
+    assert edge.memory.unread < LARGE
+    assert other.answers[other.call("Echo", b"x")].messages == [b"x"]
+
+
+# -- turns of the loop -----------------------------------------------------------------------------
+
+
+def give_time(edge: Edge, seconds: float) -> None:
+    """Let the turn that begins now, and those after it, be so long."""
+    edge.turn_s = seconds
+    edge.begin_turn()
+
+
+async def test_connections_share_the_time_of_a_turn(handlers: Handlers) -> None:
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    pairs = [Pair(edge=edge) for _ in range(4)]
+    give_time(edge, 0.0)
+    sizes = (20_000, 20_000, 100, 40_000)
+    for one, size in zip(pairs, sizes, strict=True):
+        stream = one.begin("Echo")
+        one.client.send_data(stream, b"\0" + (size).to_bytes(4, "big") + bytes(size)[:16_000])
+        one.client.send_data(stream, bytes(max(size - 16_000, 0))[:16_000])
+        one.client.send_data(stream, bytes(max(size - 32_000, 0)), end_stream=True)
+        one.server.data_received(one.client.data_to_send())
+    assert handlers.seen == []
+    assert all(one.server.is_busy for one in pairs)
+    await pairs[0].settled()
+    served: list[int] = []
+    while len(served) < 4:
+        await turns()
+        served = [len(raw) for raw in handlers.seen]
+    assert served[:3] == [20_000, 20_000, 100]
+    assert served[3] == 40_000
+
+
+async def test_who_says_little_does_not_wait_for_who_says_much(handlers: Handlers) -> None:
+    edge = Edge(asyncio.get_running_loop(), Serving([handlers.service()]))
+    much, more, little = (Pair(edge=edge) for _ in range(3))
+    give_time(edge, 0.0)
+    much.send(much.begin("Echo"), bytes(9_000))
+    much.server.data_received(much.client.data_to_send())
+    give_time(edge, 60.0)
+    for one, size in ((more, 9_000), (little, 100)):
+        one.send(one.begin("Echo"), bytes(size))
+        one.server.data_received(one.client.data_to_send())
+    assert [len(raw) for raw in handlers.seen] == [100]
+    await turns()
+    assert [len(raw) for raw in handlers.seen] == [100, 9_000, 9_000]
+
+
+async def test_while_many_wait_little_is_read_of_them(pair: Pair, handlers: Handlers) -> None:
+    give_time(pair.edge, 0.0)
+    for _ in range(6):
+        stream = pair.begin("Echo")
+        pair.send(stream, bytes(15_000))
+        pair.server.data_received(pair.client.data_to_send())
+    assert (handlers.seen, pair.wire.reads) == ([], False)
+    await until(lambda: len(handlers.seen) == 6)
+    assert pair.wire.reads
+
+
+async def test_many_large_answers_are_made_in_turns(pair: Pair, handlers: Handlers) -> None:
+    pair.client.increment_flow_control_window(1 << 24)
+    pair.exchange()
+    await turns()
+    pair.edge.turn_s = -1.0  # over when the first one is there
+    streams = [pair.begin("Large") for _ in range(5)]
+    for stream in streams:
+        pair.send(stream, b"")
+        pair.client.increment_flow_control_window(1 << 20, stream)
+    pair.server.data_received(pair.client.data_to_send())
+    made = []
+    while handlers.given < 5:
+        await turns(1)
+        made.append(handlers.given)
+    assert made[:1] == [1]
+    assert max(after - before for before, after in pairwise(made)) == 1
+    await pair.settled()
+    assert {pair.answers[stream].status for stream in streams} == {"0"}
+
+
+async def test_a_connection_that_ends_while_it_waits_is_left_out(
+    pair: Pair, handlers: Handlers
+) -> None:
+    give_time(pair.edge, 0.0)
+    stream = pair.begin("Echo")
+    pair.send(stream, b"x")
+    pair.server.data_received(pair.client.data_to_send())
+    pair.lose()
+    await turns()
+    assert handlers.seen == []
 
 
 # -- its life --------------------------------------------------------------------------------------
