@@ -56,7 +56,7 @@ def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
     Cost     below 1 µs where the place was read before
     """
     prefix, _, text = handle.rpartition(" ")
-    queue_offset = _number(text)
+    queue_offset = number_of(text)
     place = _place_of(prefix) if queue_offset >= 0 and len(handle) <= HANDLE_LENGTH_MAX else None
     return None if place is None else (place, queue_offset)
 
@@ -66,15 +66,15 @@ def _place_of(prefix: str) -> LeasePlace | None:
     fields = prefix.split(" ")
     if len(fields) < _FIELD_COUNT_MIN:
         return None
-    start, popped, invisible, revive_queue, retry = map(_number, fields[:5])
-    queue_id = _number(fields[-1])
+    start, popped, invisible, revive_queue, retry = map(number_of, fields[:5])
+    queue_id = number_of(fields[-1])
     if min(start, popped, invisible, revive_queue, retry, queue_id) < 0 or retry > GROUP_RETRY:
         return None
     broker = " ".join(fields[5:-1])
     return LeasePlace(start, popped, invisible, revive_queue, retry, broker, queue_id)
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
     """Return a number that an i64 holds, -1 for what is none."""
     if len(text) > _NUMBER_LENGTH_MAX or not (text.isascii() and text.isdigit()):
         return -1

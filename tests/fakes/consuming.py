@@ -115,9 +115,11 @@ def statuses(settled: list[Settled]) -> list[SettleStatus]:
 async def consuming(directory: Path, **settings: Any) -> AsyncIterator[ConsumeDesk]:
     """Open a store, recover its leases, and close it in the end.
 
-    settings   of the store; `in_flight_max` of consuming; `clock`, `disk` as for `store_at`
+    settings   of the store, `clock` and `disk` as for `store_at`; `in_flight_max` and `journal_max`
     """
-    own = {name: settings.pop(name) for name in ("in_flight_max",) if name in settings}
+    own = {
+        name: settings.pop(name) for name in ("in_flight_max", "journal_max") if name in settings
+    }
     async with store_at(directory, **{**SIZES, **settings}) as talking:
         talking.store.tables.topics.adopt(TOPIC, 2)
         await talking.store.tables.groups.ensure(GROUP)

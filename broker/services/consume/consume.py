@@ -18,6 +18,8 @@ from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStat
 from broker.model.errors import GroupDisabled, UnsupportedFeature
 from broker.model.stats import Counter, Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
+from broker.model.system_topics import leased_topic
+from broker.model.topic import is_system_group, is_system_topic, retry_topic
 from broker.services.consume.clients import Clients
 from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.journal import ConsumeSettings, Journal
@@ -44,11 +46,13 @@ class Consume:
 
     __slots__ = (
         "_acks", "_alarm", "_clients", "_clock", "_fence_end", "_job", "_journal", "_leases",
-        "_next_ms", "_parking", "_reviving", "_settling", "_store", "_taking", "_targets", "stats",
+        "_next_ms", "_parking", "_reviving", "_settings", "_settling", "_store",
+        "_taking", "_targets", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
         self._store = store
+        self._settings = settings
         self._clock = store.clock
         self._leases = leases = LeaseTable()
         self._journal = journal = Journal(store, settings)
@@ -71,7 +75,11 @@ class Consume:
             self._reviving.expired,
             self._reviving.retried,
             self._reviving.dead_letters,
-        ]
+            Gauge(
+                "rocketmq_consumer_inflight_messages", "Messages under leases, by group.",
+                self._shown_in_flight, ("consumer_group", "topic", "is_retry", "is_system"),
+            ),
+        ]  # fmt: skip
 
     async def recover(self) -> None:
         """Find the leases of the store; once, before anything is received.
@@ -97,6 +105,9 @@ class Consume:
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
             self._clients.touch(request.client_id, now_ms + request.wait_ms)
+        before = self._taking.attempts.leased(request)
+        if before:
+            return self._taking.again(before)
         if target.parked and request.wait_ms > 0:
             return self._wait(target, request, now_ms)
         if self._taking.is_ready(target):
@@ -110,6 +121,7 @@ class Consume:
             return nothing(self._clock.wall_ms())
         deadline_ms = now_ms + request.wait_ms
         parked = self._parking.park(target, request, deadline_ms)
+        self._taking.attempts.wait(request, parked)
         self._wake_by(deadline_ms)
         return parked
 
@@ -231,9 +243,10 @@ class Consume:
             job, self._job = self._job, None
             job.result()
         if self._job is None:
-            due = self._reviving.due(now.wall_ms)
-            if due:
+            if due := self._reviving.due(now.wall_ms):
                 self._job = Job(self._reviving.end(due, now.monotonic_ms))
+            elif old := self._reviving.old(self._settings.journal_max):
+                self._job = Job(self._reviving.carry(old))
         if self._job is not None:
             return Next(now.monotonic_ms + STEP_INTERVAL_MS, self._job, 1)
         self._next_ms = self._when_next(now)
@@ -277,6 +290,17 @@ class Consume:
     def in_flight(self) -> dict[LabelValues, float]:
         """Return how many messages are leased, by (group, topic)."""
         return self._leases.in_flight()
+
+    def _shown_in_flight(self) -> dict[LabelValues, float]:
+        """Return the same as RocketMQ labels it: retries count for the topic they are of."""
+        shown: dict[LabelValues, float] = {}
+        for (group, topic), count in self.in_flight().items():
+            origin = leased_topic(topic, group)
+            is_retry = "true" if origin != topic or topic == retry_topic(group) else "false"
+            is_system = "true" if is_system_topic(origin) or is_system_group(group) else "false"
+            labels = (group, origin, is_retry, is_system)
+            shown[labels] = shown.get(labels, 0) + count
+        return shown
 
     @property
     def waiter_count(self) -> int:

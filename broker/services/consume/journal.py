@@ -25,12 +25,15 @@ class ConsumeSettings(NamedTuple):
 
     store_host      packed address of this broker
     in_flight_max   messages of one queue a group may have under leases
+    journal_max     records of the journal that a start may have to read for one old lease: beyond
+                    that the lease is written down anew
     """
 
     cluster: str
     broker: str
     store_host: bytes
     in_flight_max: int = 10_000
+    journal_max: int = 100_000
 
 
 class Journal:

@@ -12,6 +12,7 @@ Source: PopCheckPoint, PopBufferMergeService.
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Final, final
 
 from broker.format.pop_records import Batched, Checkpoint
@@ -159,12 +160,15 @@ class LeaseTable:
 
     def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
         """Hold messages of a lease no more: they are being settled."""
-        leased = lease.queue.leased
         for queue_offset in queue_offsets:
-            found = leased.pop(queue_offset)
-            assert found is lease
-            lease.pending_count -= 1
-            self.count -= 1
+            self.take_one(lease, queue_offset)
+
+    def take_one(self, lease: Lease, queue_offset: int) -> None:
+        """Hold a message of a lease no more."""
+        found = lease.queue.leased.pop(queue_offset)
+        assert found is lease
+        lease.pending_count -= 1
+        self.count -= 1
 
     def give_back(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
         """Hold messages again that were taken and could not be settled."""
@@ -195,6 +199,18 @@ class LeaseTable:
     def journal_begin(self, end: int) -> int:
         """Return where the journal begins to matter: at its oldest open lease, else at its end."""
         return next(iter(self._open), end)
+
+    def oldest(self, before: int, count: int) -> list[Lease]:
+        """Return open leases that stand in the journal before an offset, the oldest ones."""
+        oldest = islice(self._open.items(), count)
+        return [lease for at, lease in oldest if at < before and lease.pending_count]
+
+    def move(self, lease: Lease, journal_offset: int) -> None:
+        """Note that the checkpoint of a lease was written anew."""
+        assert journal_offset > lease.journal_offset
+        if self._open.pop(lease.journal_offset, None) is not None:
+            self._open[journal_offset] = lease
+        lease.journal_offset = journal_offset
 
     @property
     def next_end_ms(self) -> int | None:

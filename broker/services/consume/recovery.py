@@ -26,7 +26,7 @@ from broker.model.system_topics import (
 )
 from broker.model.topic import retry_topic
 from broker.services.consume.leases import GroupQueueKey, Lease, LeaseTable
-from broker.services.consume.taking import queue_offset_of
+from broker.services.consume.rereading import queue_offset_of
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 

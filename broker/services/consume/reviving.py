@@ -9,7 +9,7 @@ Source: PopReviveService.
 import logging
 from typing import Final
 
-from broker.format.pop_records import Entry
+from broker.format.pop_records import Checkpoint, Entry
 from broker.model.batch import Run
 from broker.model.errors import BrokerError
 from broker.model.stats import Counter
@@ -24,6 +24,8 @@ from broker.store.message_store import MessageStore
 
 REVIVED_MAX: Final = 64
 """Messages that one put brings back: some milliseconds of work."""
+CARRIED_MAX: Final = 256
+"""Leases that one put writes down anew."""
 RENEWED_MS: Final = 60_000
 """How long a lease that renews itself lasts each time."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
@@ -96,6 +98,24 @@ class Reviving:
             for lease in leases:
                 if lease.pending_count:
                     self._leases.end_at(lease, again_ms)
+
+    def old(self, journal_max: int) -> list[Lease]:
+        """Return leases for which a start would read more than so much of the journal."""
+        return self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
+
+    async def carry(self, leases: list[Lease]) -> None:
+        """Write leases down anew, as far as they are not settled."""
+        checkpoints = [
+            Checkpoint(lease.batched, lease.pending(), lease.invisible_ms, lease.revive_queue)
+            for lease in leases
+        ]
+        try:
+            first = await self._journal.put([self._journal.checkpoint(one) for one in checkpoints])
+        except BrokerError as error:
+            logger.warning("lease.kept", extra={"reason": str(error)})
+            return
+        for i, lease in enumerate(leases):
+            self._leases.move(lease, first + i)
 
     def _is_renewed(self, lease: Lease, monotonic_ms: int) -> bool:
         if not lease.client_id or not self._clients.is_alive(lease.client_id, monotonic_ms):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from broker.format.pop_records import Checkpoint, Entry
-from broker.format.receipt_handle import NORMAL, read_handle
+from broker.format.receipt_handle import NORMAL, number_of, read_handle
 from broker.model.administration import GroupConfig
 from broker.model.batch import Run
 from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
@@ -39,6 +39,13 @@ class Held(NamedTuple):
     queue_offset: int
 
 
+class _Source(NamedTuple):
+    """Leases of a queue, and when the receive of a handle was."""
+
+    leased: dict[int, Lease]
+    popped_at_ms: int
+
+
 class Settling:
     """Settles leases."""
 
@@ -54,14 +61,12 @@ class Settling:
 
     def find(self, group: str, topic: str, handle: str) -> Held | None:
         """Return what a handle leads to, None where its message is in no lease it belongs to."""
-        read = read_handle(handle)
-        if read is None:
+        source = self._source(group, topic, handle)
+        if source is None:
             return None
-        place, queue_offset = read
-        actual = topic if place.retry == NORMAL else _actual_topic(group, topic, place.retry)
-        queue = self._leases.queues.get((group, actual, place.queue_id))
-        lease = None if queue is None else queue.leased.get(queue_offset)
-        if lease is None or not lease.first_popped_ms <= place.popped_at_ms <= lease.popped_at_ms:
+        queue_offset = number_of(handle.rpartition(" ")[2])
+        lease = source.leased.get(queue_offset)
+        if lease is None or not lease.first_popped_ms <= source.popped_at_ms <= lease.popped_at_ms:
             return None
         return Held(lease, queue_offset)
 
@@ -83,15 +88,40 @@ class Settling:
         """Return what each handle is told, and take the messages of the good ones."""
         settled: list[Settled] = []
         by_lease: dict[Lease, list[int]] = {}
+        last: str | None = None
+        source: _Source | None = None
         for handle in handles:
-            held = self.find(group, topic, handle)
-            if held is None:
+            prefix, _, text = handle.rpartition(" ")
+            if prefix != last:  # Those of one receive follow each other.
+                last = prefix
+                source = self._source(group, topic, handle)
+            queue_offset = number_of(text)
+            lease = None if source is None else source.leased.get(queue_offset)
+            if (
+                source is None
+                or lease is None
+                or not lease.first_popped_ms <= source.popped_at_ms <= lease.popped_at_ms
+            ):
                 settled.append(Settled(INVALID, handle))
                 continue
-            self._leases.take(held.lease, (held.queue_offset,))
-            by_lease.setdefault(held.lease, []).append(held.queue_offset)
+            self._leases.take_one(lease, queue_offset)
+            taken = by_lease.get(lease)
+            if taken is None:
+                by_lease[lease] = [queue_offset]
+            else:
+                taken.append(queue_offset)
             settled.append(Settled(OK, handle))
         return settled, by_lease
+
+    def _source(self, group: str, topic: str, handle: str) -> _Source | None:
+        """Return where the messages of a handle's receive lie, None where nothing of it is."""
+        read = read_handle(handle)
+        if read is None:
+            return None
+        place, _ = read
+        actual = topic if place.retry == NORMAL else _actual_topic(group, topic, place.retry)
+        queue = self._leases.queues.get((group, actual, place.queue_id))
+        return None if queue is None else _Source(queue.leased, place.popped_at_ms)
 
     async def _put(
         self, entries: Sequence[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
@@ -129,7 +159,7 @@ class Settling:
             elif held is None:
                 settled.append(Settled(INVALID, handle))
             else:
-                self._leases.take(held.lease, (held.queue_offset,))
+                self._leases.take_one(held.lease, held.queue_offset)
                 by_lease.setdefault(held.lease, []).append(held.queue_offset)
                 changes.append((held, invisible_ms, len(settled)))
                 settled.append(Settled(OK, handle))
@@ -231,7 +261,7 @@ class Settling:
             if held is None:
                 settled.append(Settled(INVALID, handle))
                 continue
-            self._leases.take(held.lease, (held.queue_offset,))
+            self._leases.take_one(held.lease, held.queue_offset)
             by_lease.setdefault(held.lease, []).append(held.queue_offset)
             places[held] = place
             settled.append(Settled(OK, handle))

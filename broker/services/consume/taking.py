@@ -9,15 +9,19 @@ Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
 import logging
+from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.format.pop_records import Batched, Checkpoint
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import MessageDamaged
+from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
 from broker.model.reading import ReadRange
+from broker.services.consume.attempts import Attempts
 from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.journal import Journal
 from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
+from broker.services.consume.rereading import reread
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -25,12 +29,13 @@ RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Records of one receive, but for the first."""
 SCANS_MAX: Final = 8
 """Reads of one queue in which nothing matches, before other queues and callers have their turn."""
-_QUEUE_OFFSET: Final = slice(20, 28)
-_SYSTEM_FLAG: Final = slice(36, 40)
-_RECONSUME_TIMES: Final = 72
-_HOSTS_V6: Final = 0x10, 0x20
+_HEAD: Final = Struct(">q8xi32xi")
+"""Queue offset, system flag, and of records with short addresses how often it was retried."""
+_HEAD_POSITION: Final = 20
+_TIMES: Final = Struct(">i")
+_TIMES_POSITION: Final = 72
+_HOSTS_V6: Final = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _HOST_V6_MORE: Final = 12
-
 logger = logging.getLogger(__name__)
 
 
@@ -53,26 +58,21 @@ class Taken(NamedTuple):
     leases: list[Lease]
 
 
-def queue_offset_of(record: bytes) -> int:
-    """Return the queue offset in a stored record."""
-    return int.from_bytes(record[_QUEUE_OFFSET])
-
-
-def attempt_of(record: bytes) -> int:
-    """Return the how manieth delivery of a stored record is the next."""
-    flag = int.from_bytes(record[_SYSTEM_FLAG])
-    born, stored = _HOSTS_V6
-    at = _RECONSUME_TIMES
-    if flag & (born | stored):
-        at += _HOST_V6_MORE * (bool(flag & born) + bool(flag & stored))
-    return int.from_bytes(record[at : at + 4]) + 1
+def _place_and_attempt(record: bytes) -> tuple[int, int]:
+    """Return a stored record's queue offset, and the how manieth delivery the next one is."""
+    queue_offset, flag, times = _HEAD.unpack_from(record, _HEAD_POSITION)
+    if flag & _HOSTS_V6:
+        more = _HOST_V6_MORE * (bool(flag & FLAG_BORN_HOST_V6) + bool(flag & FLAG_STORE_HOST_V6))
+        (times,) = _TIMES.unpack_from(record, _TIMES_POSITION + more)
+    return queue_offset, times + 1
 
 
 class Taking:
     """Leases messages to groups."""
 
     __slots__ = (
-        "_in_flight_max", "_journal", "_leases", "_offsets", "_reading", "_store", "is_capped",
+        "_in_flight_max", "_journal", "_leases", "_offsets", "_reading", "_store", "attempts",
+        "is_capped",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,8 @@ class Taking:
         self._leases = leases
         self._journal = journal
         self._in_flight_max = in_flight_max
+        self.attempts = Attempts()
+        """What was leased to whom asks by attempts."""
         self.is_capped = False
         """Whether a queue was passed over since, as too much of it is in flight."""
 
@@ -192,9 +194,12 @@ class Taking:
         now_ms = self._store.clock.wall_ms()
         revive_queue = self._journal.revive_queue()
         made: list[tuple[GroupQueue, Checkpoint]] = []
+        attempts: list[int] = []
         for queue, records, _, _ in found:
             if records:
-                at = [queue_offset_of(record) for record in records]
+                heads = [_place_and_attempt(record) for record in records]
+                at = [queue_offset for queue_offset, _ in heads]
+                attempts += [attempt for _, attempt in heads]
                 batched = Batched(
                     queue.group, queue.topic, queue.queue_id, at[0], now_ms, self._journal.broker
                 )
@@ -214,7 +219,30 @@ class Taking:
             lease = Lease(queue, checkpoint, first + i, first_popped_ms=now_ms, client_id=client_id)
             self._leases.add(lease)
             leases.append(lease)
-        return Taken(_received([one for one in found if one.records], leases, now_ms), leases)
+        records = [record for one in found for record in one.records]
+        prefixes = [(lease.place.prefix, lease.queue_offsets) for lease in leases]
+        handles = [f"{prefix}{at}" for prefix, offsets in prefixes for at in offsets]
+        received = Received(records, handles, attempts, leases[0].due_ms, now_ms)
+        assert len(records) == len(handles) == len(attempts)
+        self.attempts.note(request, leases)
+        return Taken(received, leases)
+
+    async def again(self, leases: list[Lease]) -> Received:
+        """Return what is left of leases as it was received, for the time they still have.
+
+        Errors   Corruption, DiskSlow
+        """
+        records: list[bytes] = []
+        handles: list[str] = []
+        for lease in leases:
+            found = await reread(self._reading, lease.queue, lease.pending())
+            prefix = lease.place.prefix
+            records += found.values()
+            handles += [f"{prefix}{at}" for at in found]
+            self._leases.end_at(lease, lease.end_ms)
+        attempts = [_place_and_attempt(record)[1] for record in records]
+        first_ms = min(lease.first_popped_ms for lease in leases)
+        return Received(records, handles, attempts, min(one.end_ms for one in leases), first_ms)
 
     def _overtaken(
         self, queue: GroupQueue, checkpoint: Checkpoint
@@ -227,14 +255,3 @@ class Taking:
                 if lease is not None:
                     by_lease.setdefault(lease, []).append(at)
         return list(by_lease.items())
-
-
-def _received(found: list[Found], leases: list[Lease], now_ms: int) -> Received:
-    records: list[bytes] = []
-    handles: list[str] = []
-    for one, lease in zip(found, leases, strict=True):
-        prefix = lease.place.prefix
-        records += one.records
-        handles += [f"{prefix}{at}" for at in lease.queue_offsets]
-    attempts = [attempt_of(record) for record in records]
-    return Received(records, handles, attempts, leases[0].due_ms, now_ms)

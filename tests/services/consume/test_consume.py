@@ -10,6 +10,7 @@ from broker.model.administration import GroupSettings
 from broker.model.consuming import SettleStatus
 from broker.model.errors import GroupDisabled, GroupNotFound, TopicNotFound
 from broker.model.message import REAL_TOPIC
+from broker.model.stats import Gauge
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -280,3 +281,86 @@ async def test_a_drain_answers_everyone(desk: ConsumeDesk) -> None:
     desk.consume.drain()
     assert (await waiting).records == []
     assert (await desk.receive(wait_ms=1_000)).records == []
+
+
+# -- made again ------------------------------------------------------------------------------------
+
+
+async def test_a_receive_made_again_gets_the_same_messages(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b", "c")
+    asked = {"client_id": "c1", "attempt_id": "x", "max_messages": 2}
+    first = await desk.receive(**asked)
+    second = await desk.receive(**asked)
+    assert second == first
+    assert bodies(await desk.receive(**asked | {"client_id": "c2"})) == ["c"]
+    await desk.consume.ack(GROUP, TOPIC, first.handles[:1])
+    assert bodies(await desk.receive(**asked)) == ["b"]
+    await desk.consume.ack(GROUP, TOPIC, first.handles[1:])
+    assert (await desk.receive(**asked)).records == []
+
+
+async def test_a_wait_made_again_takes_the_place_of_the_first(desk: ConsumeDesk) -> None:
+    first = await desk.parked(client_id="c1", attempt_id="x")
+    second = await desk.parked(client_id="c1", attempt_id="x")
+    await desk.send("a")
+    assert (await first).records == []
+    assert bodies(await second) == ["a"]
+    again = await desk.receive(client_id="c1", attempt_id="x")
+    assert bodies(again) == ["a"]
+
+
+# -- renewed ---------------------------------------------------------------------------------------
+
+
+async def test_a_lease_lasts_as_long_as_its_client(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)
+    await desk.step(60_000)
+    await desk.receive(client_id="c1", topic=TOPIC, max_messages=1)
+    await desk.step(60_000)
+    assert desk.in_flight == 1
+    assert (await desk.receive()).records == []
+    await desk.step(60_000)
+    await desk.step(60_000)
+    assert bodies(await desk.receive()) == ["a"]
+    assert await desk.ack(got) == [INVALID]
+
+
+async def test_a_renewed_lease_is_settled_by_its_handle(desk: ConsumeDesk, tmp_path: Path) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)
+    await desk.step(60_000)
+    image = desk.talking.killed(tmp_path / "image")
+    assert await desk.ack(got) == [OK, OK]
+    async with consuming(image, clock=desk.clock) as later:
+        assert later.in_flight == 2
+        assert await later.ack(got) == [OK, OK]
+
+
+async def test_nobody_renews_for_ever(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    await desk.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)
+    for _ in range(3 * 60 + 2):
+        await desk.step(60_000)
+        again = await desk.receive(client_id="c1")
+        if again.records:
+            break
+    assert (bodies(again), again.attempts) == (["a"], [2])
+
+
+# -- counted ---------------------------------------------------------------------------------------
+
+
+async def test_what_is_in_flight_is_shown_by_group_and_topic(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    await desk.receive()
+    await desk.step(INVISIBLE_MS)
+    await desk.receive(max_messages=1)
+    await desk.send("c")
+    await desk.receive(max_messages=1)
+    gauge = next(s for s in desk.consume.stats if s.name == "rocketmq_consumer_inflight_messages")
+    assert isinstance(gauge, Gauge)
+    assert gauge.read() == {
+        (GROUP, TOPIC, "true", "false"): 1,
+        (GROUP, TOPIC, "false", "false"): 1,
+    }

@@ -122,6 +122,25 @@ async def test_the_journal_is_read_from_its_oldest_open_lease(
     assert marks.held == {}
 
 
+async def test_an_old_lease_is_written_down_anew(tmp_path: Path) -> None:
+    async with consuming(tmp_path / "s", journal_max=10) as desk:
+        await desk.send("a", "b")
+        held = await desk.receive()
+        await desk.consume.ack(GROUP, TOPIC, held.handles[:1])
+        for i in range(8):
+            await desk.send(f"{i}")
+            await desk.ack(await desk.receive())
+        for _ in range(3):
+            await desk.step(1_000)
+        marks = desk.store.tables.offsets.leases
+        assert marks.begin == 18
+        image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert later.in_flight == 1
+        settled = await later.consume.ack(GROUP, TOPIC, held.handles)
+        assert statuses(settled) == [INVALID, OK]
+
+
 async def test_leases_of_a_real_broker_come_back(golden: GoldenStores, tmp_path: Path) -> None:
     """Eight leases of a minute were open; the real broker put them again when it answered."""
     manifest = golden.manifest("semantics")
