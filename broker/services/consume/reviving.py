@@ -22,7 +22,7 @@ from broker.services.consume.rereading import reread
 from broker.services.consume.settling import Settling
 from broker.store.message_store import MessageStore
 
-REVIVED_MAX: Final = 64
+REVIVED_MAX: Final = 32
 """Messages that one put brings back: some milliseconds of work."""
 CARRIED_MAX: Final = 256
 """Leases that one put writes down anew."""
