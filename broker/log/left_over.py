@@ -6,7 +6,8 @@
 
 A unit counts only where the record it leads to is the queue's, and the first one. A queue whose
 directory was lost is no deleted one as long as its topic has a row. Where a queue begins above its
-unit 0, the first one that still leads into the log tells how far its record's offset is above it.
+unit 0, the first one that still leads into the log tells how far its record's offset is above it;
+that of a queue whose directory was lost is told by the table of queue ends.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
-from broker.format.checkpoint_layout import decode_checkpoint
+from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
 from broker.format.consume_unit import UNIT, UNIT_SIZE
 from broker.format.left_over import DRIFT_MAX, NOTHING_LEFT_OVER, LeftOver, left_over_of
 from broker.format.names import (
@@ -32,7 +33,14 @@ from broker.format.names import (
     queue_directory,
 )
 from broker.format.table_json import decode_table
-from broker.log.queue_places import first_log_offset, first_unit, offset_of, queue_keys, unit_at
+from broker.log.queue_places import (
+    first_log_offset,
+    first_unit,
+    lost_starts,
+    offset_of,
+    queue_keys,
+    unit_at,
+)
 from broker.model.message import OFFSET_MAX, QueueKey
 
 _FIRST: Final = offset_file_name(0)
@@ -52,13 +60,18 @@ def find_left_over(
     topics, places = known_topics(disk, directory), dict(earlier.places)
     starts = dict(earlier.starts)
     log_begin = first_log_offset(disk, directory)
-    for key in queue_keys(disk, directory):
+    there = set(queue_keys(disk, directory))
+    for key in there:
         place = _first_place(disk, directory, key, log_file_bytes)
         if place is not None:
             places[key] = max(place, places.get(key, 0))
         start = _start(disk, directory, key, log_begin, log_file_bytes) if log_begin else None
         if start is not None:
             starts[key] = start
+    checkpoint = encode_checkpoint(_checkpoint(disk, directory))
+    for key, place, number, said in lost_starts(disk, directory, checkpoint, there, log_file_bytes):
+        if number < said <= number + DRIFT_MAX:
+            starts[key] = (place, number)
     rules = earlier.topics
     if topics is not None:
         rules = ((upto, topics.union(known)), *(rule for rule in rules if rule[0] != upto))
@@ -69,10 +82,13 @@ def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
     """Return the same for a tool: after a crash, or beside a broker, as far as its checkpoint."""
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
-        path = directory / CHECKPOINT_FILE
-        content = disk.read_file(path) if disk.exists(path) else b""
-        upto = decode_checkpoint(content).logics_physical_offset
+        upto = _checkpoint(disk, directory).logics_physical_offset
     return find_left_over(disk, directory, log_file_bytes, upto)
+
+
+def _checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
+    path = directory / CHECKPOINT_FILE
+    return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:

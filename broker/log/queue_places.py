@@ -4,7 +4,7 @@ For whoever must know what a queue tells before it is loaded, or without loading
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,12 +13,14 @@ from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_un
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
+    OWN_DIRECTORY,
     offset_file_name,
     offset_from_file_name,
     queue_directory,
     queue_id_from_name,
 )
 from broker.format.record import RECORD_SIZE_MIN, BadRecord, split_record
+from broker.log.checkpoint import QueueEnds
 from broker.model.errors import IllegalTopic
 from broker.model.message import QueueKey
 from broker.model.names import check_queue_topic
@@ -108,6 +110,28 @@ def offset_of(
         return None
     is_own = (record[topic_begin:topic_end], head[3], head[6]) == (key[0].encode(), key[1], place)
     return int(head[5]) if is_own else None
+
+
+def lost_starts(
+    disk: Disk, directory: Path, checkpoint: bytes, there: Collection[QueueKey], log_file_bytes: int
+) -> Iterator[tuple[QueueKey, int, int, int]]:
+    """Yield what is known of the first message of queues that are not there any more.
+
+    Yields   (queue, where it lies, its unit's number, what the record says)
+    The table of queue ends tells it, as long as the checkpoint is the one it was written for.
+    """
+    ends = QueueEnds(disk, directory / OWN_DIRECTORY).load(checkpoint)
+    for key, end in ends.items():
+        if key in there or not end.min_place:
+            continue
+        base = end.min_place - end.min_place % log_file_bytes
+        log = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
+        with suppress(OSError):
+            size = int.from_bytes(disk.read_file(log, end.min_place - base, 4))
+            unit = UNIT.pack(end.min_place, min(size, log_file_bytes), 0)
+            said = offset_of(disk, directory, key, unit, log_file_bytes)
+            if said is not None:
+                yield key, end.min_place, end.min_offset, said
 
 
 def first_log_offset(disk: Disk, directory: Path) -> int:

@@ -355,6 +355,26 @@ async def test_a_queue_built_again_stands_where_it_stood(
     assert served_units(again) == queues
 
 
+@pytest.mark.parametrize("way", ["start", "rebuild"])
+async def test_a_lost_queue_stands_where_the_last_checkpoint_says(
+    golden: GoldenStores, tmp_path: Path, way: str
+) -> None:
+    directory = aged(golden, tmp_path / "s", 6)
+    queues = served_units(directory)
+    sizes = golden_sizes(golden, "v500")
+    async with store_at(directory, **sizes) as store:
+        assert store.store.reading.queue_range("Old500", 0)[0] > 0
+        await store.settled()
+    shutil.rmtree(directory / "consumequeue/Old500/0")
+    if way == "rebuild":
+        shape = known(golden, "v500", directory)
+        rebuild_in_place(Disk(), plan_rebuild(Disk(), directory, shape), shape, accept_holes=False)
+        assert served_units(directory) == queues
+    async with store_at(directory, **sizes) as store:
+        await store.settled()
+    assert served_units(directory) == queues
+
+
 def test_a_unit_that_stands_twice_is_no_offset_above_its_unit(
     golden: GoldenStores, tmp_path: Path
 ) -> None:
