@@ -24,7 +24,6 @@ from torture.judged import (
     Ours,
     Truth,
     copied,
-    digests,
     left_as_it_was,
     reading,
     sending,
@@ -183,15 +182,14 @@ def _steps(cell: Cell, shape: Shape, place: Path, row: dict[str, Any]) -> Iterat
     yield "verify", own.verified()
     yield "rebuilt", own.rebuilt(place / "views")
     ours = Ours(copied(store, place / "ours"), sizes)
-    before = digests(ours.directory)
     try:
         yield from ours.served(reading(truth, has_index=shape.has_index)).items()
     except AssertionError as error:
         yield "opened", str(error)
-        yield "left", left_as_it_was(before, ours.directory)
+        yield "left", left_as_it_was(store, ours.directory)
         return
     if not shape.is_killed:
-        yield "left", left_as_it_was(before, ours.directory)
+        yield "left", left_as_it_was(store, ours.directory)
     outcome, sent = ours.served(sending(truth))
     yield "continued", outcome
     after = Truth()

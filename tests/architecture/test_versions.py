@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from torture.judged import Truth, counted, difference, digests, left_as_it_was, taken_back
+from torture.judged import Truth, counted, difference, left_as_it_was, taken_back
 from torture.versions import SHAPES, STEPS, counts, shape_of, tables
 
 ONE: dict[str, Any] = {"topic": "orders", "physical_offset": 0, "properties": {"KEYS": "a"}}
@@ -67,16 +67,34 @@ def test_what_is_taken_back_has_ours_behind_theirs(after: Truth, expected: str) 
     assert taken_back(told(ONE, found=[0]), ours, after, has_index=True) == expected
 
 
-def test_a_changed_a_new_and_a_removed_file_are_seen(tmp_path: Path) -> None:
+@pytest.fixture
+def twins(tmp_path: Path) -> tuple[Path, Path]:
+    """A store as it was, and as it is."""
+    for store in ("was", "is"):
+        for name in ("commitlog/0", "index/1", "consumequeue/t/0/0"):
+            path = tmp_path / store / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(name.encode() + bytes(9))
+    return tmp_path / "was", tmp_path / "is"
+
+
+def test_a_changed_a_new_and_a_removed_file_are_seen(twins: tuple[Path, Path]) -> None:
+    before, now = twins
+    assert left_as_it_was(before, now) == ""
+    (now / "index/1").rename(now / "index/2")
+    assert left_as_it_was(before, now) == "2 of 4 files: index/1"
+    (now / "commitlog/0").write_text("other")
+    assert left_as_it_was(before, now) == "1 of 3 files: commitlog/0"
+
+
+def test_what_was_due_stands_behind_what_there_was(twins: tuple[Path, Path]) -> None:
+    before, now = twins
     for name in ("commitlog/0", "index/1", "consumequeue/t/0/0"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-    before = digests(tmp_path)
-    assert left_as_it_was(before, tmp_path) == ""
-    (tmp_path / "commitlog/0").write_text("other")
-    (tmp_path / "index/1").rename(tmp_path / "index/2")
-    assert left_as_it_was(before, tmp_path) == "3 of 4 files: commitlog/0"
+        (now / name).write_bytes(name.encode() + b"and more")
+    (now / "commitlog/1").write_bytes(b"new")
+    assert left_as_it_was(before, now) == ""
+    (now / "consumequeue/t/0/0").write_bytes(b"consumequeue/t/0/1 and more")
+    assert left_as_it_was(before, now) == "1 of 3 files: consumequeue/t/0/0"
 
 
 def test_joined_shapes_have_the_settings_and_the_runs_of_both() -> None:
