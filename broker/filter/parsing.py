@@ -1,8 +1,14 @@
 """From an expression to its filter, in whichever language it is."""
 
+from functools import lru_cache
+from typing import Final
+
 from broker.filter import tag
 from broker.format.java_hash import tags_code
 from broker.model.filter import Filter
+
+LENGTH_KEPT_MAX: Final = 1_024
+"""Characters of an expression that is kept parsed, so that those who want the same share it."""
 
 
 def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:
@@ -12,7 +18,13 @@ def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:
     Cost     the first SQL expression of a process loads the parser, about 0.1 s
     """
     if not is_sql or expression.strip() in ("", tag.ALL):
-        return tag.parse(expression, tags_code)
+        is_short = len(expression) <= LENGTH_KEPT_MAX
+        return _tags(expression) if is_short else tag.parse(expression, tags_code)
     from broker.filter.sql.filter import parse
 
     return parse(expression)
+
+
+@lru_cache(maxsize=1_024)
+def _tags(expression: str) -> tag.TagFilter:
+    return tag.parse(expression, tags_code)

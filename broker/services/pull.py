@@ -2,11 +2,11 @@
 
     pull ──found, or nothing to wait for──────────────────────────────────► answer
        ▲  │
-       │  └─at the queue's end─► parked on the arrival mark ──deadline, drain──► answer, empty
+       │  └─at the queue's end─► parked (store/reading/waiting.py) ──deadline, drain──► empty answer
        └──arrived, or a scan that matched nothing goes on behind it──┘
 
 Invariants
-    1. A parked pull is one future and one timer; both are gone when it ends, however it ends.
+    1. A parked pull is one future; it is gone from everywhere when it ends, however it ends.
     2. Running out of time is an answer, never an error.
     3. A scan that finds nothing to match gives the loop a turn before it goes on.
 Not here: which topics a client may read (rpc/topic_access.py), limits of numbers.
@@ -15,22 +15,22 @@ Source: PullMessageProcessor, PullRequestHoldService.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker.format.named_properties import queue_offset_of
+from broker.model.errors import BrokerError
 from broker.model.filter import Filter
+from broker.model.message import QueueKey
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.model.stats import Counter, Gauge
 from broker.model.topic import is_system_topic
 from broker.store.message_store import MessageStore
+from broker.store.reading.waiting import Waiter, Waiting
 
 SERIES_MAX: Final = 1_000
 """Pairs of topic and group that are counted one by one: group names come from clients, and each
 pair is a series to whoever scrapes. Later pairs share the group name `__other__`."""
 OTHER_GROUP: Final = "__other__"
-WAITERS_KEPT_MAX: Final = 64
-"""A queue that stays silent is polled for ever; beyond this many, and twice those that are still
-parked, its mark forgets who gave up. Each sweep then drops half of what it looks at."""
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
 """What one turn of a pull with a SQL filter reads, where less was asked for: a filter that lets
@@ -54,14 +54,44 @@ class PullRequest(NamedTuple):
         return self._replace(range=self.range._replace(queue_offset=queue_offset))
 
 
+Finish = Callable[[PullResult], Any]
+"""Makes an answer of a result.
+
+Errors   BrokerError
+"""
+
+
+class ParkedPull(Waiter):
+    """A pull that waits.
+
+    place   where it looks on; nothing before it is for this pull
+    """
+
+    __slots__ = ("finish", "joined", "request")
+
+    def __init__(
+        self, waiting: Waiting, request: PullRequest, finish: Finish, *, joined: bool
+    ) -> None:
+        topic, queue_id, queue_offset, _, _ = request.range
+        super().__init__(waiting, (topic, queue_id), request.wanted, queue_offset)
+        self.request = request
+        self.finish = finish
+        self.joined = joined
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether messages were passed over that did not match."""
+        return self.place > self.request.range.queue_offset
+
+
 class Pull:
     """All pulls of a broker."""
 
     __slots__ = (
         "_is_draining",
         "_labels",
-        "_parked",
         "_store",
+        "_waiting",
         "bytes_out",
         "messages_out",
         "stats",
@@ -69,7 +99,7 @@ class Pull:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._parked: set[asyncio.Future[bool]] = set()
+        self._waiting: Waiting | None = None
         self._is_draining = False
         self._labels: dict[tuple[str, str], tuple[str, str, str]] = {}
         labels = ("topic", "consumer_group", "is_system")
@@ -82,14 +112,14 @@ class Pull:
         waiters = Gauge(
             "pocketmq_long_poll_waiters",
             "Pulls parked at the end of their queue.",
-            self._parked.__len__,
+            lambda: self.waiter_count,
         )
         self.stats: list[Counter | Gauge] = [self.messages_out, self.bytes_out, waiters]
 
     @property
     def waiter_count(self) -> int:
         """Pulls that are parked now."""
-        return len(self._parked)
+        return 0 if self._waiting is None else self._waiting.count
 
     def pull(
         self, request: PullRequest, *, joined: bool = False
@@ -99,26 +129,17 @@ class Pull:
         joined   records that lie next to each other come as one element, where nothing is filtered
         Errors   Corruption
         """
-        wanted, range_ = request.wanted, request.range
-        room = request.room(range_.max_bytes)
-        if room < range_.max_bytes:
-            range_ = range_._replace(max_bytes=room)
-        is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
-        accept = None if wanted.is_everything else wanted.matches_code
-        if wanted.reads_records:
-            range_, accept = _to_look_at(range_), None
-        found = self._store.reading.pull(range_, accept, joined=is_joined)
+        found = self._read(request, joined=joined)
         if isinstance(found, PullResult):
-            return self._chosen(request, found)
-        return self._arrived(request, found)
+            return self._counted(request, found)
+        return self._counted_later(request, found)
 
-    async def _arrived(self, request: PullRequest, found: Awaitable[PullResult]) -> PullResult:
-        return self._chosen(request, await found)
+    async def _counted_later(
+        self, request: PullRequest, found: Awaitable[PullResult]
+    ) -> PullResult:
+        return self._counted(request, await found)
 
-    def _chosen(self, request: PullRequest, result: PullResult) -> PullResult:
-        """Return what is wanted, counted: codes have chosen, the records decide."""
-        if not request.wanted.is_everything:
-            result = _matching(request, result)
+    def _counted(self, request: PullRequest, result: PullResult) -> PullResult:
         size = sum(map(len, result.records))
         request.room(size)
         if size:
@@ -126,6 +147,26 @@ class Pull:
             self.messages_out.add(labels, result.record_count)
             self.bytes_out.add(labels, size)
         return result
+
+    def _read(
+        self, request: PullRequest, *, joined: bool = False
+    ) -> PullResult | Awaitable[PullResult]:
+        """Return what is wanted: codes have chosen, the records decide."""
+        wanted, range_ = request.wanted, request.range
+        room = request.room(range_.max_bytes)
+        if room < range_.max_bytes:
+            range_ = range_._replace(max_bytes=room)
+            request = request._replace(range=range_)
+        is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
+        accept = None if wanted.is_everything else wanted.matches_code
+        if wanted.reads_records:
+            range_, accept = _to_look_at(range_), None
+        found = self._store.reading.pull(range_, accept, joined=is_joined)
+        if wanted.is_everything:
+            return found
+        if isinstance(found, PullResult):
+            return _matching(request, found)
+        return _matching_later(request, found)
 
     def should_wait(self, request: PullRequest, result: PullResult) -> bool:
         """Return whether this result is worth waiting beyond."""
@@ -141,47 +182,106 @@ class Pull:
         Effects  leaves nothing behind when cancelled
         Errors   Corruption
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + request.wait_ms / 1000
-        has_scanned = False
-        while self.should_wait(request, result) and loop.time() < deadline:
-            if _scanned_on(request, result):
-                has_scanned = True
-                request = request.from_offset(result.next_begin_offset)
-                await asyncio.sleep(0)
-            elif not await self._arrival(request, deadline):
-                break
-            found = self.pull(request, joined=joined)
-            result = found if isinstance(found, PullResult) else await found
-        if has_scanned and _is_at_end(request, result):
-            return result._replace(status=PullStatus.NO_MATCHED_MESSAGE)
-        return result
+        if not self.should_wait(request, result):
+            return result
+        found: PullResult = await self.park(request, result, _as_it_is, joined=joined)
+        return found
+
+    def park(
+        self,
+        request: PullRequest,
+        result: PullResult,
+        finish: Finish,
+        *,
+        joined: bool = False,
+    ) -> "asyncio.Future[Any]":
+        """Return what `finish` makes of what arrives behind a result worth waiting beyond.
+
+        Effects  as of `wait`; no task unless a scan goes on or the disk is read
+        Errors   of the future: Corruption, and those of `finish`
+        """
+        assert self.should_wait(request, result), "it is worth waiting"
+        waiting = self._waiting
+        if waiting is None:
+            arrivals = self._store.reading.arrivals
+            waiting = Waiting(arrivals, self._look, self._serve, self._give_up)
+            self._waiting = waiting
+        pull = ParkedPull(waiting, request, finish, joined=joined)
+        pull.wait_until(waiting.loop.time() + request.wait_ms / 1000)
+        if _is_at_end(request, result):
+            waiting.join(pull)
+        else:
+            waiting.apart(self._serve_later(pull, result))
+        return pull
 
     def drain(self) -> None:
         """Answer every parked pull at once and park none any more."""
         self._is_draining = True
-        for waiter in list(self._parked):
-            _send_away(waiter)
-        assert all(waiter.done() for waiter in self._parked)
+        if self._waiting is not None:
+            self._waiting.end_all()
+        assert self.waiter_count == 0
 
-    async def _arrival(self, request: PullRequest, deadline: float) -> bool:
-        """Wait for the first message behind the request's offset; False when there will be none."""
-        topic, queue_id, queue_offset, _, _ = request.range
-        mark = self._store.reading.arrivals(topic, queue_id)
-        waiter = mark.reached(queue_offset + 1)
-        if waiter.done():
-            # The queue's end moved without a message to read; the loop gets its turn all the same.
-            await asyncio.sleep(0)
-            return waiter.result()
-        timer = asyncio.get_running_loop().call_at(deadline, _send_away, waiter)
-        self._parked.add(waiter)
+    # -- parked pulls --------------------------------------------------------------------------
+    def _look(
+        self, key: QueueKey, wanted: Filter, queue_offset: int
+    ) -> PullResult | Awaitable[PullResult]:
+        """Return whether there is anything for a filter, without counting it."""
+        return self._read(PullRequest(ReadRange(*key, queue_offset, 1, 1), wanted, 0))
+
+    def _serve(self, pull: "ParkedPull") -> None:
+        """Answer a pull for which something seems to have arrived."""
+        request = pull.request.from_offset(pull.place)
+        found = self.pull(request, joined=pull.joined)
+        if not isinstance(found, PullResult) or _scanned_on(request, found):
+            assert self._waiting is not None
+            self._waiting.apart(self._serve_later(pull, found))
+        else:
+            self._settle(pull, found)
+
+    async def _serve_later(
+        self, pull: "ParkedPull", found: PullResult | Awaitable[PullResult]
+    ) -> None:
+        """The same for what the disk brings, and as long as nothing matches."""
         try:
-            return await waiter
-        finally:
-            self._parked.discard(waiter)
-            timer.cancel()
-            if mark.waiter_count > 2 * len(self._parked) + WAITERS_KEPT_MAX:
-                mark.sweep(0)
+            request = pull.request.from_offset(pull.place)
+            result = found if isinstance(found, PullResult) else await found
+            while not self._is_draining and _scanned_on(request, result):
+                pull.place = result.next_begin_offset
+                if pull.done() or pull.place == result.max_offset:
+                    break
+                await asyncio.sleep(0)
+                request = pull.request.from_offset(pull.place)
+                found = self.pull(request, joined=pull.joined)
+                result = found if isinstance(found, PullResult) else await found
+        except BrokerError as error:
+            pull.fail(error)
+        else:
+            self._settle(pull, result)
+
+    def _settle(self, pull: "ParkedPull", result: PullResult) -> None:
+        """Answer with a result, or wait on where it says that there is nothing yet."""
+        if pull.done():
+            return
+        is_at_end = not result.records and pull.place == result.max_offset
+        if is_at_end and not self._is_draining:
+            assert self._waiting is not None
+            self._waiting.join(pull)
+            return
+        if is_at_end and pull.has_moved:
+            result = result._replace(status=PullStatus.NO_MATCHED_MESSAGE)
+        try:
+            pull.answer(pull.finish(result))
+        except BrokerError as error:
+            pull.fail(error)
+
+    def _give_up(self, pull: "ParkedPull") -> None:
+        """Answer a pull whose time is over: nothing came for it."""
+        topic, queue_id, _, _, _ = pull.request.range
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
+        status = PullStatus.NO_MATCHED_MESSAGE
+        if not pull.has_moved:
+            status = PullStatus.OFFSET_OVERFLOW_ONE if upper else PullStatus.NO_NEW_MESSAGE
+        pull.answer(pull.finish(PullResult(status, pull.place, lower, upper, [], 0)))
 
     def _labels_of(self, topic: str, group: str) -> tuple[str, str, str]:
         labels = self._labels.get((topic, group))
@@ -193,6 +293,14 @@ class Pull:
                 self._labels[topic, group] = labels
                 assert len(self._labels) <= SERIES_MAX
         return labels
+
+
+def _as_it_is(result: PullResult) -> PullResult:
+    return result
+
+
+async def _matching_later(request: PullRequest, found: Awaitable[PullResult]) -> PullResult:
+    return _matching(request, await found)
 
 
 def _to_look_at(asked: ReadRange) -> ReadRange:
@@ -235,8 +343,3 @@ def _is_at_end(request: PullRequest, result: PullResult) -> bool:
 def _scanned_on(request: PullRequest, result: PullResult) -> bool:
     is_unmatched = result.status is PullStatus.NO_MATCHED_MESSAGE
     return is_unmatched and result.next_begin_offset > request.range.queue_offset
-
-
-def _send_away(waiter: asyncio.Future[bool]) -> None:
-    if not waiter.done():
-        waiter.set_result(False)

@@ -99,13 +99,14 @@ class Watermark:
 class Arrivals:
     """Watermarks by queue; each holds the queue's max offset.
 
-    forget_above   marks with which those nobody waits on are forgotten
+    forget_above   marks with which those nobody waits on are forgotten; twice those that are kept
+                   then, where that is more, so that many waiters do not make each look at all
     """
 
-    __slots__ = ("_forget_above", "_is_closed", "_marks")
+    __slots__ = ("_forget_above", "_forget_at", "_is_closed", "_marks")
 
     def __init__(self, forget_above: int = FORGET_ABOVE) -> None:
-        self._forget_above = forget_above
+        self._forget_above = self._forget_at = forget_above
         self._marks: dict[QueueKey, Watermark] = {}
         self._is_closed = False
 
@@ -118,7 +119,7 @@ class Arrivals:
         """Return the mark of a queue whose max offset is known."""
         mark = self._marks.get(key)
         if mark is None:
-            if len(self._marks) >= self._forget_above:
+            if len(self._marks) >= self._forget_at:
                 self._forget()
             mark = Watermark(max_offset)
             if self._is_closed:
@@ -134,6 +135,7 @@ class Arrivals:
             if mark.waiter_count:
                 kept[key] = mark
         self._marks = kept
+        self._forget_at = max(self._forget_above, 2 * len(kept))
 
     def advance(self, key: QueueKey, max_offset: int) -> None:
         """Tell those who wait for this queue that it grew."""

@@ -42,12 +42,11 @@ CANCELLED_IN: Final[tuple[Any, ...]] = (
     ConsumerOffsets.set_many,
     RemovedQueues.add,
     Pull.wait,
-    Pull._arrival,
     Reading.pull_cold,
     Pulling._read,
     Patience.apart,
 )
-SELDOM: Final = {"put", "drain", "wait", "_arrival", "remove_topic", "send"}
+SELDOM: Final = {"put", "drain", "wait", "remove_topic", "send"}
 """Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
 that is reached already. Another await of theirs is cancelled often enough."""
 CANCELS_MIN_OF: Final = {

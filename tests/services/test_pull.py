@@ -14,12 +14,12 @@ from broker.services.pull import (
     LOOKED_AT_MAX,
     OTHER_GROUP,
     SERIES_MAX,
-    WAITERS_KEPT_MAX,
     Pull,
     PullRequest,
 )
 from broker.store.reading.choosing import SCAN_COUNT_MIN
 from broker.store.reading.patience import value_of
+from broker.store.reading.waiting import GIVEN_UP_MAX
 from tests.fakes.store_broker import StoreBroker
 from tests.fakes.store_language import store_at, turns
 
@@ -131,11 +131,11 @@ async def test_a_cancelled_pull_leaves_nothing_behind(desk: Desk) -> None:
 
 
 async def test_a_silent_queue_forgets_those_who_gave_up(desk: Desk) -> None:
-    for _ in range(3 * WAITERS_KEPT_MAX):
+    for _ in range(3 * GIVEN_UP_MAX):
         task = await desk.parked(request(wait_ms=LONG_MS))
         task.cancel()
         await asyncio.wait([task])
-    assert desk.broker.store.reading.arrivals("orders", 0).waiter_count <= WAITERS_KEPT_MAX
+    assert desk.broker.store.reading.arrivals("orders", 0).waiter_count <= GIVEN_UP_MAX
 
 
 async def test_a_drain_answers_parked_pulls_and_parks_none(desk: Desk) -> None:

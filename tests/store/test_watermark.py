@@ -195,3 +195,13 @@ async def test_marks_nobody_waits_on_are_forgotten_when_there_are_many() -> None
     assert arrivals.mark(("other", 0), 0) is not third
     arrivals.advance(A, 1)
     assert await waiter is True
+
+
+async def test_many_marks_that_are_waited_on_are_not_gone_through_for_each_new_one() -> None:
+    arrivals = Arrivals(forget_above=4)
+    waiters, thresholds = [], set()
+    for number in range(1000):
+        waiters.append(arrivals.mark(("t", number), 0).reached(1))
+        thresholds.add(arrivals._forget_at)
+    assert thresholds == {4 << shift for shift in range(9)}, "each time twice what was kept"
+    assert not any(waiter.done() for waiter in waiters)

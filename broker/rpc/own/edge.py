@@ -7,9 +7,9 @@ from time import perf_counter
 from typing import Final
 
 from broker.rpc.call_stats import MethodStats
-from broker.rpc.own.deadlines import Deadlines
 from broker.rpc.own.memory import Keeping, Memory
 from broker.rpc.serving import ServedMethod, Serving
+from broker.store.deadlines import Deadlines
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
 

@@ -19,8 +19,8 @@ from ssl import SSLContext
 from typing import Final, NamedTuple, cast
 
 from broker.model.errors import IllegalConfig
-from broker.rpc.own.deadlines import Deadlines
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
+from broker.store.deadlines import Deadlines
 
 BACKLOG: Final = 1_024
 ACCEPTED_AT_ONCE: Final = 64

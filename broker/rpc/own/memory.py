@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from broker.rpc.own.deadlines import Deadlines
+from broker.store.deadlines import Deadlines
 
 HELD_MAX: Final = 24 * 1024 * 1024
 """Bytes of unfinished requests of all connections: one of the largest, and many small ones."""

@@ -5,6 +5,7 @@ are sent as fit a reply, and the response says where to go on.
 """
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from broker.filter.parsing import parse_filter
@@ -43,13 +44,14 @@ _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 class PullMessage:
     """The method, for callers who may read what `check` lets pass."""
 
-    __slots__ = ("_check", "_messages", "_pull", "_store")
+    __slots__ = ("_check", "_messages", "_pull", "_replies", "_store")
 
     def __init__(self, store: MessageStore, pull: Pull, *, check: TopicCheck) -> None:
         self._store = store
         self._pull = pull
         self._check = check
         self._messages = MessageWriter()
+        self._replies = [partial(encode, messages=self._messages, joined=j) for j in (False, True)]
 
     def __call__(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
         """Return an encoded PullMessageResponse, at once or when something arrives.
@@ -65,9 +67,11 @@ class PullMessage:
         if message.HasField("commit_offset"):
             return self._commit_and_pull(request, message.commit_offset, joined=joined)
         found = self._pull.pull(request, joined=True)
-        if isinstance(found, PullResult) and not self._pull.should_wait(request, found):
-            return encode(found, self._messages, joined=joined)
-        return self._wait(request, found, joined=joined)
+        if not isinstance(found, PullResult):
+            return self._wait(request, found, joined=joined)
+        if self._pull.should_wait(request, found):
+            return self._pull.park(request, found, self._replies[joined], joined=True)
+        return encode(found, self._messages, joined=joined)
 
     async def _wait(
         self, request: PullRequest, found: PullResult | Awaitable[PullResult], *, joined: bool
