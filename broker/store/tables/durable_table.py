@@ -136,8 +136,9 @@ class RowTable:
 
     def _snapshot(self) -> Encode:
         assert self._member not in self._others
+        rows = dict(self._written())
         others = {k: dict(v) if isinstance(v, dict) else v for k, v in self._others.items()}
-        table = {**others, self._member: dict(self._written())}
+        table = {**others, self._member: rows}
         return lambda: encode_table(dict(sorted(table.items())))
 
     async def put(self, name: str, row: dict[str, Any]) -> None:

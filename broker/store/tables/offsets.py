@@ -118,7 +118,6 @@ class ConsumerOffsets:
         """Let what was noted at the last fence go to disk: the journal is durable up to there."""
         if self.leases.pass_fence():
             self.leases.let_go({key: self._live(*key) for key in self.leases.held})
-            self._table.keep(LEASES_MEMBER, self.leases.member())
             self._table.touch()
 
     def hold_nothing(self) -> None:
@@ -131,7 +130,12 @@ class ConsumerOffsets:
         return int(self._table.rows.get(name, {}).get(queue_id, -1))
 
     def _durable_rows(self) -> Rows:
-        """Return the rows as they go to disk: without offsets of leases that may be lost yet."""
+        """Return the rows as they go to disk: without offsets of leases that may be lost yet.
+
+        Effects  the marks go with them
+        """
+        if self.leases.is_kept:
+            self._table.keep(LEASES_MEMBER, self.leases.member())
         rows = dict(self._table.rows)
         for (name, queue_id), offset_held in self.leases.held.items():
             row = dict(rows.get(name, {}))
@@ -225,8 +229,6 @@ class ConsumerOffsets:
     def _set(self, name: str, queue_offsets: Mapping[int, int]) -> None:
         for queue_id in queue_offsets:
             self.leases.set_aside(name, queue_id)
-        if self.leases.is_kept:
-            self._table.keep(LEASES_MEMBER, self.leases.member())
         self._table.rows[name] = {**self._table.rows.get(name, {}), **queue_offsets}
         self._table.touch()
 

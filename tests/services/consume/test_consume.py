@@ -11,6 +11,8 @@ from broker.model.consuming import SettleStatus
 from broker.model.errors import GroupDisabled, GroupNotFound, TopicNotFound
 from broker.model.message import REAL_TOPIC
 from broker.model.stats import Gauge
+from broker.model.step import Now
+from broker.services.schedule.schedule import Schedule
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -21,7 +23,7 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.store_language import turns
+from tests.fakes.store_language import STORE_HOST, turns
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 RETRY = f"%RETRY%{GROUP}_{TOPIC}"
@@ -183,6 +185,25 @@ async def test_a_message_sent_back_waits_for_its_level(desk: ConsumeDesk) -> Non
     assert f"{REAL_TOPIC}\x01%RETRY%{GROUP}\x02".encode() in result.records[0]
     await desk.step(INVISIBLE_MS)
     assert (await desk.receive()).records == []
+
+
+async def test_a_message_sent_back_comes_again_after_its_level(desk: ConsumeDesk) -> None:
+    schedule = Schedule(desk.store, STORE_HOST)
+    await desk.send("a")
+    got = await desk.receive()
+    await desk.consume.send_back(GROUP, TOPIC, [(got.handles[0], 1)])
+    waiting = await desk.parked(wait_ms=INVISIBLE_MS)
+    await desk.settled()
+    while not waiting.done():
+        desk.clock.advance(1_000)
+        schedule.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
+        await turns()
+        await desk.settled()
+    again = await waiting
+    assert (bodies(again), again.attempts) == (["a"], [2])
+    assert await desk.ack(again) == [OK]
+    assert desk.in_flight == 0
+    await schedule.close()
 
 
 async def test_a_message_is_given_up_when_asked(desk: ConsumeDesk) -> None:
