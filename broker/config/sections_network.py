@@ -43,7 +43,8 @@ class RpcSection:
     )  # fmt: skip
     connection_age_ms: int = knob(
         0, "How old a connection may get before its client is asked to make a new one, so that "
-        "load balancers can spread clients anew; 0: any age.",
+        "load balancers can spread clients anew; calls that have not ended a minute later end "
+        "with UNAVAILABLE. 0: any age.",
     )  # fmt: skip
     connection_idle_ms: int = knob(
         0, "How long a connection may be without calls before it ends; 0: any time."

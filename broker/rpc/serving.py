@@ -28,7 +28,7 @@ from broker.rpc.service import DETAILS_KEY, Internal, Kind, Method, Service, Wir
 OK: Final = 0
 CANCELLED: Final = 1
 DEADLINE_EXCEEDED: Final = 4
-UNIMPLEMENTED: Final = 12
+UNAVAILABLE: Final = 14
 """Numbers of gRPC's statuses."""
 
 logger = logging.getLogger(__name__)

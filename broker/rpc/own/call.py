@@ -16,12 +16,13 @@ from broker.model.errors import TooManyRequests
 from broker.rpc.call import begin_request, end_request
 from broker.rpc.own.edge import Client, Waiting
 from broker.rpc.service import MalformedRequest, WireStatus
-from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, ServedMethod
+from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, UNAVAILABLE, ServedMethod
 from broker.wire.stream import Stream
 
 LARGE_REPLY: Final = 65_536
 """Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
 _EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
+_OLD: Final = WireStatus(UNAVAILABLE, "the connection is old: call again on a new one", b"")
 _CANCELLED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
 
 
@@ -34,7 +35,7 @@ class OwnCall(Waiting):
     _deadline = -1
     _reserved = 0
     _is_begun = False
-    _is_expired = False
+    _why: WireStatus = _CANCELLED
 
     def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
         self._connection = connection
@@ -188,7 +189,7 @@ class OwnCall(Waiting):
         seconds = perf_counter() - self.begun
         if future.cancelled():
             stats.count_cancelled(seconds)
-            self._end(_EXPIRED if self._is_expired else _CANCELLED)
+            self._end(self._why)
         elif (error := future.exception()) is not None:
             assert isinstance(error, Exception), "what ends the process ends no call"
             self.refuse(error)
@@ -260,13 +261,18 @@ class OwnCall(Waiting):
         if self._future is not None:
             self._future.cancel()
 
+    def give_up(self) -> None:
+        """End the call: it is the last of a connection that is too old."""
+        self._why = _OLD
+        self.cancel()
+
     def end_requests(self) -> None:
         """Let no request of a stream of them come any more."""
         if self.requests is not None:
             self.requests.end()
 
     def _expire(self) -> None:
-        self._is_expired = True
+        self._why = _EXPIRED
         self.cancel()
 
 

@@ -30,6 +30,10 @@ class Waiting(ABC):
         """Let the handler know that nobody waits for it any more."""
 
     @abstractmethod
+    def give_up(self) -> None:
+        """End the call: it is the last of a connection that is too old."""
+
+    @abstractmethod
     def end_requests(self) -> None:
         """Let no request of a stream of them come any more."""
 

@@ -690,3 +690,35 @@ async def test_an_old_or_idle_connection_is_drained(pair: Pair, limit: Any) -> N
         if not pair.wire.is_closed:
             pair.exchange()
     assert pair.server.is_draining
+
+
+@pytest.mark.usefixtures("_hasty")
+async def test_a_call_without_end_ends_with_its_old_connection(
+    pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifetime, "AGE_GRACE_S", 0.05)
+    stream = pair.call("Wait", b"")
+    Lifetime(pair.server, idle_ms=0, age_ms=30)
+    while not pair.wire.is_closed:
+        await asyncio.sleep(0)
+        if not pair.wire.is_closed:
+            pair.exchange()
+    pair.exchange()
+    assert (pair.answers[stream].status, handlers.ended) == ("14", ["cancelled"])
+    assert len(pair.goaways) == 2
+    assert not pair.wire.is_aborted
+
+
+@pytest.mark.usefixtures("_hasty")
+async def test_an_old_connection_whose_client_reads_nothing_is_cut_off(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifetime, "AGE_GRACE_S", 0.05)
+    pair.reads = False
+    pair.call("Large", b"")
+    Lifetime(pair.server, idle_ms=0, age_ms=30)
+    while not pair.wire.is_aborted:
+        await asyncio.sleep(0)
+        pair.client.ping(b"12345678")
+        pair.exchange()
+    assert pair.edge.memory.unread == 0
