@@ -21,6 +21,7 @@ from broker.model.step import Step
 from broker.rpc.service import Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
+from broker.services.administration.members import Members
 from broker.services.administration.status import Process
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
@@ -39,6 +40,7 @@ class Parts(NamedTuple):
     send: Send
     pull: Pull
     consume: Consume
+    members: Members
     schedule: Schedule
     retention: Retention
     services: list[Service]
@@ -68,7 +70,9 @@ class Parts(NamedTuple):
 
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
-        parts = (self.send, self.pull, self.consume, self.schedule, self.retention)
+        parts = (
+            self.send, self.pull, self.consume, self.members, self.schedule, self.retention
+        )  # fmt: skip
         return [stat for part in parts for stat in part.stats]
 
 
@@ -88,7 +92,9 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     send = Send(store, rules, store.clock, key_maker=keys, random=random)
     live.follow(lambda config: send.take(_rules(config, store_host)))
     pull, query = Pull(store), Query(store)
-    messaging = Messaging(store, send, pull, query)
+    consume = Consume(store, consume_settings(config, store_host))
+    members = Members(store.clock)
+    messaging = Messaging(store, send, pull, query, consume, members)
     retention = retention_of(store, config)
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
@@ -101,11 +107,12 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
         drain,
         lambda: retention.status,
         store_host,
+        members.of_group,
     )
     admin = Admin(store, pull, query, process)
     schedule = Schedule(store, store_host)
-    consume = Consume(store, consume_settings(config, store_host))
-    return Parts(send, pull, consume, schedule, retention, [messaging.service(), admin.service()])
+    services = [messaging.service(), admin.service()]
+    return Parts(send, pull, consume, members, schedule, retention, services)
 
 
 def _rules(config: Config, store_host: bytes) -> SendRules:

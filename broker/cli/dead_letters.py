@@ -8,11 +8,11 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, Group
-from broker.cli.consume import QueueReader
 from broker.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from broker.cli.group import show_moved
 from broker.cli.options import examples, yes_option
 from broker.cli.output import Output, at, columns, only_planned, talk
+from broker.cli.pulling import QueueReader
 from broker.client import ClientError, PullQuery
 from broker.model.administration import DeadLetters, ResetTarget
 

@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, Final
 
 from broker.cli.output import Column, Rows, at, columns
-from broker.client import GroupState, Receipt, TopicState
+from broker.client import GroupState, Leased, Receipt, TopicState
 from broker.format.record import message_fields
 from broker.model.administration import MovedOffset, TopicCounts, TopicLag
 from broker.model.batch import PutStatus
@@ -43,6 +43,16 @@ def message_document(message: StoredMessage) -> Document:
             document |= {"body": b64encode(value).decode(), "body_text": _text(value)}
     document["properties"] = dict(sorted(message.properties.items()))
     return {name: value for name, value in document.items() if value is not None}
+
+
+def leased_document(leased: Leased) -> Document:
+    """Return a message that was received, with what its lease is settled by."""
+    lease = {
+        "attempt": leased.attempt,
+        "receipt_handle": leased.receipt_handle,
+        "invisible_until_ms": leased.invisible_until_ms,
+    }
+    return {**message_document(leased.message), **lease}
 
 
 def receipt_document(receipt: Receipt) -> Document:
@@ -118,9 +128,13 @@ class ShownMessages:
     def add(self, messages: Sequence[StoredMessage]) -> bool:
         """Print what of some messages is still wanted; returns whether more is."""
         shown = messages[: int(min(self.left, len(messages)))]
-        for message in shown:
-            self._rows.add(message_document(message))
+        return self.add_documents([message_document(message) for message in shown])
+
+    def add_documents(self, documents: Sequence[Document]) -> bool:
+        """Print some that were asked for; returns whether more are wanted."""
+        for document in documents:
+            self._rows.add(document)
         self._rows.flush()
-        self.left -= len(shown)
+        self.left -= len(documents)
         assert self.left >= 0, "no more is shown than was asked for"
         return self.left > 0

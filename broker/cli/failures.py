@@ -39,7 +39,8 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     if error.status == "NOT_FOUND":
         text, _, advice = error.message.partition(CREATE_IT)
         # Who looks, changes or removes has named what is not there: creating it is of no help.
-        next_step = advice if advice and command == "produce" else error.next_step
+        creates = command == "produce" or (command, error.reason) == ("consume", "GroupNotFound")
+        next_step = advice if advice and creates else error.next_step
         return Failure(text, Exit.NOT_FOUND, next_step)
     code = Exit.FAILED if error.status in FAILED_CODES else Exit.REFUSED
     return Failure(error.message, code, error.next_step)

@@ -8,7 +8,7 @@ import click
 from broker.cli.connection import Connection, Group
 from broker.cli.documents import group_document, lag_documents, moved_document
 from broker.cli.options import MOMENT, ReadBy, examples, takes, watch_option, yes_option
-from broker.cli.output import Column, Output, columns, only_planned, talk
+from broker.cli.output import Column, Output, at, columns, only_planned, talk
 from broker.cli.watching import repeat
 from broker.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from broker.model.topic import DLQ_PREFIX
@@ -30,6 +30,8 @@ LAG_COLUMNS: Final = columns(
 MORE_LAG_COLUMNS: Final = columns("group", "min_offset")
 SUM_COLUMNS: Final = columns("group", "topic", "lag_messages")
 MORE_SUM_COLUMNS: Final = columns("committed_sum")
+MEMBER_COLUMNS: Final = columns("client_id", "address", "mode", "topics", at("seen_ms"))
+MORE_MEMBER_COLUMNS: Final = columns(at("since_ms"), "group")
 MOVED_COLUMNS: Final = columns("topic", "queue_id", "old_offset", "new_offset")
 MORE_MOVED_COLUMNS: Final = columns("group")
 
@@ -89,6 +91,29 @@ def ls(broker: Connection, out: Output, system: bool) -> None:
 def info(broker: Connection, out: Output, name: str) -> None:
     """Describe a group: its settings, and the topics it has an offset in."""
     out.show(group_document(broker.ask(broker.admin.describe_group(name))))
+
+
+@group.asks(
+    "List who consumes for a group.",
+    "pocketmq group members billing",
+    "pocketmq group members billing --watch 2s",
+)
+@click.argument("name")
+@watch_option
+def members(broker: Connection, out: Output, name: str, watch_s: float | None) -> None:
+    """List the clients that received or pulled for a group within two minutes, the last one first.
+
+    A client without an id is told apart by its address.
+    """
+
+    def show() -> None:
+        found = broker.ask(broker.admin.list_members(name))
+        if not found:
+            talk(f"nobody has consumed for {name} within two minutes")
+        rows = (member._asdict() for member in found)
+        out.table(rows, MEMBER_COLUMNS, MORE_MEMBER_COLUMNS)
+
+    repeat(watch_s, show)
 
 
 @group.asks(

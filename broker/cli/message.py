@@ -6,7 +6,6 @@ from typing import Final
 import click
 
 from broker.cli.connection import Connection, Group
-from broker.cli.consume import QueueReader
 from broker.cli.documents import (
     MESSAGE_COLUMNS,
     PAGE_COUNT,
@@ -15,6 +14,7 @@ from broker.cli.documents import (
 )
 from broker.cli.options import MOMENT, ReadBy, examples
 from broker.cli.output import LOOK_AT_STORE, Exit, Failure, Output, at, columns, talk
+from broker.cli.pulling import QueueReader
 from broker.client import ClientError, KeyQuery, PullQuery
 from broker.model.message import StoredMessage
 

@@ -21,7 +21,7 @@ PLACES: Final = {
     "topic": Place("broker.cli.topic", "Create, change, list, count, remove topics."),
     "group": Place("broker.cli.group", "Consumer groups, and where they stand."),
     "produce": Place("broker.cli.produce", "Send messages."),
-    "consume": Place("broker.cli.consume", "Print messages of a topic in order."),
+    "consume": Place("broker.cli.consume", "Print messages of a topic, or receive them."),
     "tail": Place("broker.cli.tail", "Print messages of a topic as they come."),
     "msg": Place("broker.cli.message", "Look single messages up, and where they went."),
     "dlq": Place("broker.cli.dead_letters", "See what groups gave up; send it again."),

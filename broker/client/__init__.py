@@ -17,10 +17,12 @@ from broker.client.client_error import ClientError, DeadlineExceeded, NotOpen, U
 from broker.client.values import (
     GroupState,
     KeyQuery,
+    Leased,
     Message,
     PullPage,
     PullQuery,
     Receipt,
+    ReceiveQuery,
     Shape,
     TailQuery,
     TopicState,
@@ -29,6 +31,7 @@ from broker.client.values import (
 from broker.model import errors
 from broker.model.administration import GroupSettings, QueueState, ResetTarget, TopicChange
 from broker.model.batch import PutStatus
+from broker.model.consuming import Settled, SettleStatus
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound, PullStatus, QueryResult
 
@@ -39,9 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin", "AsyncAdmin", "AsyncClient", "Bound", "Client", "ClientError", "DeadlineExceeded",
-    "GroupSettings", "GroupState", "KeyQuery", "Message", "NotOpen", "PullPage", "PullQuery",
-    "PullStatus", "PutStatus", "QueryResult", "QueueState", "Receipt", "ResetTarget", "Shape",
-    "StoredMessage", "TailQuery", "TopicChange", "TopicState", "Unreachable", "Wait", "errors",
+    "GroupSettings", "GroupState", "KeyQuery", "Leased", "Message", "NotOpen", "PullPage",
+    "PullQuery", "PullStatus", "PutStatus", "QueryResult", "QueueState", "Receipt", "ReceiveQuery",
+    "ResetTarget", "SettleStatus", "Settled", "Shape", "StoredMessage", "TailQuery", "TopicChange",
+    "TopicState", "Unreachable", "Wait", "errors",
 ]  # fmt: skip
 
 _LOADS_GRPC = {

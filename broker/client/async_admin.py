@@ -16,6 +16,7 @@ from broker.model.administration import (
     DeadLetters,
     GroupOffset,
     GroupSettings,
+    Member,
     MovedOffset,
     Page,
     QueueLag,
@@ -132,6 +133,11 @@ class AsyncAdmin:
         """Return a group with the topics it has an offset in."""
         answer = await self._read("DescribeGroup", name=name)
         return _group_state(answer.group)._replace(topics=list(answer.topics))
+
+    async def list_members(self, group: str) -> list[Member]:
+        """Return the clients that consumed for a group within two minutes, the last one first."""
+        answer = await self._read("ListMembers", group=group)
+        return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
 
     # --- where groups stand -----------------------------------------------------------------------
 

@@ -5,11 +5,13 @@ else. What fails and what is asked again: channel.py.
 """
 
 import os
-import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from math import inf
+from secrets import token_bytes, token_hex
+from socket import gethostname
 from threading import Lock
 from types import TracebackType
 from typing import Final, Self
@@ -17,15 +19,18 @@ from typing import Final, Self
 from broker.client.async_admin import AsyncAdmin
 from broker.client.channel import RETRY_MS, TIMEOUT_MS, Channel, Stub, value_of
 from broker.client.client_error import ClientError
+from broker.client.consuming import Consuming, receive, settle
 from broker.client.following import Following, Patience, Pull
 from broker.client.messages import find_by_id, find_by_key, pull
 from broker.client.tail import Tail
 from broker.client.values import (
     KeyQuery,
+    Leased,
     Message,
     PullPage,
     PullQuery,
     Receipt,
+    ReceiveQuery,
     TailQuery,
     Wait,
 )
@@ -33,6 +38,7 @@ from broker.client.wire import LoopWire, Wire
 from broker.format.addresses import UniqueKeyMaker
 from broker.model.administration import QueueState
 from broker.model.batch import PutStatus
+from broker.model.consuming import Settled
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound, QueryResult
 from broker.model.topic import is_group_topic, is_system_topic
@@ -57,7 +63,7 @@ class AsyncClient:
     Errors       of every method: ClientError and its kinds; ValueError for what is no endpoint
     """
 
-    __slots__ = ("_channel", "_ids", "_stub", "admin")
+    __slots__ = ("_channel", "_client_id", "_ids", "_stub", "admin")
 
     def __init__(
         self,
@@ -70,6 +76,7 @@ class AsyncClient:
         self._channel = Channel(endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=wire)
         self._stub = Stub(self._channel, broker_pb2.DESCRIPTOR.services_by_name["Broker"])
         self._ids = MessageIds()
+        self._client_id = f"{gethostname()}@{os.getpid()}@{token_hex(4)}"
         self.admin = AsyncAdmin(self._channel)
         """What those who run a broker ask of it."""
 
@@ -183,6 +190,72 @@ class AsyncClient:
         answer = await self._stub.read("QueryOffsets", topic=topic, queue_id=queue_id)
         return value_of(QueueState, answer, queue_id=queue_id)
 
+    # --- receiving under leases -------------------------------------------------------------------
+
+    async def receive(self, query: ReceiveQuery) -> list[Leased]:
+        """Receive messages for a group; each is to be settled by its handle within its lease.
+
+        An answer that got lost is asked for again, and is the same again.
+        """
+        return await receive(self._stub, self._named(query, attempt_id=token_hex(8)))
+
+    async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
+        """End leases for good; one result for each handle. Durable when this returns."""
+        return await settle(self._stub, "Ack", group, topic, receipt_handles=handles)
+
+    async def change_invisible(
+        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Let leases, (handle, ms) each, end so long from now: 0 gives messages back.
+
+        The results have new handles; the old ones are good as well.
+        """
+        pairs = [{"receipt_handle": handle, "invisible_ms": ms} for handle, ms in entries]
+        return await settle(self._stub, "ChangeInvisible", group, topic, entries=pairs)
+
+    async def send_back(
+        self, group: str, topic: str, entries: Sequence[tuple[str, int]]
+    ) -> list[Settled]:
+        """Let messages, (handle, delay level) each, come back later; 0: later each time."""
+        pairs = [{"receipt_handle": handle, "delay_level": level} for handle, level in entries]
+        return await settle(self._stub, "SendBack", group, topic, entries=pairs)
+
+    async def forward_to_dead_letters(
+        self, group: str, topic: str, handles: Sequence[str]
+    ) -> list[Settled]:
+        """Give messages up: they become dead letters of the group."""
+        method = "ForwardToDeadLetters"
+        return await settle(self._stub, method, group, topic, receipt_handles=handles)
+
+    async def consume(
+        self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
+    ) -> AsyncGenerator[Leased, None]:
+        """Yield messages of a topic for a group; the one before is done when the next is asked for.
+
+        A body that raises, or leaves the loop, gives the message it was at back to the group, which
+        gets it again after a while; so do those that come after it, at once.
+        count_max    end after so many were done
+        is_lasting   a broker that goes away is waited for
+        """
+        loop = Consuming(
+            self._stub,
+            self._channel.wire,
+            self._named(query),
+            count_max=inf if count_max is None else count_max,
+            patience=Patience() if is_lasting else None,
+        )
+        async with aclosing(loop.messages()) as messages:
+            async for message in messages:
+                yield message
+
+    def _named(self, query: ReceiveQuery, attempt_id: str = "") -> ReceiveQuery:
+        """Return a query that says who asks."""
+        return replace(
+            query,
+            client_id=query.client_id or self._client_id,
+            attempt_id=query.attempt_id or attempt_id,
+        )
+
     # --- where groups stand -----------------------------------------------------------------------
 
     async def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
@@ -205,7 +278,7 @@ class MessageIds:
     def __init__(self) -> None:
         self._lock = Lock()
         self._maker = UniqueKeyMaker(
-            address=HERE, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
+            address=HERE, process_id=os.getpid(), random_bytes=token_bytes(4)
         )
 
     def make(self) -> str:

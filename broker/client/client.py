@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from broker.client.async_admin import AsyncAdmin
 from broker.client.async_client import AsyncClient
 from broker.client.channel import RETRY_MS, TIMEOUT_MS
-from broker.client.values import TailQuery
+from broker.client.values import Leased, ReceiveQuery, TailQuery
 from broker.client.wire import BlockingWire, drive
 from broker.model.message import StoredMessage
 
@@ -63,6 +63,7 @@ class Admin(Blocking[AsyncAdmin]):
     delete_group = blocking(AsyncAdmin.delete_group)
     list_groups = blocking(AsyncAdmin.list_groups)
     describe_group = blocking(AsyncAdmin.describe_group)
+    list_members = blocking(AsyncAdmin.list_members)
 
     list_offsets = blocking(AsyncAdmin.list_offsets)
     group_lag = blocking(AsyncAdmin.group_lag)
@@ -132,6 +133,11 @@ class Client(Blocking[AsyncClient]):
     query_by_id = blocking(AsyncClient.query_by_id)
     query_by_time = blocking(AsyncClient.query_by_time)
     query_offsets = blocking(AsyncClient.query_offsets)
+    receive = blocking(AsyncClient.receive)
+    ack = blocking(AsyncClient.ack)
+    change_invisible = blocking(AsyncClient.change_invisible)
+    send_back = blocking(AsyncClient.send_back)
+    forward_to_dead_letters = blocking(AsyncClient.forward_to_dead_letters)
     commit_offset = blocking(AsyncClient.commit_offset)
     fetch_offset = blocking(AsyncClient.fetch_offset)
 
@@ -153,3 +159,18 @@ class Client(Blocking[AsyncClient]):
         finally:
             drive(inner.close())
             drive(pages.aclose())
+
+    def consume(
+        self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
+    ) -> Generator[Leased, None, None]:
+        """Yield messages of a topic for a group: AsyncClient.consume."""
+        messages = self._inner.consume(query, count_max=count_max, is_lasting=is_lasting)
+
+        async def following() -> Leased | None:
+            return await anext(messages, None)
+
+        try:
+            while (one := drive(following())) is not None:
+                yield one
+        finally:
+            drive(messages.aclose())

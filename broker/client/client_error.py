@@ -155,6 +155,9 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
     "GroupNotFound": lambda fields: "pocketmq group ls",
     "TopicExists": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
+    "GroupDisabled": lambda fields: (
+        f"pocketmq group edit {fields.get('group', 'NAME')} --enabled true"
+    ),
     "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
     "MessageNotFound": lambda fields: "look it up by a key: pocketmq msg by-key TOPIC KEY",

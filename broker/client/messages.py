@@ -25,6 +25,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
         wait_ms=query.wait_ms,
         shape=query.shape.name,
         commit_offset=query.commit_offset,
+        client_id=query.client_id,
     )
     messages = [stored_message(message) for message in answer.messages]
     return value_of(PullPage, answer, status=PullStatus(answer.status), messages=messages)

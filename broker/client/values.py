@@ -81,6 +81,48 @@ class PullQuery:
     wait_ms: int = 0
     shape: Shape = Shape.MESSAGES
     commit_offset: int | None = None
+    client_id: str = ""
+
+
+@dataclass(frozen=True)
+class ReceiveQuery:
+    """What to receive for a group; 0 stands for the broker's default.
+
+    invisible_ms   how long the lease of each message lasts: until then nobody else of the group
+                   gets it
+    wait_ms        wait so long for messages, up to 30 s
+    expression     of tags, "a||b", or of SQL where `sql` says so
+    client_id      who asks; the client makes one unless it is given
+    attempt_id     repeated by who lost the answer, which is given again
+    auto_renew     leases last as long as the client is heard of, two minutes after its last call
+    broadcast      every client gets every message, and settles none
+    """
+
+    group: str
+    topic: str
+    max_messages: int = 0
+    invisible_ms: int = 0
+    wait_ms: int = 0
+    expression: str = "*"
+    sql: bool = False
+    client_id: str = ""
+    attempt_id: str = ""
+    auto_renew: bool = False
+    broadcast: bool = False
+
+
+class Leased(NamedTuple):
+    """A message that was received.
+
+    receipt_handle      what its lease is settled by; "" of a broadcast, which has none
+    attempt             the how manieth delivery to its group it is, from 1
+    invisible_until_ms  when the lease runs out, wall time
+    """
+
+    message: StoredMessage
+    receipt_handle: str
+    attempt: int
+    invisible_until_ms: int
 
 
 class KeyQuery(NamedTuple):

@@ -171,7 +171,10 @@ def _histogram_heads(
 def _label_block(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    pairs = [f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels.items()]
+    # An empty value is none to Prometheus.
+    pairs = [
+        f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels.items() if value
+    ]
     return "{" + ",".join(pairs) + "}"
 
 

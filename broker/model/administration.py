@@ -151,6 +151,24 @@ class MovedOffset(NamedTuple):
     new_offset: int
 
 
+class Member(NamedTuple):
+    """A client that consumes for a group.
+
+    client_id   as it says, "" where it does not
+    address     as gRPC writes it, "ipv4:127.0.0.1:4711"
+    mode        "receive" or "pull"
+    since_ms    when it was heard of first; `seen_ms` last
+    """
+
+    group: str
+    client_id: str
+    address: str
+    mode: str
+    topics: list[str]
+    since_ms: int
+    seen_ms: int
+
+
 class DeadLetters(NamedTuple):
     """What a group gave up: how much of it waits, was ever stored, and since when it waits."""
 

@@ -16,6 +16,7 @@ class CallClass(Enum):
 
     SEND = "send"
     POLL = "poll"
+    SETTLE = "settle"
     QUERY = "query"
     ADMIN = "admin"
     PROBE = "probe"
@@ -24,6 +25,7 @@ class CallClass(Enum):
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.SEND: 2_048,  # a client with more in flight gains nothing: the log is one
     CallClass.POLL: 10_000,  # a parked poll costs about 20 KiB
+    CallClass.SETTLE: 2_048,  # as sends: each is a put, and who is drained may still settle
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
     CallClass.PROBE: 10_000,  # watches of health stay for long

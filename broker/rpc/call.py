@@ -7,6 +7,7 @@ error, and stands in each log line of the call (`current_request_id`). It is loo
 wants it: reading a call's metadata costs grpcio 4 µs.
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import count
@@ -41,6 +42,12 @@ class Call(Protocol):
         """Return how many bytes an answer may have now; of much less may be left, never nothing.
 
         So much is set aside until this is asked again, or the call ends.
+        """
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Have a function called, once, when the answer is known not to have left.
+
+        It may still be lost where it left: what the client's machine had of it nobody tells.
         """
 
     @property

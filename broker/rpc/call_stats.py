@@ -42,6 +42,7 @@ CREATIONS: Final[Mapping[str, str]] = {
 PROCESSORS: Final[Mapping[str, CallClass]] = {
     "send": CallClass.SEND,
     "pull": CallClass.POLL,
+    "ack": CallClass.SETTLE,
     "query_message": CallClass.QUERY,
     "admin": CallClass.ADMIN,
 }

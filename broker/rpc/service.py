@@ -156,14 +156,14 @@ def method(
     own   further fields of the Method
     """
     found = descriptor.methods_by_name[name]
+    kind = Kind((found.client_streaming, found.server_streaming))
     return Method(
         name,
         GetMessageClass(found.input_type),
         GetMessageClass(found.output_type),
         handler,
         call_class,
-        kind=Kind((found.client_streaming, found.server_streaming)),
-        **own,
+        **{"kind": kind, **own},
     )
 
 

@@ -18,24 +18,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from broker.format.named_properties import queue_offset_of
+from broker.model.delivered import Delivered
 from broker.model.errors import BrokerError
 from broker.model.filter import Filter
-from broker.model.message import QueueKey
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.model.stats import Counter, Gauge
-from broker.model.topic import is_system_topic
 from broker.store.message_store import MessageStore
 from broker.store.reading.waiting import Waiter, Waiting
 
-SERIES_MAX: Final = 1_000
-"""Pairs of topic and group that are counted one by one: group names come from clients, and each
-pair is a series to whoever scrapes. Later pairs share the group name `__other__`."""
-OTHER_GROUP: Final = "__other__"
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
 """What one turn of a pull with a SQL filter reads, where less was asked for: a filter that lets
 few through would cost a call for every few messages. RocketMQ looks at 800 units a call."""
-SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
 
 class PullRequest(NamedTuple):
@@ -89,11 +83,9 @@ class Pull:
 
     __slots__ = (
         "_is_draining",
-        "_labels",
         "_store",
         "_waiting",
-        "bytes_out",
-        "messages_out",
+        "delivered",
         "stats",
     )
 
@@ -101,20 +93,13 @@ class Pull:
         self._store = store
         self._waiting: Waiting | None = None
         self._is_draining = False
-        self._labels: dict[tuple[str, str], tuple[str, str, str]] = {}
-        labels = ("topic", "consumer_group", "is_system")
-        self.messages_out = Counter(
-            "rocketmq_messages_out_total", "Messages handed to consumers.", labels
-        )
-        self.bytes_out = Counter(
-            "rocketmq_throughput_out_total", "Stored bytes handed to consumers.", labels
-        )
+        self.delivered = Delivered()
         waiters = Gauge(
             "pocketmq_long_poll_waiters",
             "Pulls parked at the end of their queue.",
             lambda: self.waiter_count,
         )
-        self.stats: list[Counter | Gauge] = [self.messages_out, self.bytes_out, waiters]
+        self.stats: list[Counter | Gauge] = [*self.delivered.stats, waiters]
 
     @property
     def waiter_count(self) -> int:
@@ -143,9 +128,8 @@ class Pull:
         size = sum(map(len, result.records))
         request.room(size)
         if size:
-            labels = self._labels_of(request.range.topic, request.group)
-            self.messages_out.add(labels, result.record_count)
-            self.bytes_out.add(labels, size)
+            topic, group = request.range.topic, request.group
+            self.delivered.count(topic, group, result.record_count, size)
         return result
 
     def _read(
@@ -223,7 +207,7 @@ class Pull:
 
     # -- parked pulls --------------------------------------------------------------------------
     def _look(
-        self, key: QueueKey, wanted: Filter, queue_offset: int
+        self, key: tuple[str, int], wanted: Filter, queue_offset: int
     ) -> PullResult | Awaitable[PullResult]:
         """Return whether there is anything for a filter, without counting it."""
         return self._read(PullRequest(ReadRange(*key, queue_offset, 1, 1), wanted, 0))
@@ -282,17 +266,6 @@ class Pull:
         if not pull.has_moved:
             status = PullStatus.OFFSET_OVERFLOW_ONE if upper else PullStatus.NO_NEW_MESSAGE
         pull.answer(pull.finish(PullResult(status, pull.place, lower, upper, [], 0)))
-
-    def _labels_of(self, topic: str, group: str) -> tuple[str, str, str]:
-        labels = self._labels.get((topic, group))
-        if labels is None:
-            is_system = is_system_topic(topic) or group.startswith(SYSTEM_GROUP_PREFIX)
-            shown = group if len(self._labels) < SERIES_MAX else OTHER_GROUP
-            labels = (topic, shown, "true" if is_system else "false")
-            if shown == group:
-                self._labels[topic, group] = labels
-                assert len(self._labels) <= SERIES_MAX
-        return labels
 
 
 def _as_it_is(result: PullResult) -> PullResult:

@@ -16,10 +16,7 @@ from broker.files.disk import Disk
 from broker.format.addresses import UniqueKeyMaker, host_from_text
 from broker.model.step import SystemClock
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.v1.messaging import Messaging
-from broker.rpc.v1.send_message import parse_send_request
-from broker.services.pull import Pull
-from broker.services.query import Query
+from broker.rpc.v1.send_message import SendMessage, parse_send_request
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
 from broker.store.message_store import open_store
@@ -54,6 +51,9 @@ class _Peer:
 
     def room(self, wanted: int, /) -> int:
         return wanted
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Nothing is lost."""
 
 
 PEER: Final = _Peer()
@@ -93,7 +93,7 @@ async def _figures(extent: Extent) -> list[Figure]:
         rules = SendRules(HOST, "DefaultCluster")
         send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
         await store.tables.topics.create("bench", queue_count=8)
-        method = Messaging(store, send, Pull(store), Query(store)).send_message
+        method = SendMessage(send)
 
         async def usual(raw: bytes) -> bytes:
             return await method(parse_send_request(raw), PEER)

@@ -1,5 +1,7 @@
 """A call without a transport."""
 
+from collections.abc import Callable
+
 from broker.format.addresses import host_from_text
 
 
@@ -16,6 +18,8 @@ class FakeCall:
         self._time_left_ms = time_left_ms
         self.peer = peer
         self._metadata = metadata or {}
+        self.undone: list[Callable[[], None]] = []
+        """What is to be called where the answer is lost."""
 
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value."""
@@ -28,6 +32,10 @@ class FakeCall:
     def room(self, wanted: int, /) -> int:
         """Return how many bytes an answer may have."""
         return wanted
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Remember what to call."""
+        self.undone.append(undo)
 
     @property
     def peer_host(self) -> bytes:

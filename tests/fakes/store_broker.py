@@ -27,16 +27,21 @@ from broker.model.batch import Destination, PutResult
 from broker.model.errors import BrokerError
 from broker.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from broker.model.reading import ReadRange
+from broker.model.step import Now
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
+from broker.services.administration.members import Members
 from broker.services.administration.status import Process
+from broker.services.consume.consume import Consume
+from broker.services.consume.journal import ConsumeSettings
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
+from broker.store.job import Job
 from broker.store.reading.patience import value_of
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
@@ -64,11 +69,19 @@ class StoreBroker:
             key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
             random=Random(1),
         )
-        self.messaging = Messaging(store, self.send, self.pull, self.query)
+        self.consume = Consume(store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST))
+        self.members = Members(store.clock)
+        self.messaging = Messaging(
+            store, self.send, self.pull, self.query, self.consume, self.members
+        )
         self.settings = [("store.flush", "async", "--set")]
         self.drains: list[str] = []
         """One entry for each time the broker was asked to end."""
-        process = Process(lambda: self.settings, lambda: self.drains.append("asked"))
+        process = Process(
+            lambda: self.settings,
+            lambda: self.drains.append("asked"),
+            members_of=self.members.of_group,
+        )
         self.admin = Admin(store, self.pull, self.query, process)
         self.methods: dict[str, Method] = {
             **{f"Admin/{method.name}": method for method in self.admin.service().methods},
@@ -111,6 +124,18 @@ class StoreBroker:
         assert oldest is not None
         await expiry.drop(oldest)
         await expiry.trim_views()
+
+    async def pass_time(self, by_ms: int) -> None:
+        """Let time pass, and leases end that are over."""
+        self.clock.advance(by_ms)
+        while True:
+            now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
+            following = self.consume.step(now)
+            if not isinstance(following.mark, Job):
+                break
+            await following.mark.reached()
+        await self.store.flush()
+        await self.talking.settled()
 
     async def messages(self) -> list[StoredMessage]:
         """Return every message of the first file of the log, in order."""
@@ -178,13 +203,26 @@ async def store_broker(
     settings   fields of StoreSettings
     """
     if directory is not None:
-        async with store_at(directory, clock=clock, **settings) as talking:
-            yield StoreBroker(talking)
+        async with store_at(directory, clock=clock, **settings) as talking, _run(talking) as made:
+            yield made
         return
     sizes = {**SIZES, **settings}
     async with store_at(Path("/store"), clock=clock, disk=SimDisk(), **sizes) as talking:
         talking.store.tables.topics.adopt("orders", 2)
-        yield StoreBroker(talking)
+        async with _run(talking) as made:
+            yield made
+
+
+@asynccontextmanager
+async def _run(talking: TalkingStore) -> AsyncIterator[StoreBroker]:
+    """Recover the leases of a store, and let nobody wait in the end."""
+    made = StoreBroker(talking)
+    await made.consume.recover()
+    try:
+        yield made
+    finally:
+        made.consume.drain()
+        await made.consume.close()
 
 
 @pytest.fixture

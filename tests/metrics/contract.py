@@ -37,6 +37,7 @@ class Row(NamedTuple):
 
 TOPIC: Final = ("topic", "message_type", "is_system")
 GROUP: Final = ("topic", "consumer_group", "is_system")
+"""Of pulls; of receives is_retry, too."""
 LAG: Final = ("consumer_group", "topic", "is_retry", "is_system")
 
 NATIVE: Final = (
@@ -53,6 +54,18 @@ NATIVE: Final = (
     ),
     Row("rocketmq_consumer_lag_messages", "gauge", LAG),
     Row("rocketmq_consumer_lag_latency_milliseconds", "gauge", LAG),
+    Row("rocketmq_consumer_inflight_messages", "gauge", LAG),
+    Row(
+        "rocketmq_consumer_connections",
+        "gauge",
+        ("consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"),
+    ),
+    Row(
+        "rocketmq_pop_revive_retry_messages_total",
+        "counter",
+        ("consumer_group", "topic", "put_status"),
+    ),
+    Row("rocketmq_send_to_dlq_messages_total", "counter", ("consumer_group", "topic", "is_system")),
     Row("rocketmq_processor_watermark", "gauge", ("processor",)),
     Row("rocketmq_broker_permission", "gauge"),
     Row("rocketmq_topic_number", "gauge"),
@@ -106,6 +119,9 @@ OWN: Final = (
     Row("pocketmq_delayed_delivered_total", "counter"),
     Row("pocketmq_expired_files_total", "counter", ("reason",)),
     Row("pocketmq_long_poll_waiters", "gauge"),
+    Row("pocketmq_leases", "gauge"),
+    Row("pocketmq_lease_expired_total", "counter"),
+    Row("pocketmq_ack_total", "counter", ("result",)),
     Row("pocketmq_inflight_requests", "gauge", ("method",)),
     Row("pocketmq_rejected_total", "counter", ("reason",)),
     Row("pocketmq_event_loop_lag_seconds", "histogram", (), numbers.LOOP_LAG_BUCKETS),

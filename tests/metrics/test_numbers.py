@@ -35,6 +35,10 @@ async def test_the_page_is_the_contract(tmp_path: Path) -> None:
     assert silent <= {
         "rocketmq_topic_create_execution_time_milliseconds",
         "rocketmq_consumer_group_create_execution_time_milliseconds",
+        "rocketmq_consumer_inflight_messages",
+        "rocketmq_send_to_dlq_messages_total",
+        "rocketmq_pop_revive_retry_messages_total",
+        "pocketmq_ack_total",
         "pocketmq_rejected_total",
         "pocketmq_expired_files_total",
         "pocketmq_index_skipped_total",

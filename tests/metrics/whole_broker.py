@@ -12,9 +12,13 @@ from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.send_message import drafts_of
+from broker.services.administration.members import Members
+from broker.services.consume.consume import Consume
+from broker.services.consume.journal import ConsumeSettings
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.retention import Retention, RetentionSettings
+from broker.services.schedule.schedule import Schedule
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
 from tests.fakes.call import FakeCall
@@ -32,7 +36,9 @@ class WholeBroker:
         rules = SendRules(STORE_HOST, "c1", default_queue_count=2)
         send = Send(store, rules, talking.clock, key_maker=maker, random=Random(1))
         pull, query = Pull(store), Query(store)
-        self.messaging = Messaging(store, send, pull, query)
+        self.consume = Consume(store, ConsumeSettings("c1", "b1", STORE_HOST))
+        members = Members(store.clock)
+        self.messaging = Messaging(store, send, pull, query, self.consume, members)
         server = OwnServer([self.messaging.service()])
         retention = Retention(
             store.views.expiry,
@@ -44,7 +50,15 @@ class WholeBroker:
         )
         self.numbers = Numbers(
             store,
-            lambda: [*send.stats, *pull.stats, *server.stats, *retention.stats],
+            lambda: [
+                *send.stats,
+                *pull.stats,
+                *self.consume.stats,
+                *Schedule(store, STORE_HOST).stats,
+                *members.stats,
+                *server.stats,
+                *retention.stats,
+            ],
             read_positions=store.tables.offsets.positions,
             permission=lambda: 6,
             detail=detail,

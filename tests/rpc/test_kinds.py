@@ -300,3 +300,28 @@ def test_a_status_has_the_number_of_a_grpc_code() -> None:
     shown = refuse(TopicNotFound(topic="t"), Numbers().service(refuse).methods[0])
     assert isinstance(shown, WireStatus)
     assert shown.code == grpc.StatusCode.NOT_FOUND.value[0]
+
+
+async def test_an_answer_that_was_cancelled_is_known_to_be_lost(server_class: ServerClass) -> None:
+    lost: list[str] = []
+    begun = asyncio.Event()
+
+    async def wait(request: pb.QueryOffsetsRequest, call: Call) -> Any:
+        call.if_lost(lambda: lost.append(request.topic))
+        if request.topic == "late":
+            begun.set()
+            await asyncio.Event().wait()
+        return Response(max_offset=1)
+
+    row = Method("Wait", Request, Response, wait, CallClass.POLL)
+    server = server_class([Service(NAME, (row,), refuse)])
+    async with running(server) as address, connected(address) as channel:
+        ask = channel.unary_unary(f"/{NAME}/Wait", Request.SerializeToString, Response.FromString)
+        assert (await ask(Request(topic="quick"), timeout=20)).max_offset == 1
+        call = ask(Request(topic="late"), timeout=20)
+        await begun.wait()
+        call.cancel()
+        async with asyncio.timeout(20):
+            while not lost:
+                await turns()
+    assert lost == ["late"]

@@ -9,11 +9,10 @@ from broker.filter.parsing import parse_filter
 from broker.filter.tag import EVERYTHING, parse
 from broker.format.java_hash import tags_code
 from broker.format.record import decode_record
+from broker.model.delivered import OTHER_GROUP, SERIES_MAX
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.services.pull import (
     LOOKED_AT_MAX,
-    OTHER_GROUP,
-    SERIES_MAX,
     Pull,
     PullRequest,
 )
@@ -252,21 +251,21 @@ async def test_messages_and_bytes_out_are_counted(desk: Desk) -> None:
     desk.pull.pull(request(group="g"))
     desk.pull.pull(request(group="g"), joined=True)
     desk.pull.pull(request(group="CID_RMQ_SYS_x"))
-    assert desk.pull.messages_out.values == {
-        ("orders", "g", "false"): 4,
-        ("orders", "CID_RMQ_SYS_x", "true"): 2,
+    assert desk.pull.delivered.messages_out.values == {
+        ("orders", "g", "false", ""): 4,
+        ("orders", "CID_RMQ_SYS_x", "true", ""): 2,
     }
     size = sum(map(len, desk.broker.records()))
-    assert desk.pull.bytes_out.values["orders", "g", "false"] == 2 * size
+    assert desk.pull.delivered.bytes_out.values["orders", "g", "false", ""] == 2 * size
 
 
 async def test_group_names_from_clients_do_not_become_endless_series(desk: Desk) -> None:
     await desk.broker.add("orders", b"a")
     for number in range(SERIES_MAX + 5):
         desk.pull.pull(request(group=f"g{number}"))
-    values = desk.pull.messages_out.values
+    values = desk.pull.delivered.messages_out.values
     assert len(values) == SERIES_MAX + 1
-    assert values["orders", OTHER_GROUP, "false"] == 5
+    assert values["orders", OTHER_GROUP, "false", ""] == 5
 
 
 async def test_the_gauge_shows_who_is_parked(desk: Desk) -> None:

@@ -35,10 +35,11 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 class GrpcioCall:
     """A call on grpc.aio; what it is asked for is looked up then, not before."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "_undo")
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value, None when the client sent none; of several the first."""
@@ -55,6 +56,17 @@ class GrpcioCall:
     def room(self, wanted: int, /) -> int:
         """Return what is wanted: gRPC's library keeps answers without telling."""
         return wanted
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Have a function called, once, when the answer is known not to have left."""
+        assert not self._undo, "a call has one answer"
+        self._undo = undo
+
+    def lose(self) -> None:
+        """Undo what the answer told of: it does not leave."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
 
     @property
     def peer(self) -> str:
@@ -198,14 +210,18 @@ class GrpcioMethod:
                     reply = await self._reply(requests, call, context)
             else:
                 reply = await self._reply(served.read(raw), call, context)
+            if context.cancelled():
+                call.lose()
             seconds = perf_counter() - begun
             ended.observe(seconds * 1000)
             stats.count_created(seconds)
             return reply
         except asyncio.CancelledError:
+            call.lose()
             stats.count_cancelled(perf_counter() - begun)
             raise
         except Exception as error:
+            call.lose()
             return await self._refuse(error, context, perf_counter() - begun)
         finally:
             stats.end()

@@ -6,7 +6,7 @@ when its client goes, resets it, or has no time left.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from time import perf_counter
 from types import CoroutineType
@@ -36,6 +36,7 @@ class OwnCall(Waiting):
     _reserved = 0
     _is_begun = False
     _why: WireStatus = _CANCELLED
+    _undo: Callable[[], None] | None = None
 
     def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
         self._connection = connection
@@ -65,6 +66,10 @@ class OwnCall(Waiting):
         granted = self._connection.edge.memory.reserve(wanted, self._reserved)
         self._reserved = granted
         return granted
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Have a function called, once, when the answer is known not to have left."""
+        self._undo = undo
 
     @property
     def peer(self) -> str:
@@ -97,6 +102,8 @@ class OwnCall(Waiting):
         if isinstance(reply, bytes):
             connection, stats = self._connection, served.stats
             connection.wire.respond(self.stream, reply)
+            if self._undo is not None:
+                self._watch()
             stats.answered += 1
             if stats.answered == 1:
                 connection.edge.answered.append(stats)
@@ -188,6 +195,7 @@ class OwnCall(Waiting):
             self.room(0)
         seconds = perf_counter() - self.begun
         if future.cancelled():
+            self.lose()
             stats.count_cancelled(seconds)
             self._end(self._why)
         elif (error := future.exception()) is not None:
@@ -207,16 +215,20 @@ class OwnCall(Waiting):
                 return
         self.served.stats.count_waited(seconds)
         if self._is_gone():
+            self.lose()
             return
         if reply is None:
             connection.wire.finish(stream, OK, "", [])
         else:
             connection.wire.respond(stream, reply)
+            if self._undo is not None:
+                self._watch()
             if len(reply) > LARGE_REPLY:
                 connection.write()
 
     def refuse(self, error: Exception) -> None:
         """End the call as its face shows an error."""
+        self.lose()
         if not self._is_begun:
             begin_request(self)
         if self._reserved:
@@ -253,8 +265,21 @@ class OwnCall(Waiting):
         assert self.stream.call is self, "a stream has one call"
         if self.stream.reset_code >= 0:
             self.cancel()
+            self.lose()
         elif self.requests is not None:
             self.requests.wake()
+
+    def _watch(self) -> None:
+        """See to it that the answer leaves."""
+        self.stream.call = self
+        self._connection.unsent.add(self)
+
+    def lose(self) -> None:
+        """Undo what the answer told of: it does not leave."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            self._connection.unsent.discard(self)
+            undo()
 
     def cancel(self) -> None:
         """Let the handler know that nobody waits for it any more."""

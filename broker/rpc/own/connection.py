@@ -54,7 +54,7 @@ class Http2Connection(Client, asyncio.Protocol):
     __slots__ = (
         "_is_dirty", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
         "_waiting", "calls", "edge", "held", "host", "is_draining", "is_heard", "is_used",
-        "moved_s", "now_s", "peer", "sent", "unread", "wire",
+        "moved_s", "now_s", "peer", "sent", "unread", "unsent", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: Edge, peer: str) -> None:
@@ -63,6 +63,7 @@ class Http2Connection(Client, asyncio.Protocol):
         self.host = host_from_peer(peer)
         self.wire = Connection(sizes=edge.sizes)
         self.calls: set[Waiting] = set()
+        self.unsent: set[Waiting] = set()
         self.held = self.unread = self.sent = 0
         self.moved_s = self.now_s = 0.0
         self._moved_size = 0
@@ -246,6 +247,8 @@ class Http2Connection(Client, asyncio.Protocol):
         self.count_kept()
         if self._waiting and self.edge.is_late:
             self.edge.line_up(self)
+        if self.unsent and not self._is_paused:
+            self.unsent = {call for call in self.unsent if not call.stream.closed}
         if self._rooms and not self._is_full():
             self._wake_rooms()
         if self.is_draining:
@@ -357,6 +360,8 @@ class Http2Connection(Client, asyncio.Protocol):
         self.wire = _GONE
         self.edge.connections.discard(self)
         self._waiting.clear()
+        for call in [*self.unsent]:
+            call.lose()
         for future in self._rooms:
             if not future.done():
                 future.set_result(None)

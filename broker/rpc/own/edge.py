@@ -25,6 +25,12 @@ class Waiting(ABC):
 
     __slots__ = ()
 
+    stream: Stream
+
+    @abstractmethod
+    def lose(self) -> None:
+        """Undo what its answer tells of: it does not leave."""
+
     @abstractmethod
     def cancel(self) -> None:
         """Let the handler know that nobody waits for it any more."""
@@ -44,6 +50,7 @@ class Client(Keeping):
     host    its address, packed as records keep it
     calls   those that are waited for
     now_s   when what is being taken was read, by `perf_counter`
+    unsent  those whose answer has not left yet, where that matters
     """
 
     __slots__ = ()
@@ -53,6 +60,7 @@ class Client(Keeping):
     host: bytes
     calls: set[Waiting]
     now_s: float
+    unsent: set[Waiting]
 
     @property
     @abstractmethod

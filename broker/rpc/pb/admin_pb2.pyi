@@ -325,6 +325,36 @@ class DeleteGroupResponse(_message.Message):
     removed_topics: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, removed_topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ListMembersRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("group", "client_id", "address", "mode", "topics", "since_ms", "seen_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    client_id: str
+    address: str
+    mode: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    since_ms: int
+    seen_ms: int
+    def __init__(self, group: _Optional[str] = ..., client_id: _Optional[str] = ..., address: _Optional[str] = ..., mode: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ..., seen_ms: _Optional[int] = ...) -> None: ...
+
+class ListMembersResponse(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
 class ListOffsetsRequest(_message.Message):
     __slots__ = ("group", "topic")
     GROUP_FIELD_NUMBER: _ClassVar[int]

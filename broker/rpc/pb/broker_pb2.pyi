@@ -38,6 +38,13 @@ class PullStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NO_SUCH_QUEUE: _ClassVar[PullStatus]
     EXPIRED: _ClassVar[PullStatus]
 
+class SettleStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SETTLE_STATUS_UNSPECIFIED: _ClassVar[SettleStatus]
+    SETTLED: _ClassVar[SettleStatus]
+    INVALID_RECEIPT_HANDLE: _ClassVar[SettleStatus]
+    ILLEGAL_INVISIBLE_TIME: _ClassVar[SettleStatus]
+
 class Bound(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LOWER: _ClassVar[Bound]
@@ -61,6 +68,10 @@ OFFSET_OVERFLOW_ONE: PullStatus
 OFFSET_OVERFLOW_BADLY: PullStatus
 NO_SUCH_QUEUE: PullStatus
 EXPIRED: PullStatus
+SETTLE_STATUS_UNSPECIFIED: SettleStatus
+SETTLED: SettleStatus
+INVALID_RECEIPT_HANDLE: SettleStatus
+ILLEGAL_INVISIBLE_TIME: SettleStatus
 LOWER: Bound
 UPPER: Bound
 
@@ -154,7 +165,7 @@ class Filter(_message.Message):
     def __init__(self, kind: _Optional[_Union[Filter.Kind, str]] = ..., expression: _Optional[str] = ...) -> None: ...
 
 class PullMessageRequest(_message.Message):
-    __slots__ = ("group", "topic", "queue_id", "offset", "max_messages", "max_bytes", "filter", "wait_ms", "shape", "commit_offset")
+    __slots__ = ("group", "topic", "queue_id", "offset", "max_messages", "max_bytes", "filter", "wait_ms", "shape", "commit_offset", "client_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +176,7 @@ class PullMessageRequest(_message.Message):
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     queue_id: int
@@ -175,7 +187,8 @@ class PullMessageRequest(_message.Message):
     wait_ms: int
     shape: PullShape
     commit_offset: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., wait_ms: _Optional[int] = ..., shape: _Optional[_Union[PullShape, str]] = ..., commit_offset: _Optional[int] = ...) -> None: ...
+    client_id: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., wait_ms: _Optional[int] = ..., shape: _Optional[_Union[PullShape, str]] = ..., commit_offset: _Optional[int] = ..., client_id: _Optional[str] = ...) -> None: ...
 
 class PullMessageResponse(_message.Message):
     __slots__ = ("status", "next_begin_offset", "min_offset", "max_offset", "messages", "records")
@@ -249,6 +262,130 @@ class StoredMessage(_message.Message):
     delay_level: int
     deliver_at_ms: int
     def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_size: _Optional[int] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_group: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., body: _Optional[bytes] = ..., body_crc: _Optional[int] = ..., system_flag: _Optional[int] = ..., flag: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., store_timestamp_ms: _Optional[int] = ..., store_host: _Optional[str] = ..., prepared_transaction_offset: _Optional[int] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ...) -> None: ...
+
+class ReceiveRequest(_message.Message):
+    __slots__ = ("group", "topic", "filter", "max_messages", "invisible_ms", "wait_ms", "client_id", "attempt_id", "auto_renew", "broadcast")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    INVISIBLE_MS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    AUTO_RENEW_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    filter: Filter
+    max_messages: int
+    invisible_ms: int
+    wait_ms: int
+    client_id: str
+    attempt_id: str
+    auto_renew: bool
+    broadcast: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., max_messages: _Optional[int] = ..., invisible_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., client_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., auto_renew: _Optional[bool] = ..., broadcast: _Optional[bool] = ...) -> None: ...
+
+class ReceiveResponse(_message.Message):
+    __slots__ = ("messages", "receipt_handles", "attempts", "invisible_until_ms", "popped_at_ms")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_HANDLES_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    INVISIBLE_UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    POPPED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[StoredMessage]
+    receipt_handles: _containers.RepeatedScalarFieldContainer[str]
+    attempts: _containers.RepeatedScalarFieldContainer[int]
+    invisible_until_ms: int
+    popped_at_ms: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[StoredMessage, _Mapping]]] = ..., receipt_handles: _Optional[_Iterable[str]] = ..., attempts: _Optional[_Iterable[int]] = ..., invisible_until_ms: _Optional[int] = ..., popped_at_ms: _Optional[int] = ...) -> None: ...
+
+class SettleResult(_message.Message):
+    __slots__ = ("status", "receipt_handle")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    status: SettleStatus
+    receipt_handle: str
+    def __init__(self, status: _Optional[_Union[SettleStatus, str]] = ..., receipt_handle: _Optional[str] = ...) -> None: ...
+
+class AckRequest(_message.Message):
+    __slots__ = ("group", "topic", "receipt_handles")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_HANDLES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    receipt_handles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., receipt_handles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AckResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[SettleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
+
+class ChangeInvisibleRequest(_message.Message):
+    __slots__ = ("group", "topic", "entries")
+    class Entry(_message.Message):
+        __slots__ = ("receipt_handle", "invisible_ms")
+        RECEIPT_HANDLE_FIELD_NUMBER: _ClassVar[int]
+        INVISIBLE_MS_FIELD_NUMBER: _ClassVar[int]
+        receipt_handle: str
+        invisible_ms: int
+        def __init__(self, receipt_handle: _Optional[str] = ..., invisible_ms: _Optional[int] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    entries: _containers.RepeatedCompositeFieldContainer[ChangeInvisibleRequest.Entry]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[ChangeInvisibleRequest.Entry, _Mapping]]] = ...) -> None: ...
+
+class ChangeInvisibleResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[SettleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
+
+class SendBackRequest(_message.Message):
+    __slots__ = ("group", "topic", "entries")
+    class Entry(_message.Message):
+        __slots__ = ("receipt_handle", "delay_level")
+        RECEIPT_HANDLE_FIELD_NUMBER: _ClassVar[int]
+        DELAY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        receipt_handle: str
+        delay_level: int
+        def __init__(self, receipt_handle: _Optional[str] = ..., delay_level: _Optional[int] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    entries: _containers.RepeatedCompositeFieldContainer[SendBackRequest.Entry]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[SendBackRequest.Entry, _Mapping]]] = ...) -> None: ...
+
+class SendBackResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[SettleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
+
+class ForwardToDeadLettersRequest(_message.Message):
+    __slots__ = ("group", "topic", "receipt_handles")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_HANDLES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    receipt_handles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., receipt_handles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ForwardToDeadLettersResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[SettleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
 
 class QueryByKeyRequest(_message.Message):
     __slots__ = ("topic", "key", "max", "begin_ms", "end_ms", "page_token")

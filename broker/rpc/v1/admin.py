@@ -72,6 +72,7 @@ class Admin:
             "DescribeGroup": self.describe_group,
             "UpdateGroup": self.update_group,
             "DeleteGroup": self.delete_group,
+            "ListMembers": self.list_members,
             "ListOffsets": self.list_offsets,
             "GroupLag": self.group_lag,
             "SetOffsets": self.set_offsets,
@@ -181,6 +182,12 @@ class Admin:
         """Return a group and the topics it has an offset in."""
         config, found = groups.describe_group(self._store, request.name)
         return pb.DescribeGroupResponse(group=_proto_group(config), topics=found)
+
+    def list_members(self, request: pb.ListMembersRequest, call: Call) -> pb.ListMembersResponse:
+        """Return who consumes for a group."""
+        self._store.tables.groups.existing(request.group)
+        found = self._process.members_of(request.group)
+        return pb.ListMembersResponse(members=_messages(found))
 
     # -- where groups stand --------------------------------------------------------------------
     def list_offsets(self, request: pb.ListOffsetsRequest, call: Call) -> pb.ListOffsetsResponse:

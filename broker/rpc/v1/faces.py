@@ -12,13 +12,16 @@ from broker.model.errors import Recovering
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import admin_pb2, broker_pb2
-from broker.rpc.service import Handler, Method, Service, method
+from broker.rpc.service import Handler, Kind, Method, Service, method
 from broker.rpc.v1.send_message import SendMessage, parse_send_request
 from broker.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 SEND_SIZE_MAX: Final = 16 * 1024 * 1024
+SETTLE_SIZE_MAX: Final = 256 * 1024
+"""Bytes of a request with as many handles as it may have, of the usual length."""
+SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDeadLetters"})
 REQUEST_CODES: Final[Mapping[str, str]] = {
     "SendMessage": "send_message_v2",
     "QueryByKey": "query_message",
@@ -26,6 +29,10 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "QueryById": "view_message_by_id",
     "QueryByTime": "search_offset_by_timestamp",
     "QueryOffsets": "get_max_offset",
+    "Receive": "pop_message",
+    "Ack": "ack_message",
+    "ChangeInvisible": "change_message_invisibletime",
+    "SendBack": "consumer_send_msg_back",
     "CommitOffset": "update_consumer_offset",
     "FetchOffset": "query_consumer_offset",
     "CreateTopic": "update_and_create_topic",
@@ -39,6 +46,7 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "ListGroups": "get_all_subscriptiongroup_config",
     "DescribeGroup": "get_subscriptiongroup_config",
     "DeleteGroup": "delete_subscriptiongroup",
+    "ListMembers": "get_consumer_list_by_group",
     "ListOffsets": "get_all_consumer_offset",
     "GroupLag": "get_consume_stats",
     "SetOffsets": "update_consumer_offset",
@@ -74,6 +82,13 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     if name == "PullMessage":
         call_class = CallClass.POLL
         own |= {"serialize": bytes, "answer": bytes}
+    elif name == "Receive":
+        # A stream of one answer is on the wire what one answer is, and costs less.
+        call_class = CallClass.POLL
+        own |= {"serialize": bytes, "answer": bytes, "kind": Kind.UNARY}
+    elif name in SETTLING:
+        call_class = CallClass.SETTLE
+        own |= {"serialize": bytes, "answer": bytes, "request_size_max": SETTLE_SIZE_MAX}
     elif name == "SendMessage":
         call_class = CallClass.SEND
         own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}

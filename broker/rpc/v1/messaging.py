@@ -1,4 +1,4 @@
-"""pocketmq.v1.Broker: sending, pulling, looking up, and where groups stand.
+"""pocketmq.v1.Broker: sending, pulling, receiving, looking up, and where groups stand.
 
 Each method is the same sentence: check the request, ask a service, convert what it says.
 """
@@ -13,10 +13,13 @@ from broker.rpc.topic_access import (
     check_client_reads,
     find_readable,
 )
+from broker.rpc.v1.consuming import Consuming
 from broker.rpc.v1.faces import BROKER, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_message import SendMessage
+from broker.services.administration.members import Members
+from broker.services.consume.consume import Consume
 from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.sending.send import Send
@@ -26,14 +29,23 @@ from broker.store.message_store import MessageStore
 class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
-    __slots__ = ("_pull_message", "_query", "_store", "query_messages", "send_message")
+    __slots__ = ("_pull_message", "_query", "_store", "consuming", "query_messages", "send_message")
 
-    def __init__(self, store: MessageStore, send: Send, pull: Pull, query: Query) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        send: Send,
+        pull: Pull,
+        query: Query,
+        consume: Consume,
+        members: Members,
+    ) -> None:
         self._store = store
         self._query = query
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
         self.send_message = SendMessage(send)
-        self._pull_message = PullMessage(store, pull, check=check_client_reads)
+        self.consuming = Consuming(store, consume, pull, members)
+        self._pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:
         """Return the face."""
@@ -42,6 +54,7 @@ class Messaging:
             {
                 "SendMessage": self.send_message,
                 "PullMessage": self._pull_message,
+                **self.consuming.handlers(),
                 "QueryByKey": self.query_messages.by_key,
                 "QueryById": self.query_messages.by_id,
                 "QueryByTime": self.query_by_time,

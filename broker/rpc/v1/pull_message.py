@@ -17,9 +17,11 @@ from broker.model.names import check_group, check_number
 from broker.model.reading import PullResult, PullStatus, ReadRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import MalformedRequest
 from broker.rpc.topic_access import TopicCheck, find_readable
 from broker.rpc.v1.send_reply import varint
 from broker.rpc.v1.stored_reply import proto_message
+from broker.services.administration.members import PULL, Members
 from broker.services.pull import Pull, PullRequest
 from broker.store.message_store import MessageStore
 
@@ -34,6 +36,8 @@ WAIT_MS_MAX: Final = 30_000
 DEADLINE_RESERVE_MS: Final = 200
 """What is left of a client's deadline for the answer to travel."""
 
+ID_SIZE_MAX: Final = 255
+"""Bytes of a client's id, and of an attempt's."""
 RECORDS_TAG: Final = bytes([pb.PullMessageResponse.RECORDS_FIELD_NUMBER << 3 | 2])
 """What stands before the length of this field: its number and wire type."""
 PULL_STATUSES: Final = {status: status.name for status in PullStatus}
@@ -42,11 +46,17 @@ _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 
 
 class PullMessage:
-    """The method, for callers who may read what `check` lets pass."""
+    """The method, for callers who may read what `check` lets pass.
 
-    __slots__ = ("_check", "_messages", "_pull", "_replies", "_store")
+    members   notes who pulls for which group; None: nobody is to be noted
+    """
 
-    def __init__(self, store: MessageStore, pull: Pull, *, check: TopicCheck) -> None:
+    __slots__ = ("_check", "_members", "_messages", "_pull", "_replies", "_store")
+
+    def __init__(
+        self, store: MessageStore, pull: Pull, *, check: TopicCheck, members: Members | None = None
+    ) -> None:
+        self._members = members
         self._store = store
         self._pull = pull
         self._check = check
@@ -61,6 +71,8 @@ class PullMessage:
         """
         config = find_readable(self._store.tables.topics, message.topic, message.group, self._check)
         request = request_from_message(message, call)
+        if request.group and self._members is not None:
+            self._members.saw(request.group, message.topic, message.client_id, call.peer, PULL)
         joined = message.shape == pb.RECORDS
         if not 0 <= message.queue_id < config.read_queue_count:
             return encode(_NO_SUCH_QUEUE, self._messages, joined=joined)
@@ -104,6 +116,7 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
     check_number("max_messages", message.max_messages, upper=MAX_MESSAGES_MAX)
     check_number("max_bytes", message.max_bytes, upper=INT32_MAX)
     check_number("wait_ms", message.wait_ms)
+    check_id("client_id", message.client_id)
     check_number("shape", message.shape, upper=pb.RECORDS)
     return PullRequest(
         range=ReadRange(
@@ -113,8 +126,8 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
             message.max_messages or MAX_MESSAGES_DEFAULT,
             min(message.max_bytes or MAX_BYTES_DEFAULT, MAX_BYTES_MAX),
         ),
-        wanted=_filter(message),
-        wait_ms=_effective_wait_ms(message.wait_ms, call) if message.wait_ms else 0,
+        wanted=wanted_of(message.filter),
+        wait_ms=effective_wait_ms(message.wait_ms, call) if message.wait_ms else 0,
         group=group,
         room=call.room,
     )
@@ -169,13 +182,26 @@ def _write_messages(result: PullResult, messages: MessageWriter) -> int:
     return result.next_begin_offset
 
 
-def _filter(message: pb.PullMessageRequest) -> Filter:
-    wanted = message.filter
+def check_id(field: str, text: str) -> None:
+    """Raise MalformedRequest for what is no id of a client or an attempt."""
+    size = len(text.encode())
+    if size > ID_SIZE_MAX:
+        raise MalformedRequest(why=f"{field} has {size} bytes, the method takes {ID_SIZE_MAX}")
+    if not text.isprintable():
+        raise MalformedRequest(why=f"{field} holds a control character")
+
+
+def wanted_of(wanted: pb.Filter) -> Filter:
+    """Return the filter that a request holds.
+
+    Errors   IllegalNumber, IllegalFilter
+    """
     check_number("filter.kind", wanted.kind, upper=pb.Filter.SQL)
     return parse_filter(wanted.expression, is_sql=wanted.kind == pb.Filter.SQL)
 
 
-def _effective_wait_ms(asked_ms: int, call: Call) -> int:
+def effective_wait_ms(asked_ms: int, call: Call) -> int:
+    """Return how long a call may wait: as asked, but no longer than its deadline or WAIT_MS_MAX."""
     left_ms = call.time_left_ms()
     bound_ms = WAIT_MS_MAX if left_ms is None else min(left_ms - DEADLINE_RESERVE_MS, WAIT_MS_MAX)
     return max(min(asked_ms, bound_ms), 0)

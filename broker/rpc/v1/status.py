@@ -43,6 +43,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
     code_pb2.PERMISSION_DENIED: (
         errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,
+        errors.GroupDisabled,
     ),
     code_pb2.OUT_OF_RANGE: (errors.QueueOutOfRange, errors.OffsetOutOfRange),
     code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature, errors.UnsupportedTopic),
@@ -75,7 +76,10 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
         errors.IllegalTopic, errors.SystemTopic, errors.TopicNotFound, errors.TopicExists,
         errors.TopicNotWritable, errors.TopicNotReadable, errors.UnsupportedTopic,
     ),
-    "group": (errors.IllegalGroup, errors.SystemGroup, errors.GroupNotFound, errors.GroupExists),
+    "group": (
+        errors.IllegalGroup, errors.SystemGroup, errors.GroupNotFound, errors.GroupExists,
+        errors.GroupDisabled,
+    ),
     "attributes": (errors.IllegalAttribute,),
     "tag": (errors.IllegalTag,),
     "key": (errors.IllegalKey,),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from broker import __version__, native
-from broker.model.administration import StoreStatus
+from broker.model.administration import Member, StoreStatus
 from broker.model.stats import Gauge
 from broker.store.message_store import MessageStore
 
@@ -19,12 +19,14 @@ class Process(NamedTuple):
     drain              asks the process to end in order, and returns at once; None: it cannot be
     retention_status   returns what retention is doing
     store_host         its packed address, which records that are put again carry
+    members_of         returns who consumes for a group
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
     drain: Callable[[], None] | None = None
     retention_status: Callable[[], str] = lambda: "off"
     store_host: bytes = bytes(8)
+    members_of: Callable[[str], list[Member]] = lambda group: []
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:

@@ -5,7 +5,7 @@ import pytest
 from broker.model.errors import Recovering
 from broker.rpc.admission import CallClass
 from broker.rpc.own.server import OwnServer
-from broker.rpc.v1.faces import ADMIN, BROKER, closed_faces
+from broker.rpc.v1.faces import ADMIN, BROKER, SETTLING, closed_faces
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 
@@ -15,7 +15,12 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
     for service, descriptor in ((messaging, BROKER), (admin, ADMIN)):
         assert service.name == descriptor.full_name
         assert {row.name for row in service.methods} == set(descriptor.methods_by_name)
-        own = {"SendMessage": CallClass.SEND, "PullMessage": CallClass.POLL}
+        own = {
+            "SendMessage": CallClass.SEND,
+            "PullMessage": CallClass.POLL,
+            "Receive": CallClass.POLL,
+            **dict.fromkeys(SETTLING, CallClass.SETTLE),
+        }
         other = CallClass.QUERY if service is messaging else CallClass.ADMIN
         assert all(row.call_class is own.get(row.name, other) for row in service.methods)
 
@@ -23,7 +28,7 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
 def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: StoreBroker) -> None:
     rows = [row for service in broker.services() for row in service.methods]
     ours = {row.name for row in rows if not row.request_code}
-    dead_letters = {"ListDeadLetters", "RedriveDeadLetters"}
+    dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
     assert ours == {"Flush", "Drain", "PullMessage", *dead_letters}  # RocketMQ has PullMessage too.
 
 

@@ -1,0 +1,102 @@
+"""A group receives what its consumers would; what was printed is acknowledged."""
+
+import pytest
+
+from tests.cli.command_line import Ran, run
+from tests.cli.local_broker import LocalBroker
+
+
+@pytest.fixture
+def ready(broker: LocalBroker) -> LocalBroker:
+    """Group billing has three messages to receive."""
+    run("group", "create", "billing")
+    broker.fill(3)
+    return broker
+
+
+def pop(*options: str) -> Ran:
+    return run("consume", "orders", "-g", "billing", "--pop", "-o", "jsonl", *options)
+
+
+def bodies(done: Ran) -> list[str]:
+    assert done.code == 0, done.err
+    return [row["body_text"] for row in done.rows]
+
+
+def test_what_was_printed_is_done(ready: LocalBroker) -> None:
+    assert bodies(pop()) == ["0", "1", "2"]
+    ready.do(ready.inner.pass_time(3_600_000))
+    assert bodies(pop()) == []
+
+
+def test_without_ack_it_comes_again_after_its_time(ready: LocalBroker) -> None:
+    done = pop("--no-ack", "--invisible", "5s", "--max", "2")
+    assert bodies(done) == ["0", "1"]
+    assert [row["attempt"] for row in done.rows] == [1, 1]
+    assert len({row["receipt_handle"] for row in done.rows}) == 2
+    assert bodies(pop()) == ["2"]
+    ready.do(ready.inner.pass_time(5_000))
+    done = pop()
+    assert sorted(bodies(done)) == ["0", "1"]
+    assert [row["attempt"] for row in done.rows] == [2, 2]
+
+
+def test_more_than_one_receive_holds_is_printed_up_to_the_bound(ready: LocalBroker) -> None:
+    ready.fill(70)
+    assert len(bodies(pop("--max", "40"))) == 40
+    assert [asked.max_messages for asked in ready.requests("Receive")] == [32, 8]
+    assert len(bodies(pop())) == 33
+
+
+def test_a_filter_chooses(ready: LocalBroker) -> None:
+    ready.add("orders", b"x", TAGS="paid")
+    assert bodies(pop("--tag-filter", "paid")) == ["x"]
+
+
+def test_what_comes_late_is_told(ready: LocalBroker) -> None:
+    from broker.rpc.pb import broker_pb2 as pb
+
+    late = pb.AckResponse(results=[{"status": pb.INVALID_RECEIPT_HANDLE}])
+    ready.answers["Broker/Ack"] = lambda request: late
+    done = pop("--max", "1")
+    assert bodies(done) == ["0"]
+    assert "1 leases ran out" in done.err
+
+
+def test_a_group_that_is_not_there_is_made_by_the_next_command(broker: LocalBroker) -> None:
+    done = run("consume", "orders", "-g", "nobody", "--pop")
+    assert (done.code, "Next:  pocketmq group create 'nobody'" in done.err) == (3, True)
+
+
+def test_as_a_table(ready: LocalBroker) -> None:
+    done = run("consume", "orders", "-g", "billing", "--pop", "--max", "1", "-o", "table")
+    assert done.out.split()[:3] == ["ATTEMPT", "QUEUE_ID", "QUEUE_OFFSET"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "say how to read"),
+        (("--pull", "--pop", "-g", "g"), "say how to read"),
+        (("--pop",), "-g GROUP"),
+        (("--pop", "-g", "g", "--queue", "0"), "--pull"),
+        (("--pop", "-g", "g", "--from", "min"), "--pull"),
+        (("--pull", "-g", "g"), "--pop"),
+        (("--pull", "--no-ack"), "--pop"),
+        (("--pull", "--invisible", "5s"), "--pop"),
+    ],
+)
+def test_wrong_use_says_how(broker: LocalBroker, options: tuple[str, ...], says: str) -> None:
+    done = run("consume", "orders", *options)
+    assert (done.code, says in done.err) == (2, True)
+
+
+def test_who_consumes_is_listed(ready: LocalBroker) -> None:
+    pop()
+    (row,) = run("group", "members", "billing").document
+    assert (row["mode"], row["topics"]) == ("receive", ["orders"])
+    assert "@" in row["client_id"]
+    ready.clock.advance(120_000)
+    done = run("group", "members", "billing")
+    assert (done.document, "nobody has consumed" in done.err) == ([], True)
+    assert run("group", "members", "nobody").code == 3

@@ -1,0 +1,92 @@
+"""Receiving, settling and the loop of both, against a served broker."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker.client import ClientError, Leased, ReceiveQuery, SettleStatus, errors
+from tests.rpc.desk import Desk, opened_desk
+
+OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
+QUERY = ReceiveQuery("g", "orders")
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    """Group g has three messages to receive."""
+    async with opened_desk() as opened:
+        await opened.broker.store.tables.groups.ensure("g")
+        await opened.broker.add("orders", b"a", b"b", b"c", TAGS="A")
+        yield opened
+
+
+async def test_what_is_received_is_settled_by_its_handle(desk: Desk) -> None:
+    client = desk.client
+    first, second, third = await client.receive(QUERY)
+    assert (first.message.body, first.attempt, first.message.tag) == (b"a", 1, "A")
+    assert first.invisible_until_ms == desk.broker.clock.wall + 30_000
+    (done,) = await client.ack("g", "orders", [first.receipt_handle])
+    assert done.status is OK
+    assert (await client.ack("g", "orders", ["x"]))[0].status is INVALID
+    (changed,) = await client.change_invisible("g", "orders", [(second.receipt_handle, 60_000)])
+    assert changed.status is OK
+    handles = [changed.handle]
+    assert (await client.forward_to_dead_letters("g", "orders", handles))[0].status is OK
+    assert (await client.send_back("g", "orders", [(third.receipt_handle, 0)]))[0].status is OK
+    assert await client.receive(QUERY) == []
+    assert (await desk.admin.list_dead_letters("g")).items[0].waiting_count == 1
+
+
+async def test_a_client_has_a_name(desk: Desk) -> None:
+    await desk.client.receive(QUERY)
+    await desk.client.receive(ReceiveQuery("g", "orders", client_id="worker-1"))
+    names = [member.client_id for member in await desk.admin.list_members("g")]
+    assert len(names) == 2
+    assert "worker-1" in names
+
+
+async def test_refusals_are_errors(desk: Desk) -> None:
+    with pytest.raises(errors.GroupNotFound):
+        await desk.client.receive(ReceiveQuery("nobody", "orders"))
+    with pytest.raises(errors.IllegalNumber):
+        await desk.client.receive(ReceiveQuery("g", "orders", invisible_ms=1))
+
+
+async def test_a_loop_acknowledges_what_its_body_got_through(desk: Desk) -> None:
+    seen = [one.message.body async for one in desk.client.consume(QUERY, count_max=3)]
+    assert seen == [b"a", b"b", b"c"]
+    await desk.broker.pass_time(60_000)
+    assert await desk.client.receive(QUERY) == []
+
+
+async def test_what_a_body_failed_at_comes_back_later_and_the_rest_at_once(desk: Desk) -> None:
+    async def work() -> None:
+        loop = desk.client.consume(QUERY)
+        try:
+            async for one in loop:
+                if one.message.body == b"b":
+                    raise ValueError("b is wrong")
+        finally:
+            await loop.aclose()
+
+    with pytest.raises(ValueError, match="wrong"):
+        await work()
+    await desk.broker.pass_time(1)
+    again = await desk.client.receive(QUERY)
+    assert [(one.message.body, one.attempt) for one in again] == [(b"c", 2)]
+    assert desk.broker.store.reading.queue_range("SCHEDULE_TOPIC_XXXX", 2) == (0, 1)
+
+
+async def test_a_loop_ends_with_what_does_not_pass(desk: Desk) -> None:
+    with pytest.raises(ClientError, match="does not exist"):
+        async for _ in desk.client.consume(ReceiveQuery("nobody", "orders")):
+            pass
+
+
+async def test_a_loop_waits_for_more(desk: Desk) -> None:
+    seen: list[Leased] = []
+    async for one in desk.client.consume(QUERY, count_max=5):
+        seen.append(one)
+        if len(seen) == 3:
+            await desk.broker.add("orders", b"d", b"e")
+    assert [one.message.body for one in seen] == [b"a", b"b", b"c", b"d", b"e"]

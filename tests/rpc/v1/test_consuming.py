@@ -1,0 +1,227 @@
+"""Receiving and settling as a client sees it, by bytes; what the service does: services/consume."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.model.administration import GroupSettings
+from broker.model.errors import (
+    BrokerError,
+    GroupDisabled,
+    GroupNotFound,
+    IllegalFilter,
+    IllegalGroup,
+    IllegalNumber,
+    SystemTopic,
+    TopicNotFound,
+)
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import MalformedRequest
+from tests.fakes.call import FakeCall
+from tests.fakes.store_broker import StoreBroker
+
+SETTLED, INVALID = pb.SETTLED, pb.INVALID_RECEIPT_HANDLE
+
+
+@pytest.fixture(autouse=True)
+async def group(broker: StoreBroker) -> None:
+    """Group g is there."""
+    await broker.store.tables.groups.ensure("g")
+
+
+async def receive(broker: StoreBroker, **fields: Any) -> pb.ReceiveResponse:
+    request = pb.ReceiveRequest(**{"group": "g", "topic": "orders", **fields})
+    answer: pb.ReceiveResponse = await broker.answer("Receive", request)
+    return answer
+
+
+async def settled(broker: StoreBroker, method: str, **fields: Any) -> list[tuple[int, str]]:
+    kind = broker.methods[method].request
+    answer = await broker.answer(method, kind(**{"group": "g", "topic": "orders", **fields}))
+    return [(row.status, row.receipt_handle) for row in answer.results]
+
+
+def bodies(answer: pb.ReceiveResponse) -> list[bytes]:
+    return [message.body for message in answer.messages]
+
+
+async def test_messages_come_with_what_settles_them(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b", TAGS="A")
+    await broker.add("orders", b"c", queue_id=1, TAGS="B")
+    answer = await receive(broker, invisible_ms=60_000)
+    assert sorted(bodies(answer)) == [b"a", b"b", b"c"]
+    assert list(answer.attempts) == [1, 1, 1]
+    assert len(set(answer.receipt_handles)) == 3
+    assert answer.invisible_until_ms == answer.popped_at_ms + 60_000
+    assert answer.popped_at_ms == broker.clock.wall
+    assert (await receive(broker)).messages == []
+
+
+async def test_numbers_left_out_have_defaults(broker: StoreBroker) -> None:
+    await broker.add("orders", *[b"%d" % n for n in range(40)])
+    answer = await receive(broker)
+    assert len(answer.messages) == 32
+    assert answer.invisible_until_ms - answer.popped_at_ms == 30_000
+    assert len((await receive(broker, max_messages=3)).messages) == 3
+
+
+async def test_only_what_is_wanted_comes(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", TAGS="A", price="5")
+    await broker.add("orders", b"b", TAGS="B", price="9")
+    sql = pb.Filter(kind=pb.Filter.SQL, expression="price > 7")
+    assert bodies(await receive(broker, filter=sql)) == [b"b"]
+    assert bodies(await receive(broker, filter=pb.Filter(expression="A"))) == []
+
+
+async def test_handles_are_settled_one_by_one(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
+    handles = list((await receive(broker)).receipt_handles)
+    done = await settled(broker, "Ack", receipt_handles=[*handles, "nonsense"])
+    assert done == [(SETTLED, ""), (SETTLED, ""), (INVALID, "")]
+    assert await settled(broker, "Ack", receipt_handles=handles) == [(INVALID, "")] * 2
+
+
+async def test_a_change_of_time_gives_new_handles(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
+    first, second = (await receive(broker)).receipt_handles
+    entries = [
+        {"receipt_handle": first, "invisible_ms": 90_000},
+        {"receipt_handle": second, "invisible_ms": 13 * 3_600_000},
+        {"receipt_handle": "x"},
+    ]
+    changed, late, unknown = await settled(broker, "ChangeInvisible", entries=entries)
+    assert changed[0] == SETTLED
+    assert changed[1] not in ("", first)
+    assert (late, unknown) == ((pb.ILLEGAL_INVISIBLE_TIME, ""), (INVALID, ""))
+    assert await settled(broker, "Ack", receipt_handles=[changed[1]]) == [(SETTLED, "")]
+
+
+async def test_messages_are_given_up_and_sent_back(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
+    first, second = (await receive(broker)).receipt_handles
+    given_up = await settled(broker, "ForwardToDeadLetters", receipt_handles=[first])
+    assert given_up == [(SETTLED, "")]
+    back = await settled(broker, "SendBack", entries=[{"receipt_handle": second, "delay_level": 2}])
+    assert back == [(SETTLED, "")]
+    await broker.talking.settled()
+    assert broker.store.reading.queue_range("%DLQ%g", 0) == (0, 1)
+    assert broker.store.reading.queue_range("SCHEDULE_TOPIC_XXXX", 1) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"group": ""}, IllegalGroup),
+        ({"group": "nobody"}, GroupNotFound),
+        ({"topic": "missing"}, TopicNotFound),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, SystemTopic),
+        ({"topic": "%DLQ%others"}, SystemTopic),
+        ({"max_messages": 33}, IllegalNumber),
+        ({"max_messages": -1}, IllegalNumber),
+        ({"invisible_ms": 999}, IllegalNumber),
+        ({"invisible_ms": 43_200_001}, IllegalNumber),
+        ({"wait_ms": -1}, IllegalNumber),
+        ({"filter": pb.Filter(expression="*||a")}, IllegalFilter),
+        ({"client_id": "x" * 256}, MalformedRequest),
+        ({"client_id": "a\nb"}, MalformedRequest),
+        ({"attempt_id": "a"}, MalformedRequest),
+        ({"auto_renew": True}, MalformedRequest),
+    ],
+)
+async def test_a_receive_that_asks_for_too_much_is_refused(
+    broker: StoreBroker, fields: dict[str, Any], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await receive(broker, **fields)
+
+
+@pytest.mark.parametrize("method", ["Ack", "ForwardToDeadLetters", "ChangeInvisible", "SendBack"])
+async def test_settling_has_limits(broker: StoreBroker, method: str) -> None:
+    field = "entries" if method in ("ChangeInvisible", "SendBack") else "receipt_handles"
+
+    def some(count: int) -> dict[str, Any]:
+        handles: list[Any] = [f"x{n}" for n in range(count)]
+        if field == "entries":
+            handles = [{"receipt_handle": one} for one in handles]
+        return {field: handles}
+
+    assert await settled(broker, method, **some(1_024)) == [(INVALID, "")] * 1_024
+    for fields, error in (
+        (some(0), IllegalNumber),
+        (some(1_025), IllegalNumber),
+        ({**some(1), "group": "nobody"}, GroupNotFound),
+        ({**some(1), "topic": "missing"}, TopicNotFound),
+    ):
+        with pytest.raises(error):
+            await settled(broker, method, **fields)
+
+
+async def test_a_group_that_is_off_receives_nothing(broker: StoreBroker) -> None:
+    await broker.store.tables.groups.update("g", GroupSettings(enabled=False))
+    with pytest.raises(GroupDisabled):
+        await receive(broker)
+
+
+async def test_who_receives_is_known(broker: StoreBroker) -> None:
+    await receive(broker, client_id="worker-1")
+    await broker.answer("PullMessage", pb.PullMessageRequest(group="g", topic="orders"))
+    found = [(member.client_id, member.mode) for member in broker.members.of_group("g")]
+    assert sorted(found) == [("", "pull"), ("worker-1", "receive")]
+
+
+async def test_what_is_delivered_again_is_counted_apart(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
+    handles = (await receive(broker)).receipt_handles
+    entries = [{"receipt_handle": handles[0]}]
+    await settled(broker, "ChangeInvisible", entries=entries)
+    await broker.pass_time(1)
+    await broker.add("orders", b"c")
+    assert sorted((await receive(broker)).attempts) == [1, 2]
+    values = broker.pull.delivered.messages_out.values
+    assert values == {("orders", "g", "false", "false"): 3, ("orders", "g", "false", "true"): 1}
+
+
+async def test_an_answer_that_does_not_leave_gives_its_messages_back(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a")
+    call = FakeCall()
+    request = pb.ReceiveRequest(group="g", topic="orders", invisible_ms=3_600_000)
+    found = broker.messaging.consuming.receive(request, call)
+    assert not isinstance(found, bytes)
+    await found
+    (undo,) = call.undone
+    undo()
+    await broker.pass_time(1_000)
+    assert list((await receive(broker)).attempts) == [2]
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+async def test_a_call_that_ends_as_its_messages_come_gives_them_back(
+    broker: StoreBroker, is_handed_over: bool
+) -> None:
+    request = pb.ReceiveRequest(group="g", topic="orders", wait_ms=20_000)
+    found = broker.messaging.consuming.receive(request, FakeCall())
+    assert not isinstance(found, bytes)
+    task: Any = asyncio.ensure_future(found)
+    await asyncio.sleep(0)
+    parked = task._fut_waiter
+    add = asyncio.ensure_future(broker.add("orders", b"a"))
+    while not (parked.done() if is_handed_over else broker.consume.in_flight()):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task, add])
+    assert task.cancelled()
+    await broker.pass_time(0)
+    await broker.pass_time(1_000)
+    assert bodies(await receive(broker)) == [b"a"]
+
+
+async def test_what_does_not_fit_an_answer_comes_back_soon(
+    broker: StoreBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.rpc.v1.consuming.REPLY_SIZE_MAX", 1_500)
+    await broker.add("orders", *[b"x" * 1_000] * 3)
+    answer = await receive(broker)
+    assert (len(answer.messages), len(answer.receipt_handles), len(answer.attempts)) == (1, 1, 1)
+    await broker.pass_time(1_000)
+    assert list((await receive(broker)).attempts) == [2]
