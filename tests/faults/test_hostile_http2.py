@@ -44,8 +44,11 @@ GOOD_SENDS: Final = 2 * GOOD_COUNT
 """Sends that must succeed while an attack goes on."""
 CONNECTIONS: Final = 100
 STREAMS: Final = 100
-SENT_S: Final = 4.0
-"""How long each attack lasts at most; the long tier takes 60 s."""
+ATTACK_S: Final = float(os.environ.get("HOSTILE_S", "2"))
+"""How long each attack lasts at most; the long tier (scripts/torture/hostile.py) takes 60 s."""
+COUNT_FACTOR: Final = max(1, int(ATTACK_S / 2))
+"""How much more may be done in that time."""
+GARBAGE_PER_S: Final = 10 << 20
 MESSAGE: Final = 4 << 20
 
 
@@ -74,6 +77,8 @@ class Watch:
         self.base = self.peak = broker.anonymous_bytes()
         self.sent = self.refused = 0
         self.health: list[float] = []
+        self.waits: list[float] = []
+        """How long each good send took."""
         self.errors: list[BaseException] = []
         works = [*[self._send] * GOOD_COUNT, self._look]
         self._threads = [threading.Thread(target=self._work, args=(work,)) for work in works]
@@ -104,8 +109,10 @@ class Watch:
         with grpc.insecure_channel(self._broker.endpoint, options) as channel:
             call: Any = channel.unary_unary(f"/{SEND}")
             while not self._stop.wait(0.01):
+                begun = perf_counter()
                 try:
                     call(raw, timeout=30)
+                    self.waits.append(perf_counter() - begun)
                     self.sent += 1
                 except grpc.RpcError as error:
                     code: Any = error
@@ -128,9 +135,10 @@ class Watch:
         assert not self.errors, self.errors
         growth = self.peak - self.base
         late = sorted(self.health)[int(len(self.health) * 0.99)]
+        slow = sorted(self.waits)[int(len(self.waits) * 0.99)]
         print(
-            f"{self.sent} good sends, {self.refused} put off, health {late * 1000:.0f} ms,"
-            f" memory + {growth >> 20} MiB"
+            f"{self._broker.transport}: {self.sent} good sends in {slow * 1000:.0f} ms,"
+            f" {self.refused} put off, health {late * 1000:.0f} ms, memory + {growth >> 20} MiB"
         )
         assert growth <= growth_max[self._broker.transport]
         assert late <= health_s * (LATE_FACTOR if is_busy() else 1)
@@ -180,7 +188,7 @@ def test_messages_that_never_end_fill_no_memory(broker: Besieged) -> None:
     with ExitStack() as open_ones, Watch(broker) as watch:
         peers = [open_ones.enter_context(RawClient(broker.endpoint)) for _ in range(CONNECTIONS)]
         begun = unfinished(peers, STREAMS)
-        until = monotonic() + SENT_S
+        until = monotonic() + 2 * ATTACK_S
         while monotonic() < until:
             for place, (peer, left) in enumerate(begun):
                 try:
@@ -198,7 +206,7 @@ def test_messages_that_never_end_fill_no_memory(broker: Besieged) -> None:
     kept = sum(len(left) for _, left in begun)
     print(
         f"{CONNECTIONS * STREAMS} messages begun, {sent >> 20} MiB sent, {kept} not ended,"
-        f" {cut_off} connections cut off"
+        f" {cut_off} connections cut off, repro: SEED={SEED}"
     )
     watch.check()
     assert is_well(broker)
@@ -248,7 +256,7 @@ def continuations(broker: Besieged, until: float) -> int:
 def large_metadata(broker: Besieged, until: float) -> int:
     """Send a megabyte of metadata with each call."""
     count = 0
-    while monotonic() < until and count < 50:
+    while monotonic() < until and count < 50 * COUNT_FACTOR:
         with RawClient(broker.endpoint) as peer, suppress(ProtocolError, OSError):
             extra = [(f"x-{n}", "v" * 8_000) for n in range(128)]
             stream = peer.call(SEND, extra)
@@ -260,7 +268,7 @@ def large_metadata(broker: Besieged, until: float) -> int:
 def garbage(broker: Besieged, until: float) -> int:
     """Send bytes that mean nothing, and frames of random kinds."""
     random, count = Random(SEED), 0
-    while monotonic() < until and count < 300:
+    while monotonic() < until and count < 300 * COUNT_FACTOR:
         with RawClient(broker.endpoint) as peer:
             for _ in range(5):
                 kind, flags = random.randrange(12), random.randrange(256)
@@ -269,6 +277,26 @@ def garbage(broker: Besieged, until: float) -> int:
             peer.throw(random.randbytes(1_000))
         count += 1
     return count
+
+
+def much_garbage(broker: Besieged, until: float) -> int:
+    """Send so many bytes a second in frames that mean nothing, and as many that are none."""
+    random, sent, begun = Random(SEED), 0, monotonic()
+    noise = random.randbytes(1 << 20)
+    with ExitStack() as open_ones:
+        while (now := monotonic()) < until:
+            peer = open_ones.enter_context(RawClient(broker.endpoint))
+            frame = peer.frame(random.randrange(10, 256), 0, random.randrange(3), noise[:16_384])
+            while monotonic() < min(until, now + 0.5) and peer.throw(frame):
+                sent += len(frame)
+                sleep(max(0.0, begun + sent / GARBAGE_PER_S - monotonic()))
+            with RawClient(broker.endpoint) as other:
+                at = random.randrange(1 << 19)
+                other.throw(noise[at : at + (1 << 19)])
+                sent += 1 << 19
+            open_ones.pop_all().close()
+    assert sent > GARBAGE_PER_S * (monotonic() - begun) / 4, "it is much"
+    return sent >> 20
 
 
 def silence(broker: Besieged, until: float) -> int:
@@ -300,7 +328,7 @@ def refused(raw: bytes, *, flag: int = 0, encoding: str = "") -> Attack:
 
     def attack(broker: Besieged, until: float) -> int:
         count = 0
-        while monotonic() < until and count < 10:
+        while monotonic() < until and count < 10 * COUNT_FACTOR:
             with RawClient(broker.endpoint) as peer, suppress(OSError):
                 extra = [("grpc-encoding", encoding)] if encoding else []
                 stream = peer.call(SEND, extra)
@@ -342,6 +370,7 @@ ATTACKS: Final[dict[str, Callable[[], Attack]]] = {
     "continuations": lambda: continuations,
     "large metadata": lambda: large_metadata,
     "garbage": lambda: garbage,
+    "10 MiB of garbage a second": lambda: much_garbage,
     "silence": lambda: silence,
     "slow readers": lambda: slow_readers,
     "2 M empty messages": lambda: refused(b"\n\0" * (2 << 20)),
@@ -354,7 +383,7 @@ ATTACKS: Final[dict[str, Callable[[], Attack]]] = {
 def test_an_attack_is_survived(broker: Besieged, name: str) -> None:
     attack = ATTACKS[name]()
     with Watch(broker) as watch:
-        count = attack(broker, monotonic() + SENT_S / 2)
+        count = attack(broker, monotonic() + ATTACK_S)
     print(f"{name}: {count}, repro: SEED={SEED}")
     if attack is slow_readers:
         watch.check(LARGE_ANSWERS_MAX, LARGE_ANSWERS_S[broker.transport])

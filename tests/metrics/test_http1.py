@@ -12,6 +12,7 @@ from broker.metrics import http1
 from broker.metrics.endpoint import Answer
 from broker.metrics.http1 import HttpPort, Site
 from tests.fakes.store_language import turns, until
+from tests.fakes.wire import Wire
 
 HOST = b"Host: x\r\n"
 
@@ -165,49 +166,23 @@ async def test_who_comes_beyond_the_limit_has_the_place_of_who_was_silent_longes
     assert len(served.site.connections) <= 2
 
 
-class Unread:
-    """A transport whose client reads when it is told to."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.protocol: Any = None
-        self.reads = True
-        self.is_closed = self.is_aborted = False
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-        self.protocol.pause_writing()
-
-    def pause_reading(self) -> None:
-        self.reads = False
-
-    def resume_reading(self) -> None:
-        self.reads = True
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def abort(self) -> None:
-        self.is_aborted = True
-
-
-def unread(site: Site, sent: bytes) -> Unread:
+def unread(site: Site, sent: bytes) -> tuple[Wire, asyncio.Protocol]:
     """Return what came of a client that sends, and reads nothing."""
-    transport = Unread()
-    transport.protocol = site.connection("")
-    transport.protocol.connection_made(transport)
-    transport.protocol.data_received(sent)
-    return transport
+    protocol = site.connection("")
+    wire: Any = Wire(protocol)
+    protocol.connection_made(wire)
+    protocol.data_received(sent)
+    return wire, protocol
 
 
 async def test_a_client_that_reads_nothing_has_one_answer_and_is_not_read(served: Served) -> None:
-    transport = unread(served.site, b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n" * 5)
+    wire, protocol = unread(served.site, b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n" * 5)
     for expected in (1, 2, 3):
         await turns()
-        assert len(transport.written) == expected
-        assert not transport.reads
-        transport.protocol.resume_writing()
-    transport.protocol.connection_lost(None)
+        assert len(wire.written) == expected
+        assert not wire.reads
+        protocol.resume_writing()
+    protocol.connection_lost(None)
     assert not served.site.connections
 
 
@@ -215,7 +190,7 @@ async def test_a_client_that_never_reads_its_answer_is_cut_off(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http1, "IDLE_S", 0.02)
-    transport = unread(served.site, b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    await until(lambda: transport.is_aborted)
-    assert transport.written
+    wire, _ = unread(served.site, b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    await until(lambda: wire.is_aborted)
+    assert wire.written
     assert not served.site.connections

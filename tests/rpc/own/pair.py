@@ -26,42 +26,10 @@ from broker.rpc.own.edge import Edge
 from broker.rpc.service import Service
 from broker.rpc.serving import Serving
 from tests.fakes.store_language import turns
+from tests.fakes.wire import Wire
 
 PREFIX_SIZE = 5
 FRAME_HEAD_SIZE = 9
-
-
-class Wire:
-    """A transport that keeps what is written until it is taken."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.is_closed = self.is_aborted = self.reads = False
-
-    def set_write_buffer_limits(self, high: int, low: int) -> None:
-        assert low < high
-
-    def get_write_buffer_size(self) -> int:
-        return sum(map(len, self.written))
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def write(self, data: bytes) -> None:
-        assert not self.is_closed
-        self.written.append(data)
-
-    def pause_reading(self) -> None:
-        self.reads = False
-
-    def resume_reading(self) -> None:
-        self.reads = True
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def abort(self) -> None:
-        self.is_closed = self.is_aborted = True
 
 
 class Answer:

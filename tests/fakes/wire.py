@@ -1,0 +1,50 @@
+"""A transport without a socket: what is written stays until it is taken."""
+
+import asyncio
+
+
+class Wire:
+    """What a protocol is given when its connection is made; `protocol` is told to write no more
+    after each write, where it is set, as when the client does not read.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol | None = None) -> None:
+        self.protocol = protocol
+        self.written: list[bytes] = []
+        self.is_closed = self.is_aborted = False
+        self.reads = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        """Take limits that hold for a socket."""
+        assert low < high
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait."""
+        return sum(map(len, self.written))
+
+    def is_closing(self) -> bool:
+        """Return whether the connection ends."""
+        return self.is_closed
+
+    def write(self, data: bytes) -> None:
+        """Keep what is to be sent."""
+        assert not self.is_closed, "nothing is written behind the end"
+        self.written.append(data)
+        if self.protocol is not None:
+            self.protocol.pause_writing()
+
+    def pause_reading(self) -> None:
+        """Read no more."""
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self.reads = True
+
+    def close(self) -> None:
+        """End the connection when all is sent."""
+        self.is_closed = True
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self.is_closed = self.is_aborted = True
