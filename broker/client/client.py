@@ -93,10 +93,7 @@ class Client(Blocking[AsyncClient]):
         with Client("127.0.0.1:8081") as client:
             receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
 
-    timeout_ms   how long each try of a call may take; a pull that waits may take as much longer
-    retry_ms     how long a call that failed pauses between tries, in all; 0 for one try only. A
-                 send is tried again only where nothing can have been stored.
-    Errors       of every method: ClientError and its kinds; ValueError for what is no endpoint
+    Times to wait and errors are those of AsyncClient, whose methods these are.
     """
 
     __slots__ = ("_make", "admin")
