@@ -246,6 +246,8 @@ def _finish(
 
 
 def _carry_expired(job: Job, rebuilt: Rebuilt) -> None:
+    if not job.expired:
+        return
     built = {queue_directory(job.out / CONSUME_QUEUE_DIRECTORY, *key) for key in rebuilt.queues}
     for path in job.expired:
         target = job.out / Path(*path.parts[-len(QUEUE_FILE_PARTS) :])

@@ -92,7 +92,7 @@ class Staging:
         """Replace a small file; a reader finds the old or the new document, never a part."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-        draft.write_text(json.dumps(document, indent=1))
+        draft.write_text(json.dumps(document))
         draft.replace(path)
 
     def prepare(self, wanted: dict[str, Any]) -> bool:
