@@ -56,8 +56,9 @@ class Lease:
     """
 
     __slots__ = (
-        "broker", "client_id", "due_ms", "first_popped_ms", "invisible_ms", "journal_offset",
-        "pending_count", "popped_at_ms", "queue", "queue_offsets", "revive_queue", "start_offset",
+        "broker", "client_id", "due_ms", "end_number", "first_popped_ms", "invisible_ms",
+        "journal_offset", "pending_count", "popped_at_ms", "queue", "queue_offsets", "revive_queue",
+        "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,8 @@ class Lease:
         self.first_popped_ms = first_popped_ms
         self.client_id = client_id
         self.due_ms = self.end_ms
+        self.end_number = 0
+        """Which of the ends of the table is its own."""
         self.pending_count = len(checkpoint.queue_offsets)
 
     @property
@@ -153,6 +156,7 @@ class LeaseTable:
         """Let a lease end at another time than its checkpoint says."""
         lease.due_ms = due_ms
         self._order += 1
+        lease.end_number = self._order
         heappush(self._ends, (due_ms, self._order, lease))
         if len(self._ends) > ENDS_KEPT_MIN + 2 * self.open_count:
             self._ends = [end for end in self._ends if _is_end(end)]
@@ -234,5 +238,5 @@ class LeaseTable:
 
 
 def _is_end(end: tuple[int, int, Lease]) -> bool:
-    due_ms, _, lease = end
-    return bool(lease.pending_count) and lease.due_ms == due_ms
+    _, number, lease = end
+    return bool(lease.pending_count) and lease.end_number == number

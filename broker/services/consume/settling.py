@@ -176,7 +176,9 @@ class Settling:
 
         Errors   those of a put: they are as they were
         """
-        by_lease = {lease: lease.pending() for lease in leases}
+        by_lease = {lease: lease.pending() for lease in leases if lease.pending_count}
+        if not by_lease:
+            return
         for lease, queue_offsets in by_lease.items():
             self._leases.take(lease, queue_offsets)
         changes = [(lease, at, invisible_ms) for lease, at in by_lease.items()]

@@ -1,5 +1,6 @@
 """Receiving under leases and settling, over a real store."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from broker.filter.tag import parse
 from broker.format.java_hash import tags_code
 from broker.model.administration import GroupSettings
 from broker.model.consuming import SettleStatus
-from broker.model.errors import GroupDisabled, GroupNotFound, TopicNotFound
+from broker.model.errors import BrokerReadOnly, GroupDisabled, GroupNotFound, TopicNotFound
 from broker.model.message import REAL_TOPIC
 from broker.model.stats import Gauge
 from broker.model.step import Now
@@ -23,7 +24,8 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.store_language import STORE_HOST, turns
+from tests.fakes.store_broker import store_broker
+from tests.fakes.store_language import STORE_HOST, turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 RETRY = f"%RETRY%{GROUP}_{TOPIC}"
@@ -385,3 +387,87 @@ async def test_what_is_in_flight_is_shown_by_group_and_topic(desk: ConsumeDesk) 
         (GROUP, TOPIC, "true", "false"): 1,
         (GROUP, TOPIC, "false", "false"): 1,
     }
+
+
+# -- what goes wrong -------------------------------------------------------------------------------
+
+
+async def test_a_refused_put_leaves_leases_as_they_were(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive(max_messages=1)
+    desk.store.writing.refuse(BrokerReadOnly(why="a test"))
+    for call in (
+        desk.receive(),
+        desk.consume.ack(GROUP, TOPIC, got.handles),
+        desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 1)]),
+        desk.consume.send_back(GROUP, TOPIC, [(got.handles[0], 1)]),
+        desk.consume.forward_to_dead_letters(GROUP, TOPIC, got.handles),
+    ):
+        with pytest.raises(BrokerReadOnly):
+            await call
+    await desk.step(INVISIBLE_MS)
+    assert desk.in_flight == 1
+    desk.store.writing.refuse(None)
+    assert await desk.ack(got) == [OK]
+    assert bodies(await desk.receive()) == ["b"]
+
+
+async def test_a_lease_that_cannot_be_ended_is_ended_later(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    await desk.receive()
+    desk.store.writing.refuse(BrokerReadOnly(why="a test"))
+    await desk.step(INVISIBLE_MS)
+    desk.store.writing.refuse(None)
+    await desk.step(1_000)
+    assert (await desk.receive()).attempts == [2]
+
+
+async def test_a_wait_ends_with_what_the_put_met(desk: ConsumeDesk) -> None:
+    waiting = await desk.parked()
+    await desk.talking.send(TOPIC, "a")
+    desk.store.writing.refuse(BrokerReadOnly(why="a test"))
+    with pytest.raises(BrokerReadOnly):
+        await waiting
+    assert desk.in_flight == 0
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+async def test_who_goes_away_before_the_disk_answers_leaves_the_message(
+    desk: ConsumeDesk, *, is_parked: bool
+) -> None:
+    if is_parked:
+        call = await desk.parked()
+        await desk.talking.send(TOPIC, "a")
+    else:
+        await desk.send("a")
+        call = asyncio.ensure_future(desk.receive())
+    await until(lambda: desk.in_flight == 1)
+    assert not call.done()
+    call.cancel()
+    await desk.settled()
+    await desk.step(1_000)
+    assert bodies(await desk.receive()) == ["a"]
+
+
+async def test_messages_of_a_group_that_is_gone_are_let_go(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    await desk.receive()
+    await desk.store.tables.groups.remove(GROUP)
+    await desk.step(INVISIBLE_MS)
+    assert desk.in_flight == 0
+
+
+async def test_messages_that_expired_are_let_go(tmp_path: Path) -> None:
+    async with store_broker() as broker:
+        await broker.store.tables.groups.ensure(GROUP)
+        desk = ConsumeDesk(broker.talking)
+        await broker.add(TOPIC, b"a", b"b")
+        got = await desk.receive(max_messages=1)
+        await broker.expire()
+        assert (await desk.receive()).records == []
+        await desk.step(INVISIBLE_MS)
+        assert desk.in_flight == 0
+        assert await desk.ack(got) == [INVALID]
+        await broker.add(TOPIC, b"c")
+        assert bodies(await desk.receive()) == ["c"]
+        await desk.consume.close()
