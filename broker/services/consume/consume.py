@@ -20,6 +20,7 @@ from broker.model.stats import Counter, Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
 from broker.model.system_topics import leased_topic
 from broker.model.topic import is_system_group, is_system_topic, retry_topic
+from broker.services.consume.broadcasting import Broadcasting
 from broker.services.consume.clients import Clients
 from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.journal import ConsumeSettings, Journal
@@ -45,8 +46,8 @@ class Consume:
     """All receives of a broker, and what is leased to whom."""
 
     __slots__ = (
-        "_acks", "_alarm", "_clients", "_clock", "_fence_end", "_job", "_journal", "_leases",
-        "_next_ms", "_parking", "_reviving", "_settings", "_settling", "_store",
+        "_acks", "_alarm", "_broadcasting", "_clients", "_clock", "_fence_end", "_job", "_journal",
+        "_leases", "_next_ms", "_parking", "_reviving", "_settings", "_settling", "_store",
         "_taking", "_targets", "stats",
     )  # fmt: skip
 
@@ -63,6 +64,7 @@ class Consume:
         self._settling = Settling(store, leases, journal, redelivery)
         self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self._clients)
         self._parking = Parking(store, self._taking, journal, self._release_soon)
+        self._broadcasting = Broadcasting(store)
         self._targets: dict[tuple[str, str], GroupTopic] = {}
         self._alarm = Watermark()
         self._next_ms = 0
@@ -75,6 +77,15 @@ class Consume:
             self._reviving.expired,
             self._reviving.retried,
             self._reviving.dead_letters,
+            journal.revive_in,
+            Gauge(
+                "rocketmq_pop_checkpoint_buffer_size", "Checkpoints that are not settled.",
+                lambda: leases.open_count,
+            ),
+            Gauge(
+                "rocketmq_pop_offset_buffer_size", "Offsets that leases moved, not yet on disk.",
+                lambda: len(tables.offsets.leases.held),
+            ),
             Gauge(
                 "rocketmq_consumer_inflight_messages", "Messages under leases, by group.",
                 self._shown_in_flight, ("consumer_group", "topic", "is_retry", "is_system"),
@@ -99,6 +110,8 @@ class Consume:
         group = self._group(request.group)
         topic = self._store.tables.topics.existing(request.topic)
         topic.check_readable()
+        if request.broadcast:
+            return self._broadcasting.receive(request)
         if group.settings.fifo or topic.type_name == FIFO_TYPE:
             raise UnsupportedFeature(feature="receiving in order")
         target = self._target(request.group, request.topic)
@@ -310,6 +323,7 @@ class Consume:
     def drain(self) -> None:
         """Answer everyone who waits, and let nobody wait any more."""
         self._parking.drain()
+        self._broadcasting.drain()
 
     async def close(self) -> None:
         """Return when what was begun has ended."""

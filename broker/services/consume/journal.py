@@ -14,6 +14,7 @@ from typing import NamedTuple
 from broker.format.pop_records import Ack, Checkpoint, Entry, ack_entry, checkpoint_entry
 from broker.model.batch import Batch, Destination, Run
 from broker.model.errors import BrokerError
+from broker.model.stats import Counter
 from broker.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC, revive_topic
 from broker.services.consume.leases import Lease
 from broker.store.message_store import MessageStore
@@ -39,7 +40,10 @@ class ConsumeSettings(NamedTuple):
 class Journal:
     """Writes down what was leased and settled."""
 
-    __slots__ = ("_destination", "_marks", "_store", "_topic", "_turn", "broker")
+    __slots__ = (
+        "_destination", "_marks", "_store", "_topic", "_turn", "broker",
+        "revive_in",
+    )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
         self._store = store
@@ -48,6 +52,10 @@ class Journal:
         self._topic = revive_topic(settings.cluster)
         self._turn = 0
         self.broker = settings.broker
+        self.revive_in = Counter(
+            "rocketmq_pop_revive_in_message_total", "Checkpoints and acks written down.",
+            ("consumer_group", "topic", "revive_message_type", "put_status"),
+        )  # fmt: skip
 
     @property
     def end(self) -> int:
@@ -61,11 +69,14 @@ class Journal:
 
     def checkpoint(self, checkpoint: Checkpoint) -> Entry:
         """Return what tells of a lease."""
+        group, topic = checkpoint.batched[:2]
+        self.revive_in.add((group, topic, "CK", "PUT_OK"))
         return checkpoint_entry(checkpoint, self._topic)
 
     def ack(self, lease: Lease, queue_offsets: list[int]) -> Entry:
         """Return what tells that messages of a lease are settled."""
         ack = Ack(lease.batched, queue_offsets)
+        self.revive_in.add((lease.queue.group, lease.queue.topic, "ACK", "PUT_OK"))
         return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)
 
     async def put(self, entries: Sequence[Entry], runs: Sequence[Run] = ()) -> int:

@@ -389,6 +389,33 @@ async def test_what_is_in_flight_is_shown_by_group_and_topic(desk: ConsumeDesk) 
     }
 
 
+# -- broadcast -------------------------------------------------------------------------------------
+
+
+async def test_every_client_of_a_broadcast_gets_every_message(desk: ConsumeDesk) -> None:
+    await desk.send("a", tag="A")
+    await desk.send("b", queue_id=1, tag="B")
+    for client in ("c1", "c2"):
+        asked = {"broadcast": True, "client_id": client}
+        assert sorted(bodies(await desk.receive(**asked))) == ["a", "b"]
+        assert (await desk.receive(**asked)).records == []
+    assert desk.in_flight == 0
+    waiting = await desk.parked(broadcast=True, client_id="c1", wanted=parse("B", tags_code))
+    await desk.send("c", tag="A")
+    await desk.send("d", tag="B")
+    assert bodies(await waiting) == ["d"]
+    assert bodies(await desk.receive(broadcast=True, client_id="c2")) == ["c", "d"]
+
+
+async def test_a_broadcast_begins_where_its_group_stands(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 1})
+    assert bodies(await desk.receive(broadcast=True, client_id="c")) == ["b"]
+    desk.consume.drain()
+    asked = {"broadcast": True, "client_id": "c", "wait_ms": 60_000}
+    assert (await desk.receive(**asked)).records == []
+
+
 # -- what goes wrong -------------------------------------------------------------------------------
 
 
