@@ -65,6 +65,13 @@ NATIVE: Final = (
         "counter",
         ("consumer_group", "topic", "put_status"),
     ),
+    Row(
+        "rocketmq_pop_revive_in_message_total",
+        "counter",
+        ("consumer_group", "topic", "revive_message_type", "put_status"),
+    ),
+    Row("rocketmq_pop_checkpoint_buffer_size", "gauge"),
+    Row("rocketmq_pop_offset_buffer_size", "gauge"),
     Row("rocketmq_send_to_dlq_messages_total", "counter", ("consumer_group", "topic", "is_system")),
     Row("rocketmq_processor_watermark", "gauge", ("processor",)),
     Row("rocketmq_broker_permission", "gauge"),

@@ -37,6 +37,7 @@ async def test_the_page_is_the_contract(tmp_path: Path) -> None:
         "rocketmq_consumer_group_create_execution_time_milliseconds",
         "rocketmq_consumer_inflight_messages",
         "rocketmq_send_to_dlq_messages_total",
+        "rocketmq_pop_revive_in_message_total",
         "rocketmq_pop_revive_retry_messages_total",
         "pocketmq_ack_total",
         "pocketmq_rejected_total",
