@@ -174,7 +174,10 @@ class MessageStore:
         if self.damage is not None:
             logger.warning("store.refused", extra={"reason": str(self.damage)})
             return
-        self._runner.run(*self.views.steps, *self.writing.steps, self.tables.offsets.step)
+        tables = self.tables
+        tables.timer_check.is_ours = self.made_here
+        steps = [tables.offsets.step, tables.timer_check.step]
+        self._runner.run(*self.views.steps, *self.writing.steps, *steps)
         self.writing.allocation.request()
 
     async def _clamp_offsets(self) -> None:
@@ -298,6 +301,7 @@ class MessageStore:
         self.tables.offsets.hold_nothing()
         try:
             await self.tables.offsets.saved()
+            await self.tables.timer_check.saved()
         except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
             logger.error("disk.full", extra={"path": full.path})
         await views.flush.finish()

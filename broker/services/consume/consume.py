@@ -11,11 +11,12 @@ Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, 
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from broker.model.administration import GroupConfig
 from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
-from broker.model.errors import GroupDisabled, UnsupportedFeature
+from broker.model.errors import BrokerError, GroupDisabled, UnsupportedFeature
 from broker.model.stats import Counter, Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
 from broker.model.system_topics import leased_topic
@@ -326,7 +327,11 @@ class Consume:
         self._broadcasting.drain()
 
     async def close(self) -> None:
-        """Return when what was begun has ended."""
+        """Return when what was begun has ended, and how far the journal is settled is known."""
         await self._parking.close()
         if self._job is not None:
             await self._job.reached()
+        with suppress(BrokerError):  # A start reads more of the journal then.
+            self._write_down()
+            if await self._store.writing.durable():
+                self._write_down()

@@ -12,6 +12,7 @@ Source: ScheduleMessageService.
 import logging
 from asyncio import CancelledError
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from broker.model.errors import BrokerError, StoreFailed
@@ -87,15 +88,13 @@ class Schedule:
         return following
 
     async def close(self) -> None:
-        """Write down how far the levels are; `step` is not called any more.
-
-        Errors   DiskFull
-        """
+        """Write down how far the levels are; `step` is not called any more."""
         for job in (self._delivering, self._saving):
             if job is not None:
                 await job.reached()
         if self._levels and self._is_changed():
-            await self._save(self._offsets(), self._store.appended)
+            with suppress(BrokerError):  # A start finds out.
+                await self._save(self._offsets(), self._store.appended)
 
     def _endless_rounds(self) -> Iterator[Next]:
         if not self._levels:

@@ -12,7 +12,7 @@ from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.order_info import OrderInfo
 from broker.store.tables.removed_queues import RemovedQueues
-from broker.store.tables.timer_check import timer_read_ms
+from broker.store.tables.timer_check import TimerCheck
 from broker.store.tables.topics import TopicTable
 
 
@@ -20,17 +20,15 @@ class Tables:
     """Topics, groups, where groups and delay levels stand, what is in hand, removed queues."""
 
     __slots__ = (
-        "_directory", "_disk", "_pool", "delay_offsets", "groups", "offsets", "orders", "removed",
-        "topics",
+        "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check", "topics",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock) -> None:
-        self._disk = disk
-        self._directory = directory
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
         self.topics = TopicTable(disk, directory, clock, self._pool)
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
+        self.timer_check = TimerCheck(disk, directory, self._pool, self.offsets.leases)
         self.orders = OrderInfo(disk, directory, clock, self._pool)
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
@@ -42,10 +40,6 @@ class Tables:
         """
         for table in (self.topics, self.groups, self.offsets, self.orders, self.delay_offsets):
             table.load()
-
-    def timer_read_ms(self) -> int:
-        """Return up to which time all left a real broker's timer, in ms; 0 where there was none."""
-        return timer_read_ms(self._disk, self._directory)
 
     def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:
         """Know topics too that have queues and no row, and those of batch queues."""
