@@ -34,6 +34,7 @@ async def test_what_is_received_is_settled_by_its_handle(desk: Desk) -> None:
     assert (await client.forward_to_dead_letters("g", "orders", handles))[0].status is OK
     assert (await client.send_back("g", "orders", [(third.receipt_handle, 0)]))[0].status is OK
     assert await client.receive(QUERY) == []
+    await desk.broker.pass_time(0)
     assert (await desk.admin.list_dead_letters("g")).items[0].waiting_count == 1
 
 
@@ -74,6 +75,7 @@ async def test_what_a_body_failed_at_comes_back_later_and_the_rest_at_once(desk:
     await desk.broker.pass_time(1)
     again = await desk.client.receive(QUERY)
     assert [(one.message.body, one.attempt) for one in again] == [(b"c", 2)]
+    await desk.broker.talking.settled()
     assert desk.broker.store.reading.queue_range("SCHEDULE_TOPIC_XXXX", 2) == (0, 1)
 
 

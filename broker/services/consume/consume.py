@@ -201,8 +201,12 @@ class Consume:
         """
         self._group(group)
         settled = await self._settling.ack(group, topic, handles)
-        for entry in settled:
-            self._acks.add((entry.status.name,))
+        done = sum([entry.status is SettleStatus.OK for entry in settled])
+        if done:
+            self._acks.add((SettleStatus.OK.name,), done)
+        if done < len(settled):
+            invalid = SettleStatus.INVALID_RECEIPT_HANDLE.name
+            self._acks.add((invalid,), len(settled) - done)
         if self._taking.is_capped:
             self._taking.is_capped = False
             self._serve(group, topic)

@@ -1,0 +1,87 @@
+"""What receiving under leases and acknowledging costs the broker: messages for a CPU-second of it.
+
+Callers receive 32 messages of 1 KiB and acknowledge them by their handles, until all are done;
+what was stored before is not counted. Checked: as many handles were settled as messages received,
+none twice, and nothing is left under a lease.
+"""
+
+import asyncio
+from typing import Final
+
+import grpc
+
+from bench.process import cpu_seconds
+from bench.servers import ADMIN, ASYNC, BROKER, TOPIC, Server, broker_server, load, send_request
+from bench.table import Extent, Figure
+from broker.rpc.pb import admin_pb2
+from broker.rpc.pb import broker_pb2 as pb
+
+GROUP: Final = "readers"
+QUEUE_COUNT: Final = 8
+BATCH: Final = 32
+CALLERS: Final = 8
+MESSAGES: Final = 96_000
+FLUSHES: Final = {"async": (ASYNC,), "sync": ()}
+
+
+def consuming_figures(extent: Extent) -> list[Figure]:
+    """Messages received and acknowledged for a CPU-second of the broker, and a second."""
+    figures = []
+    for name, settings in FLUSHES.items():
+        by_cpu, by_clock = [], []
+        with broker_server(*settings) as server:
+            server.create_topics({TOPIC: QUEUE_COUNT})
+            group = admin_pb2.CreateGroupRequest(name=GROUP)
+            group.settings.begins_at_min = True
+            server.call(ADMIN + "CreateGroup", group.SerializeToString())
+            for _ in range(extent.rounds):
+                calls = extent.count(MESSAGES // BATCH)
+                load(server, BROKER + "SendMessage", send_request(BATCH), in_flight=8, count=calls)
+                server.catch_up()
+                cpu, seconds = asyncio.run(_consume(server, calls * BATCH))
+                by_cpu.append(calls * BATCH / cpu / 1000)
+                by_clock.append(calls * BATCH / seconds / 1000)
+        what = f"receive and ack of {BATCH} × 1 KiB, {name} flush"
+        wanted = "≥ 60" if name == "async" else ""
+        figures += [
+            Figure.of(
+                f"consume_{name}_cpu", f"{what}: messages a CPU-second of the broker", by_cpu,
+                "k", wanted,
+            ),
+            Figure.of(f"consume_{name}", f"{what}: messages/s, {CALLERS} callers", by_clock, "k/s"),
+        ]  # fmt: skip
+    return figures
+
+
+async def _consume(server: Server, count: int) -> tuple[float, float]:
+    """Receive and acknowledge so many messages; return the broker's CPU-seconds, and seconds."""
+    seen: set[str] = set()
+    options = [("grpc.max_receive_message_length", -1)]
+    request = pb.ReceiveRequest(
+        group=GROUP, topic=TOPIC, max_messages=BATCH, invisible_ms=60_000, client_id="bench"
+    ).SerializeToString()
+    loop = asyncio.get_running_loop()
+
+    async def caller(channel: grpc.aio.Channel) -> None:
+        receive = channel.unary_unary(BROKER + "Receive")
+        ack = channel.unary_unary(BROKER + "Ack")
+        while len(seen) < count:
+            answer = pb.ReceiveResponse.FromString(await receive(request))
+            handles = list(answer.receipt_handles)
+            if not handles:
+                await asyncio.sleep(0.001)
+                continue
+            raw = pb.AckRequest(group=GROUP, topic=TOPIC, receipt_handles=handles)
+            settled = pb.AckResponse.FromString(await ack(raw.SerializeToString()))
+            if any(row.status != pb.SETTLED for row in settled.results):
+                raise SystemExit("a lease ended before it was acknowledged")
+            before = len(seen)
+            seen.update(handles)
+            if len(seen) != before + len(handles):
+                raise SystemExit("a message was received twice")
+
+    async with grpc.aio.insecure_channel(server.target, options=options) as channel:
+        await channel.channel_ready()
+        begun, cpu = loop.time(), cpu_seconds(server.process.pid)
+        await asyncio.gather(*(caller(channel) for _ in range(CALLERS)))
+        return cpu_seconds(server.process.pid) - cpu, loop.time() - begun
