@@ -4,7 +4,7 @@
 """
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.model.message import OFFSET_MAX, StoredMessage
 
@@ -19,10 +19,15 @@ class ReadRange(NamedTuple):
     max_bytes: int
 
 
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Stored bytes of a page of messages found by key: a reply must fit its transport."""
+
+
 class KeyRange(NamedTuple):
     """Messages of a topic that carry a key, newest first, behind the page a cursor came with.
 
     index_type   "T" looks for a tag in place of a key
+    bytes_max    stored bytes after which a page ends
     Units        times in ms since 1970, both ends included
     """
 
@@ -33,6 +38,7 @@ class KeyRange(NamedTuple):
     end_ms: int = OFFSET_MAX
     cursor: str = ""
     index_type: str = ""
+    bytes_max: int = PAGE_BYTES_MAX
 
 
 class PullStatus(Enum):

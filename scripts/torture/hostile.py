@@ -20,6 +20,8 @@ ATTACK_MAX_S: Final = 60.0
 ATTACK_MIN_S: Final = 2.0
 ATTACKS_MAX: Final = 40
 ROUND_S: Final = 600
+TEST_S: Final = 120
+"""What a test may take beside its attack."""
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
@@ -34,7 +36,10 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     while rounds == 0 or budget.left():
         seed = budget.seed + rounds
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-s", f"--basetemp={place / 'round'}", *TESTS],
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-s", f"--timeout={TEST_S + 2 * attack_s}"),
+                *(f"--basetemp={place / 'round'}", *TESTS),
+            ],
             cwd=ROOT,
             env={**os.environ, "SEED": str(seed), "HOSTILE_S": str(attack_s)},
             capture_output=True,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from broker.format.addresses import host_from_text
+from broker.model.message import INT32_MAX
 
 
 class FakeCall:
@@ -14,10 +15,14 @@ class FakeCall:
         time_left_ms: int | None = None,
         peer: str = "ipv4:10.0.0.7:4711",
         metadata: dict[str, str] | None = None,
+        room: int = INT32_MAX,
     ) -> None:
         self._time_left_ms = time_left_ms
         self.peer = peer
         self._metadata = metadata or {}
+        self._room = room
+        self.rooms: list[int] = []
+        """What was given of what was asked for."""
         self.undone: list[Callable[[], None]] = []
         """What is to be called where the answer is lost."""
 
@@ -31,7 +36,8 @@ class FakeCall:
 
     def room(self, wanted: int, /) -> int:
         """Return how many bytes an answer may have."""
-        return wanted
+        self.rooms.append(min(wanted, self._room))
+        return self.rooms[-1]
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Remember what to call."""

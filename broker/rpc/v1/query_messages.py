@@ -4,7 +4,7 @@ Broker and Admin serve the same two methods; they differ in the topics that may 
 also look messages up by tag.
 """
 
-from broker.model.reading import KeyRange
+from broker.model.reading import PAGE_BYTES_MAX, KeyRange
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.topic_access import TopicCheck, find_readable
@@ -28,14 +28,14 @@ class QueryMessages:
 
         Errors   those of finding the topic and of `Query.by_key`
         """
-        return await self._page(request, "")
+        return await self._page(request, "", call)
 
     async def by_tag(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
         """Return one page of the messages whose tag is the request's key.
 
         Errors   those of finding the topic and of `Query.by_key`
         """
-        return await self._page(request, "T")
+        return await self._page(request, "T", call)
 
     async def by_id(self, request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
         """Return the message with an id.
@@ -46,13 +46,16 @@ class QueryMessages:
         found = await self._query.by_id(request.topic, request.id)
         return pb.QueryByIdResponse(message=proto_message(found))
 
-    async def _page(self, request: pb.QueryByKeyRequest, index_type: str) -> pb.QueryByKeyResponse:
+    async def _page(
+        self, request: pb.QueryByKeyRequest, index_type: str, call: Call
+    ) -> pb.QueryByKeyResponse:
         find_readable(self._topics, request.topic, "", self._check)
         wanted = KeyRange(
             *(request.topic, request.key, request.max, request.begin_ms, request.end_ms),
-            *(request.page_token, index_type),
+            *(request.page_token, index_type, call.room(PAGE_BYTES_MAX)),
         )
         page = await self._query.by_key(wanted)
+        call.room(sum(len(message.body) for message in page.messages))
         return pb.QueryByKeyResponse(
             messages=map(proto_message, page.messages),
             complete=page.complete,

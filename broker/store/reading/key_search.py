@@ -25,8 +25,6 @@ STEPS_MAX: Final = 10_000
 """Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
 STEPS_OF_A_MISS: Final = 40
 """What a record counts that was read and is another key's: reading it takes 10 to 20 µs."""
-BYTES_MAX: Final = 8 * 1024 * 1024
-"""Stored bytes of one page: a reply must fit its transport."""
 
 _CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})(!?)")
 """File, entry and place of the last step; a mark when damage was met on the way."""
@@ -70,7 +68,7 @@ class KeySearch:
 
         Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
         """
-        topic, key, count_max, begin_ms, end_ms, cursor, index_type = wanted
+        topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)
         messages: list[StoredMessage] = []
         cold_reads: list[ColdRead] = []
@@ -92,7 +90,7 @@ class KeySearch:
                 if message is not None and begin_ms <= message.store_timestamp_ms <= end_ms:
                     messages.append(message)
                     size_sum += message.store_size
-            if len(messages) >= count_max or size_sum >= BYTES_MAX:
+            if len(messages) >= count_max or size_sum >= bytes_max:
                 ended = "count" if len(messages) >= count_max else "bytes"
                 break
             if len(messages) + len(cold_reads) >= count_max:

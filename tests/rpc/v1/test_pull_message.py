@@ -74,6 +74,28 @@ async def test_messages_come_in_order_with_where_to_go_on(desk: Desk) -> None:
     assert found.records == b""
 
 
+async def test_a_pull_reads_as_much_as_there_is_room_for(desk: Desk) -> None:
+    await desk.broker.add("orders", *[bytes(3_000)] * 4)
+    call = FakeCall(room=7_000)
+    raw = desk.clients(pb.PullMessageRequest(topic="orders"), call)
+    assert isinstance(raw, bytes)
+    assert len(pb.PullMessageResponse.FromString(raw).messages) == 2
+    assert call.rooms[0] == 7_000
+    assert 6_000 < call.rooms[1] < 7_000
+
+
+async def test_a_pull_that_waits_keeps_no_room(desk: Desk) -> None:
+    call = FakeCall()
+    raw = desk.clients(pb.PullMessageRequest(topic="orders", wait_ms=60_000), call)
+    assert not isinstance(raw, bytes)
+    waiting = asyncio.ensure_future(raw)
+    await turns()
+    assert (call.rooms[-1], waiting.done()) == (0, False)
+    await desk.broker.add("orders", b"x")
+    await waiting
+    assert call.rooms[-1] > 0
+
+
 async def test_records_come_as_they_were_stored(desk: Desk) -> None:
     await desk.broker.add("orders", b"a", b"b")
     found = await desk.ask(shape=pb.RECORDS)

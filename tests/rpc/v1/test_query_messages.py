@@ -44,3 +44,14 @@ async def test_operators_look_into_system_topics(stocked: StoreBroker) -> None:
     assert (
         await operator.by_id(pb.QueryByIdRequest(topic=HALF, id=f"id-{HALF}"), CALL)
     ).message.body
+
+
+async def test_a_page_is_as_large_as_there_is_room_for(broker: StoreBroker) -> None:
+    await broker.add("orders", *[bytes(3_000)] * 4, KEYS="k")
+    call = FakeCall(room=5_000)
+    request = pb.QueryByKeyRequest(topic="orders", key="k")
+    page = await lookups(broker).by_key(request, call)
+    assert (len(page.messages), page.complete) == (2, False)
+    assert call.rooms == [5_000, 5_000]
+    request.page_token = page.next_page_token
+    assert len((await lookups(broker).by_key(request, CALL)).messages) == 2

@@ -13,7 +13,7 @@ from broker.log.commit_log import CommitLog
 from broker.log.hash_index import HashIndex
 from broker.model.errors import Corruption, IllegalPageToken
 from broker.model.message import StoredMessage
-from broker.model.reading import KeyRange, QueryResult
+from broker.model.reading import PAGE_BYTES_MAX, KeyRange, QueryResult
 from broker.store.reading import key_search
 from broker.store.reading.key_search import KeySearch
 from broker.store.reading.lookups import find_message
@@ -51,11 +51,13 @@ def pages(
     index_type: str = "",
     begin_ms: int = 0,
     end_ms: int = END_OF_TIME_MS,
+    bytes_max: int = PAGE_BYTES_MAX,
 ) -> list[list[StoredMessage]]:
     """Every page of a query, until one says that it was the last."""
     cursor, found = "", []
     while True:
-        result = query.by_key(KeyRange(topic, key, count_max, begin_ms, end_ms, cursor, index_type))
+        wanted = KeyRange(topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max)
+        result = query.by_key(wanted)
         found.append(result.messages)
         cursor = result.next_cursor
         assert bool(cursor) != result.complete
@@ -243,15 +245,12 @@ async def test_a_page_goes_on_where_it_ended_whatever_came_since(store: TalkingS
     assert joined([first.messages, second.messages]) == [str(n) for n in range(9, -1, -1)]
 
 
-async def test_a_page_has_its_fill_of_bytes(
-    store: TalkingStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(key_search, "BYTES_MAX", 900)
+async def test_a_page_has_its_fill_of_bytes(store: TalkingStore) -> None:
     for number in range(9):
         await store.send("T", f"{number}" * 400, key="k")
     await store.settled()
     query = query_of(store)
-    found = pages(query, "T", "k", count_max=99)
+    found = pages(query, "T", "k", count_max=99, bytes_max=900)
     assert [len(page) for page in found] == [2, 2, 2, 2, 1]
     assert query.truncated.values == {("bytes",): 4}
 
