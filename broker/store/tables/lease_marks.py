@@ -87,13 +87,6 @@ class LeaseMarks:
             self._set[name, queue_id] = self.journal_end
             self.is_kept = True
 
-    def forget(self, name: str) -> None:
-        """Forget a row."""
-        for place in [place for place in self.held if place[0] == name]:
-            del self.held[place]
-        for place in [place for place in self._set if place[0] == name]:
-            del self._set[place]
-
     def fence(self, live: dict[Place, int], begin: int, known: int) -> None:
         """Note where held offsets stand, and the journal."""
         assert begin <= known

@@ -220,8 +220,10 @@ class ConsumerOffsets:
         tables = (self._table.rows, self._table.other_rows(_PULL_OFFSETS))
         found = [(table, name) for table in tables for name in table if is_meant(name)]
         for table, name in found:
-            del table[name]
-            self.leases.forget(name)
+            row = table.pop(name)
+            # Leases from before must not move an offset that is made again.
+            for queue_id in row if table is self._table.rows else ():
+                self.leases.set_aside(name, queue_id)
         if found:
             self._table.touch()
         await self._table.saved()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from broker.model.consuming import SettleStatus
+from broker.services.administration.groups import delete_group
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -83,6 +84,19 @@ async def test_an_offset_set_back_is_not_undone_by_leases_before_it(
     image = desk.talking.killed(tmp_path / "image")
     async with consuming(image, clock=desk.clock) as later:
         assert bodies(await later.receive()) == ["a", "b"]
+
+
+async def test_a_group_made_again_begins_anew_whatever_it_was_given_before(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    await desk.send("a", "b", "c")
+    await desk.ack(await desk.receive(max_messages=1))
+    await desk.receive(max_messages=1)
+    await delete_group(desk.store, GROUP, with_topics=True)
+    await desk.store.tables.groups.ensure(GROUP)
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == ["a", "b", "c"]
 
 
 async def test_leases_after_a_set_offset_push_it(desk: ConsumeDesk, tmp_path: Path) -> None:
