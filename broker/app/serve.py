@@ -220,6 +220,7 @@ class _Outside:
             store,
             parts.stats,
             read_positions=store.tables.offsets.positions,
+            read_leased=parts.consume.leased,
             permission=lambda: live.config.broker.permission,
             detail=live.config.metrics.detail,
         )

@@ -1,8 +1,9 @@
 """How far consumer groups are behind: messages, and the age of the oldest they have not consumed.
 
     refresh (before a scrape, at most once a second)        gauges (at the scrape)
-    group's offset … queue's end ─► messages left           what the last refresh found
-    store time of the message there ─► how old it is
+    group's offset … queue's end ─► messages ready          what the last refresh found
+    and what it has under leases ─► messages left
+    store times of the first of both ─► how old they are
 
 Looked at a few hundred queues at a time, so that calls go on meanwhile; a message the disk has to
 be asked for is read in a thread, a few in each refresh. The store time of a message never
@@ -21,6 +22,7 @@ from typing import Final
 from broker.model.errors import DiskSlow, StorageError
 from broker.model.message import first_unread
 from broker.model.stats import Gauge, LabelValues
+from broker.model.system_topics import leased_topic
 from broker.model.topic import RETRY_PREFIX, is_system_group, is_system_topic
 from broker.store.reading.patience import NowOrLater
 
@@ -34,6 +36,8 @@ OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
 Position = tuple[str, str, Mapping[int, int]]
 """Where a group stands: (group, topic, queue id -> queue offset)."""
+Leased = Mapping[tuple[str, str], Mapping[int, tuple[int, int]]]
+"""(group, topic) -> queue id -> (messages under leases, queue offset of about the first)."""
 
 
 class Lag:
@@ -43,11 +47,12 @@ class Lag:
     store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
                      None when there is none; StorageError, DiskSlow
     read_positions   returns where every group stands
+    read_leased      returns what groups have under leases
     """
 
     __slots__ = (
-        "_begun", "_cold_reads", "_is_detailed", "_messages", "_now_ms", "_offsets",
-        "_queue_range", "_read_positions", "_refreshed_ms", "_since", "_store_time_at", "_times",
+        "_begun", "_cold_reads", "_is_detailed", "_now_ms", "_offsets", "_queue_range",
+        "_read_leased", "_read_positions", "_refreshed_ms", "_shown", "_store_time_at", "_times",
         "gauges",
     )  # fmt: skip
 
@@ -58,16 +63,17 @@ class Lag:
         read_positions: Callable[[], Iterable[Position]],
         now_ms: Callable[[], int],
         *,
+        read_leased: Callable[[], Leased] = dict,
         is_detailed: bool = False,
     ) -> None:
         self._queue_range = queue_range
         self._store_time_at = store_time_at
         self._read_positions = read_positions
+        self._read_leased = read_leased
         self._now_ms = now_ms
         self._is_detailed = is_detailed
         self._refreshed_ms = -REFRESH_INTERVAL_MS
-        self._messages: dict[LabelValues, float] = {}
-        self._since: dict[LabelValues, int] = {}
+        self._shown = _Found()
         self._offsets: dict[LabelValues, float] = {}
         self._times: dict[tuple[str, int, int], int] = {}
         self._cold_reads: dict[tuple[str, int, int], Awaitable[int | None]] = {}
@@ -75,14 +81,26 @@ class Lag:
         self.gauges = [
             Gauge(
                 "rocketmq_consumer_lag_messages",
-                "Messages a group has not consumed.",
-                lambda: self._messages,
+                "Messages a group has not consumed, those under its leases included.",
+                lambda: self._shown.messages,
+                LABELS,
+            ),
+            Gauge(
+                "rocketmq_consumer_ready_messages",
+                "Messages a group may have at once.",
+                lambda: self._shown.ready,
                 LABELS,
             ),
             Gauge(
                 "rocketmq_consumer_lag_latency_milliseconds",
                 "Age of the oldest message a group has not consumed.",
-                self._latencies,
+                lambda: self._ages(self._shown.since),
+                LABELS,
+            ),
+            Gauge(
+                "rocketmq_consumer_queueing_latency_milliseconds",
+                "Age of the oldest message a group may have at once.",
+                lambda: self._ages(self._shown.ready_since),
                 LABELS,
             ),
         ]
@@ -105,22 +123,24 @@ class Lag:
         if 0 <= now_ms - self._refreshed_ms < REFRESH_INTERVAL_MS:
             return
         self._refreshed_ms = now_ms
-        messages: dict[LabelValues, float] = {}
-        since: dict[LabelValues, int] = {}
+        found = _Found()
         offsets: dict[LabelValues, float] = {}
         times: dict[tuple[str, int, int], int] = {}
         self._begun = perf_counter()
+        leased = self._read_leased()
         for group, topic, queue_offsets in list(self._read_positions()):
             labels = _labels(group, topic)
-            messages[labels], oldest = self._measure(topic, queue_offsets, times)
-            if oldest is not None:
-                since[labels] = oldest
+            ready, oldest_ready = self._measure(topic, queue_offsets, times)
+            held = leased.get((group, topic), {})
+            count = sum(pair[0] for pair in held.values())
+            firsts = {queue_id: first for queue_id, (_, first) in held.items()}
+            _, oldest_held = self._measure(topic, firsts, times)
+            found.add(labels, ready, count, oldest_ready, oldest_held)
             if self._is_detailed:
                 for queue_id, queue_offset in queue_offsets.items():
                     offsets[group, topic, str(queue_id)] = float(queue_offset)
             await self._give_way()
-        assert since.keys() <= messages.keys()
-        self._messages, self._since, self._offsets, self._times = messages, since, offsets, times
+        self._shown, self._offsets, self._times = found, offsets, times
         await self._fetch()
 
     def _measure(
@@ -174,17 +194,56 @@ class Lag:
             with suppress(OSError, StorageError, DiskSlow):
                 self._times[place] = await later or 0
 
-    def _latencies(self) -> dict[LabelValues, float]:
+    def _ages(self, since: Mapping[LabelValues, int | None]) -> dict[LabelValues, float]:
+        """Return how old messages of these store times are; 0 for none, nothing while unknown."""
         now_ms = self._now_ms()
         return {
             labels: float(max(now_ms - time_ms, 0)) if time_ms else 0.0
-            for labels, time_ms in self._since.items()
+            for labels, time_ms in since.items()
+            if time_ms is not None
         }
 
 
+class _Found:
+    """What one refresh found; times are store times, 0 for no message, None while unknown."""
+
+    __slots__ = ("messages", "ready", "ready_since", "since")
+
+    def __init__(self) -> None:
+        self.messages: dict[LabelValues, float] = {}
+        self.ready: dict[LabelValues, float] = {}
+        self.since: dict[LabelValues, int | None] = {}
+        self.ready_since: dict[LabelValues, int | None] = {}
+
+    def add(
+        self,
+        labels: LabelValues,
+        ready: float,
+        leased: int,
+        ready_ms: int | None,
+        leased_ms: int | None,
+    ) -> None:
+        """Add what is ready for a group in a topic, and what it has under leases."""
+        self.ready[labels] = self.ready.get(labels, 0.0) + ready
+        self.messages[labels] = self.messages.get(labels, 0.0) + ready + leased
+        before = self.ready_since.get(labels, 0)
+        self.ready_since[labels] = _older(before, ready_ms)
+        self.since[labels] = _older(_older(self.since.get(labels, 0), ready_ms), leased_ms)
+        assert self.ready[labels] <= self.messages[labels], "what is ready is not consumed"
+
+
+def _older(one: int | None, other: int | None) -> int | None:
+    """Return the earlier of two times; 0 is none at all, None is not known."""
+    if one is None or other is None:
+        return None
+    return min(one, other) if one and other else one or other
+
+
 def _labels(group: str, topic: str) -> LabelValues:
-    is_system = is_system_topic(topic) or is_system_group(group)
-    return (group, topic, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))
+    """Return labels as RocketMQ's: retries of a lease count for the topic they are of."""
+    origin = leased_topic(topic, group)
+    is_system = is_system_topic(origin) or is_system_group(group)
+    return (group, origin, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))
 
 
 def _word(condition: bool) -> str:

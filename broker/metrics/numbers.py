@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.metrics.lag import Lag, Position
+from broker.metrics.lag import Lag, Leased, Position
 from broker.model.errors import DiskSlow, StorageError
 from broker.model.message import StoredMessage
 from broker.model.stats import Gauge, Histogram, LabelValues, Stat
@@ -38,6 +38,7 @@ class Numbers:
 
     count            returns the stats of send, pull, the server and retention
     read_positions   returns where every group stands
+    read_leased      returns what groups have under leases
     permission       returns what the broker allows
     detail           "public", or "full" for series of every queue
     """
@@ -50,6 +51,7 @@ class Numbers:
         count: Callable[[], Iterable[Stat]],
         *,
         read_positions: Callable[[], Iterable[Position]],
+        read_leased: Callable[[], Leased],
         permission: Callable[[], int],
         detail: str = PUBLIC,
     ) -> None:
@@ -67,6 +69,7 @@ class Numbers:
             lambda *place: store.reading.store_timestamp_at(*place),
             read_positions,
             now_ms,
+            read_leased=read_leased,
             is_detailed=detail == FULL,
         )
         self._gauges = [*storage_gauges(store, self._oldest, permission), *self._lag.gauges]

@@ -54,6 +54,8 @@ NATIVE: Final = (
     ),
     Row("rocketmq_consumer_lag_messages", "gauge", LAG),
     Row("rocketmq_consumer_lag_latency_milliseconds", "gauge", LAG),
+    Row("rocketmq_consumer_queueing_latency_milliseconds", "gauge", LAG),
+    Row("rocketmq_consumer_ready_messages", "gauge", LAG),
     Row("rocketmq_consumer_inflight_messages", "gauge", LAG),
     Row(
         "rocketmq_consumer_connections",

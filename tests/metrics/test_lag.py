@@ -23,11 +23,13 @@ class Desk:
         self.cold: set[int] = set()
         self.damaged: set[int] = set()
         self.broken: set[int] = set()
+        self.leased: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
         self.lag = Lag(
             lambda topic, queue_id: self.ranges.get((topic, queue_id), (0, 0)),
             self.store_time_at,
             lambda: self.positions,
             self.clock.wall_ms,
+            read_leased=lambda: self.leased,
             is_detailed=detailed,
         )
 
@@ -176,7 +178,7 @@ async def test_details_show_every_queues_offset() -> None:
     desk.stands("G", "T", q0=4, q1=7)
     shown = await desk.read("pocketmq_consumer_offset")
     assert shown == {("G", "T", "0"): 4, ("G", "T", "1"): 7}
-    assert len(Desk().lag.gauges) == 2
+    assert len(Desk().lag.gauges) == len(desk.lag.gauges) - 1
 
 
 async def test_the_loop_gets_turns_while_many_groups_are_looked_at(
@@ -198,3 +200,26 @@ async def test_the_loop_gets_turns_while_many_groups_are_looked_at(
         await desk.read(MESSAGES)
         counting.cancel()
     assert turns >= 5
+
+
+async def test_what_is_leased_is_not_consumed_but_not_ready_either(desk: Desk) -> None:
+    desk.stands("G", "T", q0=6)
+    desk.leased = {("G", "T"): {0: (3, 2), 1: (1, 7)}}
+    assert await desk.read(MESSAGES) == {G_T: 4 + 3 + 1}
+    assert desk.shown("rocketmq_consumer_ready_messages") == {G_T: 4}
+    now_ms = 60_000 + REFRESH_INTERVAL_MS
+    assert desk.shown(LATENCY) == {G_T: now_ms - 2_000}
+    assert desk.shown("rocketmq_consumer_queueing_latency_milliseconds") == {G_T: now_ms - 6_000}
+
+
+async def test_retries_of_leases_count_for_the_topic_they_are_of(desk: Desk) -> None:
+    desk.ranges |= {("%RETRY%G_T", 0): (0, 3), ("%RETRY%G+T", 0): (0, 2), ("%RETRY%G", 0): (0, 1)}
+    desk.stands("G", "T", q0=10)
+    desk.stands("G", "%RETRY%G_T", q0=1)
+    desk.stands("G", "%RETRY%G+T", q0=0)
+    desk.stands("G", "%RETRY%G", q0=0)
+    assert await desk.read(MESSAGES) == {
+        G_T: 0,
+        ("G", "T", "true", "false"): 4,
+        ("G", "%RETRY%G", "true", "false"): 1,
+    }

@@ -60,6 +60,7 @@ class WholeBroker:
                 *retention.stats,
             ],
             read_positions=store.tables.offsets.positions,
+            read_leased=self.consume.leased,
             permission=lambda: 6,
             detail=detail,
         )

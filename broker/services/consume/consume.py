@@ -309,6 +309,13 @@ class Consume:
         """Return how many messages are leased, by (group, topic)."""
         return self._leases.in_flight()
 
+    def leased(self) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
+        """Return (count, about the first queue offset) of what is leased, by queue.
+
+        Shape    (group, topic) -> queue id -> the pair
+        """
+        return self._leases.leased()
+
     def _shown_in_flight(self) -> dict[LabelValues, float]:
         """Return the same as RocketMQ labels it: retries count for the topic they are of."""
         shown: dict[LabelValues, float] = {}

@@ -228,6 +228,15 @@ class LeaseTable:
             if _is_end(end):
                 yield end[2]
 
+    def leased(self) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
+        """Return how many messages are leased, and about the first, by (group, topic) and queue."""
+        found: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+        for (group, topic, queue_id), queue in self.queues.items():
+            if queue.leased:
+                first = next(iter(queue.leased))
+                found.setdefault((group, topic), {})[queue_id] = (len(queue.leased), first)
+        return found
+
     def in_flight(self) -> dict[LabelValues, float]:
         """Return how many messages are leased by (group, topic)."""
         found: dict[LabelValues, float] = {}
