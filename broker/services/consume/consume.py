@@ -48,8 +48,8 @@ class Consume:
 
     __slots__ = (
         "_acks", "_alarm", "_broadcasting", "_clients", "_clock", "_fence_end", "_job", "_journal",
-        "_leases", "_next_ms", "_parking", "_reviving", "_settings", "_settling", "_store",
-        "_taking", "_targets", "stats",
+        "_leases", "_next_ms", "_parking", "_released", "_reviving", "_settings", "_settling",
+        "_store", "_taking", "_targets", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -70,6 +70,7 @@ class Consume:
         self._alarm = Watermark()
         self._next_ms = 0
         self._job: Job[None] | None = None
+        self._released: Job[list[Settled]] | None = None
         self._fence_end: int | None = None
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
@@ -161,17 +162,25 @@ class Consume:
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
         """Let messages come back soon that their receiver never had."""
-        leases = {
-            held.lease
-            for handle in handles
-            if (held := self._settling.find(group, topic, handle)) is not None
-        }
-        self._release(leases)
+        by_lease: dict[Lease, list[str]] = {}
+        for handle in handles:
+            held = self._settling.find(group, topic, handle)
+            if held is not None:
+                by_lease.setdefault(held.lease, []).append(handle)
+        parts: list[tuple[str, int]] = []
+        for lease, its in by_lease.items():
+            if len(set(its)) == lease.pending_count:
+                self._release([lease])
+            else:
+                parts += [(handle, RELEASED_MS) for handle in its]
+        if parts:  # What fails comes back when its lease runs out.
+            self._released = Job(self._settling.change_invisible(group, topic, parts))
+            self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
 
     def _release_soon(self, taken: Taken) -> None:
         self._release(taken.leases)
 
-    def _release(self, leases: Sequence[Lease] | set[Lease]) -> None:
+    def _release(self, leases: Sequence[Lease]) -> None:
         due_ms = self._clock.wall_ms() + RELEASED_MS
         for lease in leases:
             if due_ms < lease.due_ms and lease.pending_count:
@@ -340,8 +349,9 @@ class Consume:
     async def close(self) -> None:
         """Return when what was begun has ended, and how far the journal is settled is known."""
         await self._parking.close()
-        if self._job is not None:
-            await self._job.reached()
+        for job in (self._job, self._released):
+            if job is not None:
+                await job.reached()
         with suppress(BrokerError):  # A start reads more of the journal then.
             self._write_down()
             if await self._store.writing.durable():

@@ -225,6 +225,17 @@ async def test_what_its_receiver_never_had_comes_back_soon(desk: ConsumeDesk) ->
     assert bodies(await desk.receive()) == ["a"]
 
 
+async def test_a_part_of_a_lease_can_come_back_soon(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    desk.consume.release(GROUP, TOPIC, got.handles[1:])
+    await desk.settled()
+    await desk.step(1_000)
+    await desk.step(1)
+    assert bodies(await desk.receive()) == ["b", "c"]
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, got.handles)) == [OK, INVALID, INVALID]
+
+
 async def test_an_offset_set_back_delivers_again(desk: ConsumeDesk) -> None:
     await desk.send("a", "b")
     first = await desk.receive()
