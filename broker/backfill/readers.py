@@ -18,9 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker.backfill.planning import planned_log
 from broker.backfill.request import INDEX, MESSAGES, UNITS, request_from
 from broker.backfill.session import equip, spark_mapper, worker_count
-from broker.backfill.source import StoreSource, planned_log
+from broker.backfill.source import StoreSource
 from broker.format.index_layout import IndexGeometry
 
 if TYPE_CHECKING:

@@ -42,12 +42,11 @@ from broker.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from broker.format.layout import Layout
-from broker.format.names import BACKUP_SUFFIX
+from broker.format.names import BACKUP_SUFFIX, MARK_FILE
 from broker.log.queue_end import QueueEnd
 from broker.model.errors import DiskFull, ReadFailed, TableUnreadable
 from broker.model.message import QueueKey
 
-MARK_FILE: Final = "watermark"
 SLOT_SIZE: Final = 4096
 MARK: Final = Layout(
     ("sequence", "q", "rises with every write; the valid slot with the higher one counts"),

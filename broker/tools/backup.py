@@ -30,10 +30,11 @@ from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
     LEFT_OVER_FILE,
     LOCK_FILE,
+    MARK_FILE,
     OWN_DIRECTORY,
 )
 from broker.format.table_json import decode_table
-from broker.log.checkpoint import MARK_FILE, FlushedMark
+from broker.log.checkpoint import FlushedMark
 from broker.log.foreign import check_understood
 from broker.log.left_over import left_over_now
 from broker.log.queue_places import expired_queues
@@ -60,9 +61,9 @@ from broker.tools.copies import (
     walk,
     write_backup,
 )
+from broker.tools.durable import flushed_upto
 from broker.tools.install import sync_tree
 from broker.tools.store_access import is_live
-from broker.tools.verify.tables import flushed_upto
 from broker.walk.reader import LogReader
 
 TABLE_TRIES: Final = 5

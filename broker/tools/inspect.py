@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.files.disk import Disk
-from broker.format.names import ABORT_FILE, CHECKPOINT_FILE, OWN_DIRECTORY, TOPICS_FILE
-from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark
+from broker.format.names import ABORT_FILE, CHECKPOINT_FILE, MARK_FILE, OWN_DIRECTORY, TOPICS_FILE
+from broker.log.checkpoint import Checkpoint, FlushedMark
 from broker.log.store_directory import ManifestFile
 from broker.rebuild.log_files import KnownShape, find_log_files, records_end
 from broker.tools.dump import loaded_index, loaded_queues

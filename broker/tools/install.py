@@ -27,13 +27,13 @@ from broker.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
+    MARK_FILE,
     OWN_DIRECTORY,
     offset_file_name,
     queue_directory,
 )
 from broker.format.record import STORE_TIMESTAMP_FIELD, split_record
 from broker.log.checkpoint import (
-    MARK_FILE,
     Checkpoint,
     FlushedMark,
     QueueEnds,

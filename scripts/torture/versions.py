@@ -186,10 +186,10 @@ def _steps(cell: Cell, shape: Shape, place: Path, row: dict[str, Any]) -> Iterat
         yield from ours.served(reading(truth, has_index=shape.has_index)).items()
     except AssertionError as error:
         yield "opened", str(error)
-        yield "left", left_as_it_was(store, ours.directory)
+        yield "left", left_as_it_was(store, ours.directory, has_index=shape.has_index)
         return
     if not shape.is_killed:
-        yield "left", left_as_it_was(store, ours.directory)
+        yield "left", left_as_it_was(store, ours.directory, has_index=shape.has_index)
     outcome, sent = ours.served(sending(truth))
     yield "continued", outcome
     after = Truth()

@@ -7,9 +7,9 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues
+from broker.format.names import MARK_FILE
 from broker.log.checkpoint import (
     MARK,
-    MARK_FILE,
     SLOT_SIZE,
     Checkpoint,
     FlushedMark,

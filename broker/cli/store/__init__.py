@@ -16,7 +16,7 @@ PLACES: Final = {
     "ls": Place("broker.cli.store.ls", "List the files of a store."),
     "diff": Place("broker.cli.store.diff", "Tell where two stores differ."),
     "backup": Place("broker.cli.store.backup", "Copy a store, running or stopped."),
-    "restore": Place("broker.cli.store.backup", "Bring a copy back as a store."),
+    "restore": Place("broker.cli.store.restore", "Bring a copy back as a store."),
     "grep": Place("broker.cli.store.grep", "Print messages that match."),
     "stats": Place("broker.cli.store.stats", "Count messages and bytes."),
     "export": Place("broker.cli.store.export", "Write messages to Parquet, Arrow or JSONL."),

@@ -171,8 +171,8 @@ def known_end(
     narrowed    tells the offset up to which more is true, in a store of ours
     Returns     None of a store that is not in use, or where nothing tells
     """
+    from broker.tools.durable import flushed_upto
     from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import flushed_upto
 
     if not is_live(directory):
         return None

@@ -67,8 +67,8 @@ def verify(
     """
     from broker.model.message import OFFSET_MAX
     from broker.rebuild.log_files import find_log_files, records_end
+    from broker.tools.durable import views_upto
     from broker.tools.store_access import is_live
-    from broker.tools.verify.tables import views_upto
     from broker.tools.verify.verification import VerifyOptions
     from broker.tools.verify.verification import verify as verify_store
 

@@ -23,9 +23,10 @@ from broker.format.names import (
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     LEFT_OVER_FILE,
+    MARK_FILE,
     zone_from_name,
 )
-from broker.log.checkpoint import MARK_FILE, Checkpoint, FlushedMark, QueueEnds
+from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
 from broker.log.commit_log import CommitLog
 from broker.log.consume_queue_table import NONE_REMOVED, ConsumeQueueTable
 from broker.log.foreign import batch_topics, check_understood

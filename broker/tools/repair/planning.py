@@ -33,6 +33,7 @@ from broker.model.finding import Finding
 from broker.model.message import OFFSET_MAX
 from broker.rebuild.log_files import KnownShape
 from broker.rebuild.range_pass import Advance, no_advance
+from broker.tools.durable import flushed_upto
 from broker.tools.repair.actions import FileAct, FileAction, LogAction, RepairPlan
 from broker.tools.repair.log_planning import (
     NO_PROPERTY_CRC,
@@ -42,7 +43,7 @@ from broker.tools.repair.log_planning import (
 )
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.small_files import backup_of
-from broker.tools.verify.tables import flushed_upto, parses
+from broker.tools.verify.tables import parses
 from broker.tools.verify.verification import VerifyOptions, verify
 
 FINDINGS_MAX: Final = 100_000

@@ -9,8 +9,8 @@ from shutil import rmtree
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
-from broker.log.checkpoint import MARK_FILE, QueueEnds
+from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, MARK_FILE, OWN_DIRECTORY
+from broker.log.checkpoint import QueueEnds
 from broker.log.foreign import check_understood
 from broker.log.quarantine import (
     FINISHED,

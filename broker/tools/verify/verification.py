@@ -23,6 +23,7 @@ from broker.rebuild.plan import whole_files
 from broker.rebuild.range_pass import RangePass, RangeResult, no_advance
 from broker.rebuild.sequential import Rebuilt, finish_queues, summary
 from broker.rebuild.unit_files import UnitWriter
+from broker.tools.durable import flushed_upto, index_time_ms
 from broker.tools.verify.collector import FINDINGS_MAX, Collector
 from broker.tools.verify.extension import Extension
 from broker.tools.verify.index_files import (
@@ -31,7 +32,7 @@ from broker.tools.verify.index_files import (
     open_index_files,
 )
 from broker.tools.verify.records import RecordCheck
-from broker.tools.verify.tables import TableCheck, flushed_upto, index_time_ms
+from broker.tools.verify.tables import TableCheck
 from broker.tools.verify.units import ComparedFiles
 from broker.tools.verify.unjudged import Unjudged
 from broker.walk.log_walk import ORDERLY_END, TOO_OLD, Hole

@@ -86,12 +86,11 @@ def test_less_than_the_log_can_be_asked_for(
 def test_a_store_in_use_is_read_as_far_as_it_is_flushed(
     golden: GoldenStores, tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from broker.tools import store_access
-    from broker.tools.verify import tables
+    from broker.tools import durable, store_access
 
     records = golden.manifest("rebuild-base")["records"]
     monkeypatch.setattr(store_access, "is_live", lambda directory: True)
-    monkeypatch.setattr(tables, "flushed_upto", lambda disk, directory: records[50]["phy"])
+    monkeypatch.setattr(durable, "flushed_upto", lambda disk, directory: records[50]["phy"])
     arguments = (str(golden.store("rebuild-base")), "--out", str(tmp_path / "out"))
     assert run("backfill", "run", *arguments).code == 4
     done = run("backfill", "run", *arguments, "--read-only")

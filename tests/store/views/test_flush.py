@@ -11,8 +11,8 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from broker.format.names import MARK_FILE
 from broker.log.checkpoint import (
-    MARK_FILE,
     QUEUE_ENDS_FILE,
     FlushedMark,
     QueueEnds,

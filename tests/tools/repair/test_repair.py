@@ -19,11 +19,11 @@ from broker.model.topic import QUARANTINE_TOPIC
 from broker.rebuild.log_files import find_log_files
 from broker.store.message_store import open_store
 from broker.store.settings import StoreSettings
+from broker.tools.durable import flushed_upto
 from broker.tools.repair.actions import summary
 from broker.tools.repair.planning import plan_repair
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
 from broker.tools.selection import LogSearch
-from broker.tools.verify.tables import flushed_upto
 from tests.fakes.clock import FakeClock
 from tests.fakes.damaged_store import NOW_MS, DamagedStore
 from tests.fakes.golden_log import files_below

@@ -7,7 +7,7 @@ import pytest
 from broker.files.disk import Disk
 from broker.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from broker.log.checkpoint import FlushedMark
-from broker.tools.verify.tables import flushed_upto
+from broker.tools.durable import flushed_upto
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
 
