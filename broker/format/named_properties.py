@@ -12,7 +12,9 @@ Source: MessageDecoder.decodeProperties.
 from struct import Struct
 from typing import Final
 
+from broker.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from broker.format.record import HEADS, HOSTS_V6_MASK, MAGIC_V2, RECORD_HEAD
+from broker.model.message import FLAG_BORN_HOST_V6
 
 _MAGIC_AND_SYSTEM_FLAG: Final = Struct(">4xI28xi")
 _I32: Final = Struct(">i")
@@ -20,6 +22,10 @@ _I16: Final = Struct(">h")
 _SEPARATOR: Final = b"\x02"
 _NAME_END: Final = b"\x01"
 _QUEUE_OFFSET_PLACE: Final = RECORD_HEAD.positions["queue_offset"]
+_STORE_TIME_PLACES: Final = (
+    RECORD_HEAD.positions["store_timestamp"],
+    RECORD_HEAD.positions["store_timestamp"] + IPV6_HOST_SIZE - IPV4_HOST_SIZE,
+)
 _LENGTH_PLACES: Final = {kind: head.size - _I32.size for kind, head in HEADS.items()}
 """Where the length of the body stands, by the kinds of the record's hosts."""
 
@@ -37,6 +43,13 @@ def property_block(record: bytes) -> bytes:
     else:
         begin = topic + 1 + record[topic]
     return _SEPARATOR + record[begin + _I16.size :]
+
+
+def store_time_of(record: bytes) -> int:
+    """Return when a record was stored, in ms since 1970; its first 80 bytes will do."""
+    born_host = FLAG_BORN_HOST_V6 & _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)[1]
+    place = _STORE_TIME_PLACES[bool(born_host)]
+    return int.from_bytes(record[place : place + 8])
 
 
 def queue_offset_of(record: bytes) -> int:

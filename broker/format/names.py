@@ -27,6 +27,10 @@ CONSUME_QUEUE_EXTENSION_DIRECTORY: Final = "consumequeue_ext"
 BATCH_QUEUE_DIRECTORY: Final = "batchconsumequeue"
 ROCKSDB_QUEUE_DIRECTORY: Final = "consumequeue_rocksdb"
 INDEX_DIRECTORY: Final = "index"
+VIEW_DIRECTORIES: Final = (
+    CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY,
+)  # fmt: skip
+"""What is derived from the log."""
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"
 RESERVE_FILE: Final = "reserve"
@@ -38,6 +42,7 @@ MARK_FILE: Final = "watermark"
 ABORT_FILE: Final = "abort"
 LOCK_FILE: Final = "lock"
 TOPICS_FILE: Final = "topics.json"
+SUBSCRIPTIONS_FILE: Final = "consumerFilter.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
 ORDER_INFO_FILE: Final = "consumerOrderInfo.json"

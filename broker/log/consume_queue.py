@@ -165,7 +165,7 @@ class ConsumeQueue:
             for begin in range(0, missing, FILL_UNITS):
                 self._append(PRE_BLANK * min(missing - begin, FILL_UNITS))
         if self.writes_extension:
-            tags_code = self._extended(tags_code, store_timestamp_ms)
+            tags_code = self._extended(physical_offset, size, tags_code, store_timestamp_ms)
         # A unit that would leave a gap is appended all the same (store-format.md 4.1, step 4).
         self._append(UNIT.pack(physical_offset, size, tags_code))
         self.max_physical_offset = physical_offset + size
@@ -182,14 +182,14 @@ class ConsumeQueue:
             self.max_physical_offset = self.units.last_end()
             raise
 
-    def _extended(self, tags_code: int, store_timestamp_ms: int) -> int:
+    def _extended(self, place: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
         """Return the address of a new extension unit; the code itself where none can be made.
 
         Source   ConsumeQueue.putMessagePositionInfoWrapper
         """
         assert self.extension is not None
         try:
-            return self.extension.put(tags_code, store_timestamp_ms)
+            return self.extension.put(place, size, tags_code, store_timestamp_ms)
         except DiskFull:
             self.extension_failures += 1
             return tags_code

@@ -9,6 +9,7 @@ Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -113,7 +114,7 @@ class ConsumeQueueTable:
         ends            how queues ended below `believed_upto`: nobody looks into these
         Errors   NotAStore; WrongFileSize unless the size is known
         """
-        root, _, is_written = self._extension
+        root, _, is_written, _ = self._extension
         if root is not None and not is_written and not self._disk.exists(root):
             self._extension = NO_EXTENSION
         ends = self._usable(ends, believed_upto)
@@ -182,13 +183,14 @@ class ConsumeQueueTable:
         return queue
 
     def _extension_of(self, topic: str, queue_id: int) -> QueueExtension | None:
-        root, size, is_written = self._extension
+        root, size, is_written, bitmap_of = self._extension
         if root is None:
             return None
         directory = queue_directory(root, topic, queue_id)
         if not is_written and not self._disk.exists(directory):
             return None
-        return QueueExtension(self._disk, directory, size, self._keeper)
+        bitmap = partial(bitmap_of, topic)
+        return QueueExtension(self._disk, directory, size, self._keeper, bitmap)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue something was stored in."""

@@ -7,6 +7,7 @@ Units lie one behind the other; one that does not fit its file goes to the next.
 Source: ConsumeQueueExt.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,15 +33,22 @@ from broker.log.queue_units import FILL_UNITS, QueueUnits
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
 
 
+def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
+    """Return what a message's unit has without subscriptions."""
+    return b""
+
+
 class Extension(NamedTuple):
     """Where the extension of all queues lies, how long its files are, and whether it is written.
 
-    An extension that is not written is read all the same where it exists.
+    An extension that is not written is read all the same where it exists. `bitmap_of` makes the
+    bitmap of a record, by its topic and where it lies (filter/subscriptions.py).
     """
 
     directory: Path | None
     file_size_bytes: int
     is_written: bool
+    bitmap_of: Callable[[str, int, int], bytes] = no_bitmap
 
 
 NO_EXTENSION: Final = Extension(None, 0, False)
@@ -49,11 +57,13 @@ NO_EXTENSION: Final = Extension(None, 0, False)
 class QueueExtension:
     """The extension units of one queue."""
 
-    __slots__ = ("files", "flushed")
+    __slots__ = ("_bitmap_of", "files", "flushed")
 
     def __init__(
-        self, disk: Disk, directory: Path, file_size_bytes: int, keeper: Keeper | None = None
-    ) -> None:
+        self, disk: Disk, directory: Path, file_size_bytes: int, keeper: Keeper | None = None,
+        bitmap_of: Callable[[int, int], bytes] = lambda physical_offset, size: b"",
+    ) -> None:  # fmt: skip
+        self._bitmap_of = bitmap_of
         self.files = MappedFileQueue(
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
@@ -68,12 +78,13 @@ class QueueExtension:
         self.files.load(read_only=read_only)
         self.flushed = self.files.max_offset
 
-    def put(self, tags_code: int, store_timestamp_ms: int) -> int:
-        """Store a unit; returns its address.
+    def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
+        """Store the unit of a record; returns its address.
 
         Errors   DiskFull, AllocationFailed: nothing was stored
         """
-        unit = encode_extension(tags_code, store_timestamp_ms)
+        bitmap = self._bitmap_of(physical_offset, size)
+        unit = encode_extension(tags_code, store_timestamp_ms, bitmap)
         file = self._file_for(len(unit))
         assert file.wrote + len(unit) <= file.size
         file.allocate(file.wrote + len(unit))

@@ -72,6 +72,8 @@ class KnownShape(StoreShape):
     check_crc           compare every body with its CRC, and a property CRC where there is one
     crc_share           of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its
                         place
+    filters             the text of config/consumerFilter.json, "" without one: what units of the
+                        extension have bits for, where there is one (filter/subscriptions.py)
     """
 
     older_styles: str = ""
@@ -80,6 +82,7 @@ class KnownShape(StoreShape):
     property_crc_from: int | None = None
     check_crc: bool = False
     crc_share: float = 1.0
+    filters: str = ""
 
     @property
     def geometry(self) -> IndexGeometry:

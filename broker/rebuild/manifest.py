@@ -11,7 +11,11 @@ from typing import Any, Final
 
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 from broker.format.index_layout import HEADER, HEADER_SIZE, IndexHeaderValues
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from broker.format.names import (
+    CONSUME_QUEUE_EXTENSION_DIRECTORY,
+    INDEX_DIRECTORY,
+    VIEW_DIRECTORIES,
+)
 from broker.rebuild.plan import Mapper
 from broker.rebuild.sequential import Rebuilt
 from broker.rebuild.staging import MANIFEST_FILE, Staging
@@ -122,7 +126,7 @@ def view_files(out: Path) -> list[str]:
 
     Cost     some 10 µs a queue
     """
-    return sorted(_files_below(out, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY))
+    return sorted(_files_below(out, *VIEW_DIRECTORIES))
 
 
 def _files_below(out: Path, *names: str) -> Iterator[str]:
@@ -142,8 +146,11 @@ def mark_file(task: tuple[str, str]) -> FileMark:
         os.fsync(file.fileno())
         digest = digest_of(file.fileno())
         size = digest.size
-        is_index = path.startswith(INDEX_DIRECTORY)
-        source = _index_source(file.fileno()) if is_index else _unit_source(file.fileno(), size)
+        source: list[int] = []
+        if path.startswith(INDEX_DIRECTORY):
+            source = _index_source(file.fileno())
+        elif not path.startswith(CONSUME_QUEUE_EXTENSION_DIRECTORY):
+            source = _unit_source(file.fileno(), size)
     return FileMark(path, size, digest.hexdigest(), source)
 
 

@@ -4,6 +4,8 @@
                      └─► entries, spooled ─► counts ─► pieces ─► index/
              task      driver: continuous?    driver     task
 
+A store that writes extensions gets them queue by queue once all units are in place.
+
 Tasks write disjoint bytes of the final files and answer with numbers only. The driver
     1. checks that each range begins where the one before ended, and tells damage;
     2. checks by queue that offsets follow on each other over all ranges: then every unit lies where
@@ -25,6 +27,7 @@ from broker.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory
 from broker.model.errors import BrokerError, Corruption
 from broker.model.finding import ScanEnd
 from broker.model.message import QueueKey
+from broker.rebuild.extension import extend_queues
 from broker.rebuild.index_pieces import Spools, build_index
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.rebuild.manifest import write_manifest
@@ -123,6 +126,7 @@ def rebuild_parallel(job: Job, mapper: Mapper) -> Rebuilt:
     rebuilt = summary(results, accept_holes=job.accept_holes)
     runs = [staging.read(staging.range_file(part.name))["runs"] for part in ranges]
     _finish(job, runs, results, rebuilt)
+    extend_queues(job.out, job.files, job.settings, rebuilt.queues, mapper)
     spools = Spools(
         [str(staging.spool(part.name)) for part in ranges],
         [result.entry_count for result in results],

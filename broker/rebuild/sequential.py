@@ -18,9 +18,11 @@ from broker.format.left_over import LeftOver, left_over_of
 from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from broker.model.errors import Corruption
 from broker.model.message import QueueKey
+from broker.rebuild.extension import extend_queues
 from broker.rebuild.index_builder import IndexBuilder
 from broker.rebuild.irregular import IrregularQueue
 from broker.rebuild.log_files import KnownShape, LogFile
+from broker.rebuild.plan import map_here
 from broker.rebuild.range_pass import Advance, RangePass, RangeResult, no_advance
 from broker.rebuild.resume import Resume
 from broker.rebuild.unit_files import QueueFiles, UnitWriter
@@ -62,6 +64,8 @@ def rebuild(
 ) -> Rebuilt:
     """Build consumequeue/ and index/ below `out` from the records that start below `upto`.
 
+    Of a store that writes extensions, consumequeue_ext/ too.
+
     state    a directory to keep the state in now and then; a later call with the same arguments
              goes on from it
     Errors   Corruption: sound records behind damage, unless these holes are accepted; IllegalTopic
@@ -92,6 +96,7 @@ def rebuild(
         finish_queues(files, settings, queue_files, units.queue_runs(), results, rebuilt)
     finally:
         queue_files.close()
+    extend_queues(out, files, settings, rebuilt.queues, map_here)
     return rebuilt
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.format.left_over import left_over_of
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from broker.format.names import VIEW_DIRECTORIES
 from broker.model.finding import ScanEnd
 from broker.rebuild.log_files import KnownShape
 from broker.rebuild.plan import Range
@@ -69,7 +69,7 @@ class Staging:
 
     def clear(self) -> None:
         """Remove everything a rebuild writes."""
-        for directory in (WORK_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
+        for directory in (WORK_DIRECTORY, *VIEW_DIRECTORIES):
             shutil.rmtree(self.out / directory, ignore_errors=True)
 
     def forget_pieces(self) -> None:

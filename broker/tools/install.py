@@ -12,7 +12,7 @@ more than they hold; installing again ends the same. The store's lock is held by
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from broker.format.names import (
     INDEX_DIRECTORY,
     MARK_FILE,
     OWN_DIRECTORY,
+    VIEW_DIRECTORIES,
     offset_file_name,
     queue_directory,
 )
@@ -109,7 +110,9 @@ def install_views(
     """
     _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
     carry_expired(disk, directory, staged.directory)
-    for name in _VIEWS:
+    has_extension = disk.exists(staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
+    names = VIEW_DIRECTORIES if has_extension else _VIEWS
+    for name in names:
         disk.make_directory(staged.directory / name)
         sync_tree(disk, staged.directory / name)
     _drop_others(disk, staged.directory)
@@ -122,7 +125,7 @@ def install_views(
     )
     QueueEnds(disk, directory / OWN_DIRECTORY).remove()
     numbers.write(CheckpointValues(*map(min, numbers.values, wanted)))
-    for name in _VIEWS:
+    for name in names:
         disk.make_directory(directory / name)
         disk.exchange(staged.directory / name, directory / name)
     disk.sync_directory(directory)
@@ -130,10 +133,12 @@ def install_views(
     numbers.write(wanted)
     _rewrite_manifest(disk, directory / OWN_DIRECTORY, staged, sizes, encode_checkpoint(wanted))
     extension = directory / CONSUME_QUEUE_EXTENSION_DIRECTORY
-    if disk.exists(extension):  # No unit leads there any more.
+    if not has_extension and disk.exists(extension):  # No unit leads there any more.
         disk.rename(extension, staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
         disk.sync_directory(directory)
-    return _put_away(disk, directory, staged.directory, keep_as)
+    lone = () if has_extension else (CONSUME_QUEUE_EXTENSION_DIRECTORY,)
+    replaced = (*names, *lone) if keep_as else lone
+    return _put_away(disk, directory, staged.directory, keep_as, replaced)
 
 
 def _carry_over(queues: Path, staged: Path) -> None:
@@ -278,7 +283,7 @@ def _drop_others(disk: Disk, staging: Path) -> None:
     Durable before that happens.
     """
     for name in disk.names(staging):
-        if name not in _VIEWS:
+        if name not in VIEW_DIRECTORIES:
             path = staging / name
             if disk.is_directory(path):
                 shutil.rmtree(path)
@@ -287,9 +292,10 @@ def _drop_others(disk: Disk, staging: Path) -> None:
     disk.sync_directory(staging)
 
 
-def _put_away(disk: Disk, directory: Path, staging: Path, keep_as: str) -> Path | None:
-    """Remove what was replaced or keep it; an extension, which no log tells, is kept always."""
-    names = [*(_VIEWS if keep_as else ()), CONSUME_QUEUE_EXTENSION_DIRECTORY]
+def _put_away(
+    disk: Disk, directory: Path, staging: Path, keep_as: str, names: Sequence[str]
+) -> Path | None:
+    """Remove what was replaced, or keep it: an extension always that was not built again."""
     kept = [name for name in names if disk.exists(staging / name)]
     target = None
     if kept:

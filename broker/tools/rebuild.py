@@ -17,6 +17,7 @@ from broker.format.names import (
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     OWN_DIRECTORY,
+    VIEW_DIRECTORIES,
 )
 from broker.log.foreign import check_understood
 from broker.model.errors import DiskFull, NotAStore
@@ -66,6 +67,11 @@ class RebuildPlan:
     is_resumed: bool
 
     @property
+    def leaves_extension(self) -> bool:
+        """Whether the store has an extension to which no unit will lead any more."""
+        return self.has_extension and not self.settings.consume_queue_extension
+
+    @property
     def log_bytes(self) -> int:
         """Bytes of the log's files."""
         return sum(file.size for file in self.files)
@@ -101,7 +107,7 @@ def plan_rebuild(
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
     found = set(disk.names(staging))
-    ours = {CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY}
+    ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY}
     if out is not None and found - ours:
         raise NotAStore(path=str(out), why="it holds other things than a rebuild")
     settings = replace(sizes, check_crc=check_crc)
@@ -172,7 +178,7 @@ def rebuild_in_place(
 
 def _build(plan: RebuildPlan, *, accept_holes: bool, advance: Advance) -> Rebuilt:
     if not plan.is_resumed:
-        for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, STATE_DIRECTORY):
+        for name in (*VIEW_DIRECTORIES, STATE_DIRECTORY):
             shutil.rmtree(plan.staging / name, ignore_errors=True)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
         (plan.staging / name).mkdir(parents=True, exist_ok=True)

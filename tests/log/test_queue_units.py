@@ -91,13 +91,13 @@ def kit(tmp_path: Path) -> Iterator[Kit]:
 
 
 def test_units_lie_one_behind_the_other(kit: Kit) -> None:
-    addresses = [kit.extension.put(code, 1) for code in (7, -7, 0)]
+    addresses = [kit.extension.put(0, 100, code, 1) for code in (7, -7, 0)]
     assert addresses == [extension_address(0), extension_address(20), extension_address(40)]
     assert [kit.extension.tags_code(address) for address in addresses] == [7, -7, 0]
 
 
 def test_a_unit_that_does_not_fit_goes_to_the_next_file_behind_a_mark(kit: Kit) -> None:
-    addresses = [kit.extension.put(code, 1) for code in range(6)]
+    addresses = [kit.extension.put(0, 100, code, 1) for code in range(6)]
     assert addresses[4] == extension_address(EXTENSION_FILE_SIZE)
     assert kit.names == [0, EXTENSION_FILE_SIZE]
     first = (kit.directory / f"{0:020d}").read_bytes()
@@ -106,7 +106,7 @@ def test_a_unit_that_does_not_fit_goes_to_the_next_file_behind_a_mark(kit: Kit) 
 
 
 def test_an_address_that_leads_nowhere_has_no_code(kit: Kit) -> None:
-    kit.extension.put(7, 1)
+    kit.extension.put(0, 100, 7, 1)
     assert kit.extension.tags_code(extension_address(20)) is None
     assert kit.extension.tags_code(extension_address(EXTENSION_FILE_SIZE)) is None
     assert (
@@ -116,23 +116,23 @@ def test_an_address_that_leads_nowhere_has_no_code(kit: Kit) -> None:
 
 
 def test_after_a_start_units_go_on_behind_the_last_one_a_queue_knows(kit: Kit) -> None:
-    addresses = [kit.extension.put(code, 1) for code in range(6)]
+    addresses = [kit.extension.put(0, 100, code, 1) for code in range(6)]
     kit.reopen(addresses[2])
     assert kit.names == [0]
     assert kit.extension.tags_code(addresses[3]) is None
-    assert kit.extension.put(9, 1) == addresses[3]
+    assert kit.extension.put(0, 100, 9, 1) == addresses[3]
     assert [kit.extension.tags_code(address) for address in addresses[:4]] == [0, 1, 2, 9]
 
 
 def test_an_extension_no_unit_leads_to_begins_anew(kit: Kit) -> None:
-    kit.extension.put(7, 1)
+    kit.extension.put(0, 100, 7, 1)
     kit.reopen(None)
     assert kit.names == []
-    assert kit.extension.put(8, 1) == extension_address(0)
+    assert kit.extension.put(0, 100, 8, 1) == extension_address(0)
 
 
 def test_files_before_an_address_are_taken_out_but_never_the_last(kit: Kit) -> None:
-    addresses = [kit.extension.put(code, 1) for code in range(10)]
+    addresses = [kit.extension.put(0, 100, code, 1) for code in range(10)]
     gone = kit.extension.trim(addresses[8])
     assert [file.base for file in gone] == [0, EXTENSION_FILE_SIZE]
     assert kit.extension.tags_code(addresses[8]) == 8
@@ -145,12 +145,12 @@ def test_files_before_an_address_are_taken_out_but_never_the_last(kit: Kit) -> N
 def test_a_full_disk_stores_nothing(kit: Kit) -> None:
     kit.disk.fail("make_sparse_file", full_disk())
     with pytest.raises(DiskFull):
-        kit.extension.put(7, 1)
-    assert kit.extension.put(7, 1) == extension_address(0)
+        kit.extension.put(0, 100, 7, 1)
+    assert kit.extension.put(0, 100, 7, 1) == extension_address(0)
 
 
 def test_what_was_written_is_dirty_until_it_is_flushed(kit: Kit) -> None:
-    kit.extension.put(7, 1)
+    kit.extension.put(0, 100, 7, 1)
     assert [file.base for file in kit.extension.dirty_files()] == [0]
     kit.extension.flushed = kit.extension.files.max_offset
     assert kit.extension.dirty_files() == []

@@ -1,18 +1,36 @@
 """Stores of a real broker, gone on with: what each feature adds survives a start and a kill -9."""
 
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 
 from broker.files.disk import Disk
-from broker.format.consume_unit import UNIT, is_extension_address
+from broker.format.consume_unit import (
+    EXTENSION_HEAD,
+    UNIT,
+    extension_position,
+    is_extension_address,
+)
+from broker.format.content import encode_properties
 from broker.format.java_hash import tags_code
+from broker.model.batch import Destination
 from broker.model.reading import PullStatus, ReadRange
 from broker.tools.verify.verification import verify
+from tests.fakes.golden_log import files_below
 from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.rows import batch
 from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import TalkingStore, at_once, queue_bodies, store_at, until
+from tests.fakes.store_language import (
+    STORE_HOST,
+    TalkingStore,
+    at_once,
+    put_row,
+    queue_bodies,
+    store_at,
+    until,
+)
 from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
 
@@ -103,6 +121,57 @@ async def test_the_extension_holds_the_tags_of_what_was_added(
         assert result.status is PullStatus.FOUND
         assert result.record_count == 9
         assert result.next_begin_offset == begin + 28
+
+
+async def test_queues_and_extension_come_back_as_rocketmq_wrote_them(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = golden.copy("cqext", tmp_path / "cqext")
+    for name in ("consumequeue", "consumequeue_ext"):
+        rmtree(directory / name)
+    given = {"consume_queue_extension": True, "consume_queue_extension_file_size_bytes": 4096}
+    async with store_at(directory, **sizes(golden, "cqext", given)) as store:
+        await store.settled()
+        await store.store.flush()
+    for name in ("consumequeue", "consumequeue_ext"):
+        assert files_below(directory / name) == files_below(golden.store("cqext") / name)
+
+
+async def test_what_is_added_has_the_bits_of_those_who_want_it(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    directory = golden.copy("cqext", tmp_path / "cqext")
+    async with store_at(directory, **golden_sizes(golden, "cqext")) as store:
+        queue = store.store.views.queues.queues["SqlTopic", 0]
+        begin = queue.max_offset
+        for properties in ({"a": "7"}, {"a": "3", "b": "x", "c": "y"}, {"c": "z"}, {}):
+            row = put_row("x")._replace(block=encode_properties(properties))
+            run = (Destination("SqlTopic", 0, STORE_HOST), batch(row))
+            await store.store.writing.put([run])
+        await store.settled()
+        units = [row[2] for row in UNIT.iter_unpack(queue.units.read(begin, 4))]
+    found = []
+    for address in units:
+        position = extension_position(address)
+        path = directory / f"consumequeue_ext/SqlTopic/0/{position - position % 4096:020d}"
+        content = path.read_bytes()[position % 4096 :]
+        bitmap = content[20 : 20 + EXTENSION_HEAD.unpack_from(content)[3]]
+        assert len(bitmap) == 14
+        found.append({n for n in range(112) if bitmap[n >> 3] >> (n & 7) & 1})
+    big, between, has_c = {66, 10, 56}, {37, 26, 15}, {41, 109, 107}
+    assert found == [big, between | has_c, has_c, set()]
+
+
+async def test_a_table_of_subscriptions_that_cannot_be_read_costs_the_bits_alone(
+    golden: GoldenStores, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = golden.copy("cqext", tmp_path / "cqext")
+    (directory / "config/consumerFilter.json").write_text("{")
+    async with store_at(directory, **golden_sizes(golden, "cqext")) as store:
+        await go_on(store, "SqlTopic")
+        queue = store.store.views.queues.queues["SqlTopic", 0]
+        assert is_extension_address(UNIT.unpack(queue.units.read(queue.max_offset - 1, 1))[2])
+    assert "subscriptions.unreadable" in caplog.messages
 
 
 async def test_an_extension_that_is_switched_off_stays_with_the_units_that_lead_there(

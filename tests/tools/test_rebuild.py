@@ -125,6 +125,34 @@ def test_an_extension_is_told_of_and_put_away(golden: GoldenStores, tmp_path: Pa
     assert not (kept / "consumequeue").exists()
 
 
+def built_with_extension(golden: GoldenStores) -> KnownShape:
+    filters = (golden.store("cqext") / "config/consumerFilter.json").read_text()
+    own = golden_tool_sizes(golden, "cqext")
+    size = golden.manifest("cqext")["params"]["mappedFileSizeConsumeQueueExt"]
+    return replace(
+        own, consume_queue_extension=True, consume_queue_extension_file_size_bytes=size,
+        filters=filters,
+    )  # fmt: skip
+
+
+def test_an_extension_takes_the_place_of_the_old_one(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("cqext", tmp_path / "s")
+    own = built_with_extension(golden)
+    wanted = files_below(golden.store("cqext") / "consumequeue_ext")
+    (store / "consumequeue_ext/SqlTopic/0/00000000000000000000").unlink()
+    plan = plan_rebuild(Disk(), store, own)
+    assert not plan.leaves_extension
+    _, kept = rebuild_in_place(Disk(), plan, own, **OPTIONS)
+    assert kept is None
+    assert files_below(store / "consumequeue_ext") == wanted
+    queues = files_below(golden.store("cqext") / "consumequeue")
+    assert files_below(store / "consumequeue") == queues
+    plan = plan_rebuild(Disk(), store, own)
+    _, kept = rebuild_in_place(Disk(), plan, own, keep_as="k", **OPTIONS)
+    assert kept is not None
+    assert files_below(kept / "consumequeue_ext") == wanted
+
+
 def test_with_other_settings_it_begins_anew(
     golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,7 @@ takes_build_options: Final = takes(
     click.option(
         "--upto", type=click.IntRange(0), help="Only records below this physical offset."
     ),
-    click.option("--yes", is_flag=True, help="Build although the store's queues have extensions."),
+    click.option("--yes", is_flag=True, help="Build without the extensions that queues have."),
     read_only_option,
     set_option,
 )  # fmt: skip
@@ -100,7 +100,6 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     from broker.log.queue_places import expired_queues
 
     disk = accessible(options.directory, read_only=options.read_only)
-    _refuse_extension(options)
     why = objection(options.directory, options.target)
     if why:
         text = f"{options.target} cannot be written to: {why}"
@@ -111,6 +110,8 @@ def open_job(options: BuildOptions, workers: int) -> "Job":
     if options.time_zone is not None:
         assignments += (f"store.time_zone={options.time_zone}",)
     sizes = sizes_of(disk, options.directory, assignments, with_index=True)
+    if not sizes.consume_queue_extension:
+        _refuse_extension(options)
     zone_from_name(sizes.time_zone)
     upto = options.upto
     if upto is None:
@@ -136,7 +137,7 @@ def _refuse_extension(options: BuildOptions) -> None:
     if options.yes or not (extension.is_dir() and any(extension.iterdir())):
         return
     text = (
-        f"the queues have extensions ({extension}), which cannot be built: units would hold tags "
+        f"the queues have extensions ({extension}), which are switched off: units would hold tags "
         "codes where RocketMQ wrote addresses into the extension, and its filters be gone"
     )
     raise Failure(text, Exit.REFUSED, "add --yes to build them so")

@@ -100,6 +100,7 @@ def sizes_of(
         **shape,
         removed=_left_out_queues(disk, directory),
         left_over=_left_over(disk, directory, shape["commit_log_file_size_bytes"]),
+        filters=_filters(disk, directory) if settled.consume_queue_extension else "",
         property_crc_from=_property_crc_from(manifest, is_set=settled.property_crc),
     )
     if not with_index or is_style_known:
@@ -109,6 +110,23 @@ def sizes_of(
     log_file_bytes = found.commit_log_file_size_bytes
     styles = written_styles(disk, directory, log_file_bytes=log_file_bytes, geometry=found.geometry)
     return found.with_styles(*styles)
+
+
+def _filters(disk: "Disk", directory: Path) -> str:
+    """Return the subscriptions that units of the extension have bits for, "" without any."""
+    from broker.filter.subscriptions import read_subscriptions
+    from broker.format.names import CONFIG_DIRECTORY, SUBSCRIPTIONS_FILE
+
+    path = directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
+    if not disk.exists(path):
+        return ""
+    content = disk.read_file(path)
+    try:
+        read_subscriptions(content)
+    except ValueError as error:
+        talk(f"Note: {path} cannot be read ({error}): units of the extension get no bits")
+        return ""
+    return content.decode()
 
 
 def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int | None:

@@ -89,7 +89,7 @@ def rebuild(
     limit = {} if upto is None else {"upto": upto}
     plan = plan_rebuild(disk, given.directory, sizes, out=target, check_crc=check_crc, **limit)
     _say(plan)
-    if not yes and (plan.out is None or plan.has_extension):
+    if not yes and (plan.out is None or plan.leaves_extension):
         out.show(_plan(disk, plan, sizes, assignments))
         why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
         raise Failure(f"nothing was done: {why}", Exit.REFUSED, "add --yes to do it")
@@ -112,7 +112,7 @@ def _say(plan: "RebuildPlan") -> None:
         talk("An earlier rebuild was interrupted; going on from where it was")
     if plan.has_batch_queues:
         talk("Note: batch consume queues are left as they are")
-    if plan.has_extension:
+    if plan.leaves_extension:
         talk("Note: units keep the plain tags code instead of an address of the extension")
 
 

@@ -5,7 +5,7 @@ agree.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,17 +13,20 @@ from broker.files.disk import Disk
 from broker.files.disk_errors import close_all
 from broker.files.memory import TransientPool
 from broker.files.open_files import OpenFiles
+from broker.filter.subscriptions import NO_BITS, FilterBits, read_subscriptions
 from broker.format.checkpoint_layout import encode_checkpoint
 from broker.format.index_layout import IndexGeometry, StyleSpans
 from broker.format.left_over import NOTHING_LEFT_OVER
 from broker.format.names import (
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     LEFT_OVER_FILE,
     MARK_FILE,
+    SUBSCRIPTIONS_FILE,
     zone_from_name,
 )
 from broker.log.checkpoint import Checkpoint, FlushedMark, QueueEnds
@@ -33,7 +36,7 @@ from broker.log.foreign import batch_topics, check_understood
 from broker.log.hash_index import HashIndex
 from broker.log.index_style import written_styles
 from broker.log.left_over import find_left_over
-from broker.log.queue_extension import Extension
+from broker.log.queue_extension import Extension, no_bitmap
 from broker.log.store_directory import ClosedState, ManifestFile, StoreDirectory, StoreManifest
 from broker.model.errors import IllegalConfig
 from broker.model.message import QueueKey
@@ -71,6 +74,7 @@ def _views(
     keeper: OpenFiles,
     removed: Mapping[QueueKey, int],
     batch_topics: frozenset[str],
+    bitmap_of: Callable[[str, int, int], bytes] = no_bitmap,
 ) -> tuple[ConsumeQueueTable, HashIndex]:
     """Return queues and index, not loaded yet."""
     root = settings.directory
@@ -83,6 +87,7 @@ def _views(
             root / CONSUME_QUEUE_EXTENSION_DIRECTORY,
             settings.consume_queue_extension_file_size_bytes,
             settings.consume_queue_extension,
+            bitmap_of,
         ),
         removed,
         batch_topics,
@@ -97,13 +102,28 @@ def _views(
     return queues, index
 
 
+def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
+    """Return the subscriptions that units of the extension have bits for.
+
+    They are RocketMQ's to change; here they are read at the start, and stay as they are.
+    """
+    path = settings.directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
+    if not settings.consume_queue_extension or not disk.exists(path):
+        return NO_BITS
+    try:
+        return read_subscriptions(disk.read_file(path))
+    except ValueError as error:
+        logger.warning("subscriptions.unreadable", extra={"path": str(path), "why": str(error)})
+        return NO_BITS
+
+
 class Structures:
     """Log, views, checkpoint, mark and manifest of a store that is locked by this process."""
 
     __slots__ = (
-        "batch_topics", "checkpoint", "directory", "disk", "ends", "index", "left_over", "levels",
-        "log", "log_files", "made_here", "manifest", "manifest_file", "mark", "queue_files",
-        "queues", "settings", "was_aborted",
+        "batch_topics", "checkpoint", "directory", "disk", "ends", "filter_bits", "index",
+        "left_over", "levels", "log", "log_files", "made_here", "manifest", "manifest_file",
+        "mark", "queue_files", "queues", "settings", "was_aborted",
     )  # fmt: skip
 
     def __init__(
@@ -142,15 +162,22 @@ class Structures:
             pool=_transient_pool(settings, disk),
             warm=settings.warm_files,
         )
+        self.filter_bits = _filter_bits(settings, disk)
         self.queue_files = OpenFiles(min(settings.open_queue_files_max, disk.open_files_max() // 2))
         self.batch_topics = batch_topics(disk, root)
         """Topics of which no queue is made here."""
         self.queues, self.index = _views(
-            settings, disk, self.queue_files, removed, self.batch_topics
+            settings, disk, self.queue_files, removed, self.batch_topics, self._bitmap_of
         )
         self.checkpoint = Checkpoint(disk, root / CHECKPOINT_FILE)
         self.mark = FlushedMark(disk, own)
         self.ends = QueueEnds(disk, own)
+
+    def _bitmap_of(self, topic: str, physical_offset: int, size: int) -> bytes:
+        """Return the bitmap of a record, b"" where its topic has no subscriptions."""
+        if not self.filter_bits.has(topic):
+            return b""
+        return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
 
     def check_views(self) -> None:
         """Raise what loading the views would raise, and change nothing.

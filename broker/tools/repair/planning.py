@@ -99,7 +99,8 @@ def plan_repair(
         plan.left += left
         if plan.log:  # Gaps in queues that are left without the damage are told after the repair.
             plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
-    if plan.builds_views and disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY):
+    has_extension = disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
+    if plan.builds_views and has_extension and not sizes.consume_queue_extension:
         plan.notes.append("units will keep the plain tags code instead of an extension's address")
     return plan
 

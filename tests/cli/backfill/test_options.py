@@ -11,6 +11,7 @@ import pytest
 from broker.backfill import session as session_module
 from tests.cli.backfill.conftest import Started
 from tests.cli.command_line import run
+from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
 
@@ -37,10 +38,22 @@ def test_a_store_must_be_there(tmp_path: Path) -> None:
     assert "holiday.jpg" in done.err
 
 
-def test_queues_with_an_extension_are_built_when_that_is_agreed_to(
+def test_an_extension_is_built_as_rocketmq_wrote_it(
     golden: GoldenStores, tmp_path: Path, started: Started
 ) -> None:
-    arguments = ("backfill", "run", str(golden.store("cqext")), "--out", str(tmp_path / "out"))
+    real, out = golden.store("cqext"), tmp_path / "out"
+    assert run("backfill", "run", str(real), "--out", str(out)).code == 0
+    for name in ("consumequeue", "consumequeue_ext"):
+        assert files_below(out / name) == files_below(real / name)
+
+
+def test_queues_are_built_without_their_extension_when_that_is_agreed_to(
+    golden: GoldenStores, tmp_path: Path, started: Started
+) -> None:
+    arguments = (
+        "backfill", "run", str(golden.store("cqext")), "--out", str(tmp_path / "out"),
+        "--set", "enableConsumeQueueExt=false",
+    )  # fmt: skip
     refused = run(*arguments)
     assert refused.code == 4
     assert "consumequeue_ext" in refused.err

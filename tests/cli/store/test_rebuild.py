@@ -54,12 +54,23 @@ def test_damage_is_exit_10_with_the_place(golden: GoldenStores, tmp_path: Path) 
     assert "Damage:" in done.err
 
 
-def test_units_of_an_extension_need_a_yes(golden: GoldenStores, tmp_path: Path) -> None:
-    store, out = str(golden.store("cqext")), str(tmp_path / "out")
-    done = run("store", "rebuild", store, "--out", out)
+def test_an_extension_is_built_as_rocketmq_wrote_it(golden: GoldenStores, tmp_path: Path) -> None:
+    real, out = golden.store("cqext"), tmp_path / "out"
+    assert run("store", "rebuild", str(real), "--out", str(out)).code == 0
+    for name in ("consumequeue", "consumequeue_ext"):
+        assert files_below(out / name) == files_below(real / name)
+
+
+def test_leaving_an_extension_out_needs_a_yes(golden: GoldenStores, tmp_path: Path) -> None:
+    arguments = (
+        "store", "rebuild", str(golden.store("cqext")), "--out", str(tmp_path / "out"),
+        "--set", "enableConsumeQueueExt=false",
+    )  # fmt: skip
+    done = run(*arguments)
     assert done.code == 4
     assert "extension" in done.err
-    assert run("store", "rebuild", store, "--out", out, "--yes").code == 0
+    assert run(*arguments, "--yes").code == 0
+    assert not (tmp_path / "out/consumequeue_ext").exists()
 
 
 def test_where_settings_were_found(golden: GoldenStores, tmp_path: Path) -> None:
