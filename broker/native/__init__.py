@@ -26,6 +26,7 @@ from typing import Final
 PROBE: Final = "broker.native.probe"
 COMPILED: Final = (
     PROBE,
+    "broker.files.mapped_file",
     "broker.format.addresses",
     "broker.format.index_links",
     "broker.format.runs",
@@ -40,7 +41,9 @@ COMPILED: Final = (
     "broker.rpc.v1.send_shortcut",
     "broker.services.sending.plain",
     "broker.services.sending.rules",
+    "broker.store.marks",
     "broker.store.views.remembered",
+    "broker.store.watermark",
     "broker.store.writing.gate",
     "broker.store.writing.put_lock",
     "broker.store.writing.put_path",

@@ -183,8 +183,8 @@ async def test_the_error_of_a_job_is_its_result() -> None:
 async def test_a_step_that_cannot_be_called_again_is_reported(
     clock: FakeClock, error: BaseException
 ) -> None:
-    class Broken(Watermark):
-        def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
+    class Broken:
+        def reached(self, value: int) -> asyncio.Future[bool]:
             raise error
 
     heard: list[BaseException] = []
