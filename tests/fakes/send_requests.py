@@ -139,6 +139,8 @@ class Twin:
         """Return the content of every file of log, queues and index, once all is dispatched."""
         await self.broker.talking.settled()
         await self.broker.talking.stocked()
+        for queue in self.broker.store.views.queues.queues.values():
+            queue.units.write_out()
         disk: Any = self.broker.talking.disk
         disk.image.look()
         return {

@@ -14,8 +14,9 @@ from typing import Any, Final, Self
 
 from broker.model.errors import TooManyRequests
 from broker.rpc.call import begin_request, end_request
+from broker.rpc.late_reply import LateReply
 from broker.rpc.own.edge import Client, Waiting
-from broker.rpc.service import MalformedRequest, WireStatus
+from broker.rpc.service import WireStatus
 from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, UNAVAILABLE, ServedMethod
 from broker.wire.stream import Stream
 
@@ -32,6 +33,7 @@ class OwnCall(Waiting):
     # Of the class, since most calls are over before any of these would change.
     requests: "Requests | None" = None
     _future: asyncio.Future[bytes | None] | None = None
+    _late: LateReply | None = None
     _deadline = -1
     _reserved = 0
     _is_begun = False
@@ -160,7 +162,12 @@ class OwnCall(Waiting):
 
     def _wait_for(self, reply: Awaitable[bytes | None]) -> None:
         """Answer when the reply is there."""
-        connection = self._connection
+        assert self._future is None, "a call is waited for once"
+        if isinstance(reply, LateReply):
+            self._late = reply
+            self._begin_waiting()
+            reply.group.join(self._send_late)
+            return
         if not self._is_begun:
             begin_request(self)
             self._is_begun = True
@@ -168,10 +175,15 @@ class OwnCall(Waiting):
             future: asyncio.Future[bytes | None] = reply
         else:
             coroutine = reply if isinstance(reply, CoroutineType) else _result(reply)
-            future = asyncio.Task(coroutine, loop=connection.edge.loop)
-        assert self._future is None, "a call is waited for once"
-        self.stream.call = self
+            future = asyncio.Task(coroutine, loop=self._connection.edge.loop)
         self._future = future
+        self._begin_waiting()
+        future.add_done_callback(self._finish)
+        end_request()
+
+    def _begin_waiting(self) -> None:
+        connection = self._connection
+        self.stream.call = self
         self.served.gate.enter()
         self.served.stats.begin()
         connection.calls.add(self)
@@ -180,30 +192,51 @@ class OwnCall(Waiting):
             edge = connection.edge
             at_s = edge.loop.time() + timeout_ms / 1000
             self._deadline = edge.deadlines.add(at_s, self._expire)
-        future.add_done_callback(self._finish)
-        end_request()
 
-    def _finish(self, future: "asyncio.Future[bytes | None]") -> None:
-        """Send the end of a call that was waited for; runs in the context of the call."""
-        connection, stats = self._connection, self.served.stats
+    def _end_waiting(self) -> float:
+        """Be no call that is waited for; returns for how many seconds it was."""
+        connection = self._connection
         connection.calls.remove(self)
         if self._deadline >= 0:
             connection.edge.deadlines.remove(self._deadline, self._expire)
         self.served.gate.leave()
-        stats.end()
+        self.served.stats.end()
         if self._reserved:
             self.room(0)
-        seconds = perf_counter() - self.begun
+        connection.write_soon()
+        return perf_counter() - self.begun
+
+    def _finish(self, future: "asyncio.Future[bytes | None]") -> None:
+        """Send the end of a call that was waited for; runs in the context of the call."""
+        seconds = self._end_waiting()
         if future.cancelled():
             self.lose()
-            stats.count_cancelled(seconds)
+            self.served.stats.count_cancelled(seconds)
             self._end(self._why)
         elif (error := future.exception()) is not None:
             assert isinstance(error, Exception), "what ends the process ends no call"
             self.refuse(error)
         else:
             self._reply(future.result(), seconds)
-        connection.write_soon()
+
+    def _send_late(self, future: asyncio.Future[bool]) -> None:
+        """Send a reply whose flush has ended, unless nobody waits for it any more."""
+        late, self._late = self._late, None
+        if late is None:
+            return
+        seconds, error = self._end_waiting(), future.exception()
+        if error is not None:
+            assert isinstance(error, Exception), "what ends the process ends no call"
+            self.refuse(error)
+        else:
+            self._reply(late.result(), seconds)
+
+    def _give_up_late(self) -> None:
+        """Wait no more for a flush that others wait for."""
+        if self._late is not None:
+            self._late = None
+            self.served.stats.count_cancelled(self._end_waiting())
+            self._end(self._why)
 
     def _reply(self, reply: bytes | None, seconds: float) -> None:
         connection, stream = self._connection, self.stream
@@ -285,6 +318,8 @@ class OwnCall(Waiting):
         """Let the handler know that nobody waits for it any more."""
         if self._future is not None:
             self._future.cancel()
+        elif self._late is not None:
+            self._connection.edge.loop.call_soon(self._give_up_late)
 
     def give_up(self) -> None:
         """End the call: it is the last of a connection that is too old."""
@@ -360,10 +395,3 @@ async def _result(reply: Awaitable[bytes | None]) -> bytes | None:
 
 def _raw(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
-
-
-def no_request(count: int) -> MalformedRequest:
-    """Return the error of a call that has not one request."""
-    if count:
-        return MalformedRequest(why=f"the call has {count} of them, the method takes one")
-    return MalformedRequest(why="the call ended without one")

@@ -13,9 +13,10 @@ from time import perf_counter
 from typing import Final, cast
 
 from broker.rpc.call import host_from_peer
-from broker.rpc.own.call import OwnCall, no_request
+from broker.rpc.own.call import OwnCall
 from broker.rpc.own.edge import Client, Edge, Waiting
 from broker.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
+from broker.rpc.service import MalformedRequest
 from broker.rpc.serving import ServedMethod
 from broker.wire.connection import Connection
 from broker.wire.stream import Stream
@@ -203,7 +204,7 @@ class Http2Connection(Client, asyncio.Protocol):
     def _postpone(self, stream: Stream, served: ServedMethod) -> None:
         """Serve a call later if its client has to read before."""
         if len(stream.messages) != 1:
-            OwnCall(self, stream, served).refuse(no_request(len(stream.messages)))
+            OwnCall(self, stream, served).refuse(_no_request(len(stream.messages)))
         elif self._must_wait():
             self._waiting[stream.id] = stream
         else:
@@ -367,3 +368,10 @@ class Http2Connection(Client, asyncio.Protocol):
                 future.set_result(None)
         held, unread, self.held, self.unread = self.held, self.unread, 0, 0
         self.edge.memory.count(-held, -unread)
+
+
+def _no_request(count: int) -> MalformedRequest:
+    """Return the error of a call that has not one request."""
+    if count:
+        return MalformedRequest(why=f"the call has {count} of them, the method takes one")
+    return MalformedRequest(why="the call ended without one")

@@ -36,6 +36,7 @@ from broker.model.names import (
 )
 from broker.native import is_compiled
 from broker.rpc.call import Call
+from broker.rpc.late_reply import LateReply
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
 from broker.rpc.v1.send_reply import encode_sent
@@ -92,12 +93,12 @@ class SendMessage:
         return encode_sent(await self._send.send(drafts, call.peer_host))
 
     def _late(self, reply: bytes) -> Awaitable[bytes]:
-        return _when_durable(self._send.durable(), reply)
+        return LateReply(self._send.flush_group(), reply, _too_late)
 
 
-async def _when_durable(durable: Awaitable[bool], reply: bytes) -> bytes:
-    """Return a reply once its messages are durable, or that they were not in time."""
-    return reply if await durable else with_status(reply, pb.FLUSH_DISK_TIMEOUT)
+def _too_late(reply: bytes) -> bytes:
+    """Return the same reply, but for its messages being durable in time."""
+    return with_status(reply, pb.FLUSH_DISK_TIMEOUT)
 
 
 def parse_send_request(raw: bytes) -> Drafts:

@@ -9,7 +9,7 @@ CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -59,6 +59,7 @@ from broker.services.sending.plain import PlainSend
 from broker.services.sending.rules import SendRules, SendStats
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
+from broker.store.writing.flush_group import FlushGroup
 
 ABSENT_QUEUE: Final = -1
 PEER: Final = b""
@@ -153,12 +154,12 @@ class Send:
         """Whether what lies in the log is as durable as the flush mode promises."""
         return self._store.settings.flush != FLUSH_SYNC
 
-    def durable(self) -> Awaitable[bool]:
-        """Return what is True once all that was sent so far is durable, False where that is late.
+    def flush_group(self) -> FlushGroup:
+        """Return what is told True once all that was sent so far is durable, False where late.
 
         Errors   FsyncFailed
         """
-        return self._store.writing.durable()
+        return self._store.writing.flush_group()
 
     async def send(self, drafts: Drafts, peer_host: bytes) -> Sent:
         """Store the messages of one request next to each other in one queue.

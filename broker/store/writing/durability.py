@@ -1,7 +1,8 @@
 """When written bytes become durable: group commit or by timer.
 
     sync    every put that waits asks for a flush; one flush is in progress at a time, and all puts
-            that arrive meanwhile share the next one
+            that arrive meanwhile share the next one; the first one takes along what the same turn
+            of the loop brings
     async   every 500 ms when 4 pages are dirty, every 10 s anyhow
 
 `flushed` rises only after the disk said yes. The first failure, of whatever part of the store, is
@@ -25,6 +26,7 @@ from broker.model.step import Clock, Next, Now
 from broker.store.job import or_failed
 from broker.store.marks import Marks
 from broker.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
+from broker.store.writing.flush_group import FlushGroup
 
 SWEEP_INTERVAL_MS: Final = 100
 """How often puts that waited too long are told FLUSH_DISK_TIMEOUT."""
@@ -34,8 +36,8 @@ class Durability:
     """Flushes the commit log and moves the `flushed` mark."""
 
     __slots__ = (
-        "_clock", "_fail", "_job", "_log", "_mark", "_marks", "_pool", "_settings",
-        "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
+        "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks", "_pool",
+        "_settings", "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +57,8 @@ class Durability:
         self._fail = fail
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._job: asyncio.Future[None] | None = None
+        self._group: FlushGroup | None = None
+        self._is_asked = False
         self._waiting = 0
         self._thorough_at_ms = 0
         self.flush_seconds = Histogram(
@@ -72,11 +76,38 @@ class Durability:
         """
         if self._marks.failure is not None:
             raise self._marks.failure
-        deadline_ms = self._clock.monotonic_ms() + self._settings.sync_flush_timeout_ms
-        future = self._marks.flushed.reached(end, deadline_ms)
+        return self._waited(end, self._clock.monotonic_ms())
+
+    def _waited(self, end: int, now_ms: int) -> asyncio.Future[bool]:
+        future = self._marks.flushed.reached(end, now_ms + self._settings.sync_flush_timeout_ms)
         self._waiting += 1
-        self.request()
+        if self._job is None and not self._is_asked:
+            self._is_asked = True
+            asyncio.get_running_loop().call_soon(self._begin_asked)
         return future
+
+    def _begin_asked(self) -> None:
+        self._is_asked = False
+        self.request()
+
+    def group(self) -> FlushGroup:
+        """Ask for a flush of all there is; returns what all who ask before it begins wait for.
+
+        Returns  what is told False when `sync_flush_timeout_ms` passed first, up to
+                 SWEEP_INTERVAL_MS earlier
+        Errors   FsyncFailed
+        """
+        marks = self._marks
+        if marks.failure is not None:
+            raise marks.failure
+        now_ms, group = self._clock.monotonic_ms(), self._group
+        if group is not None and now_ms - group.begun_ms < SWEEP_INTERVAL_MS:
+            self._waiting += 1
+            return group
+        group = FlushGroup(self._waited(marks.appended.value, now_ms), now_ms)
+        if marks.committed.value == marks.appended.value:  # The next flush is of all of it.
+            self._group = group
+        return group
 
     def request(self) -> None:
         """Start a flush unless one is in progress, one has failed, or nothing is dirty."""
@@ -86,6 +117,7 @@ class Durability:
         if self._marks.failure is not None:  # The kernel reports a loss once; a sync would hide it.
             return
         target, time_ms = committed.value, committed.time_ms
+        self._group = None
         try:
             files = hold_all(self._log.files_between(flushed.value, target))
         except BrokerError as error:

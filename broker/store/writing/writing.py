@@ -26,6 +26,7 @@ from broker.store.views.dispatcher import Dispatcher
 from broker.store.writing.allocation import Allocation, Reserve
 from broker.store.writing.commit import Commit
 from broker.store.writing.durability import Durability
+from broker.store.writing.flush_group import FlushGroup
 from broker.store.writing.gate import Gate
 from broker.store.writing.put_lock import PutLock
 from broker.store.writing.put_path import PutPath
@@ -132,6 +133,13 @@ class Writing:
         Errors   FsyncFailed
         """
         return self.durability.reached(self._marks.appended.value)
+
+    def flush_group(self) -> FlushGroup:
+        """Return the same for many at once.
+
+        Errors   FsyncFailed
+        """
+        return self.durability.group()
 
     @property
     def refusal(self) -> BrokerError | None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from broker.model.errors import FsyncFailed
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
+from broker.rpc.late_reply import LateReply
 from broker.rpc.own import connection, lifetime, memory
 from broker.rpc.own.edge import Edge
 from broker.rpc.own.lifetime import Lifetime
@@ -18,6 +20,7 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Handler, Kind, Method, Service
 from broker.rpc.serving import Serving
 from broker.rpc.v1.status import refuse
+from broker.store.writing.flush_group import FlushGroup
 from tests.fakes.store_language import turns, until
 from tests.rpc.own.pair import Pair
 
@@ -33,6 +36,8 @@ class Handlers:
         self.given = 0
         self.go_on = asyncio.Event()
         self.rooms: list[int] = []
+        self.flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.group = FlushGroup(self.flushed, 0)
 
     def echo(self, raw: bytes, call: Call) -> bytes:
         """Answer at once with what came."""
@@ -53,6 +58,10 @@ class Handlers:
             self.ended.append("cancelled")
             raise
         return bytes(LARGE) if raw == b"large" else b"x"
+
+    def late(self, raw: bytes, call: Call) -> LateReply:
+        """Answer with what came once a flush has ended, in capitals where that was late."""
+        return LateReply(self.group, raw, bytes.upper)
 
     def room(self, raw: bytes, call: Call) -> Any:
         """Ask for room, and answer when told to, or at once."""
@@ -78,6 +87,7 @@ class Handlers:
             ("Large", self.large, Kind.UNARY),
             ("Wait", self.wait, Kind.UNARY),
             ("Room", self.room, Kind.UNARY),
+            ("Late", self.late, Kind.UNARY),
             ("Flood", self.flood, Kind.SERVER_STREAM),
             ("Gather", self.gather, Kind.CLIENT_STREAM),
         ]
@@ -223,6 +233,76 @@ async def test_a_client_that_goes_cancels_its_calls(
     assert handlers.ended == ["cancelled"]
     assert not pair.server.calls
     assert pair.edge.serving.admission.inflight_count() == 0
+
+
+# -- replies that wait for a flush -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("in_time", "answer"), [(True, b"sent"), (False, b"SENT")])
+async def test_replies_that_wait_for_one_flush_are_written_together(
+    pair: Pair, handlers: Handlers, in_time: bool, answer: bytes
+) -> None:
+    streams = [pair.call("Late", b"sent") for _ in range(3)]
+    await pair.settled()
+    assert [pair.answers[stream].messages for stream in streams] == [[], [], []]
+    assert pair.edge.serving.admission.inflight_count() == 3
+    pair.wire.written.clear()
+    handlers.flushed.set_result(in_time)
+    await turns()
+    assert len(pair.wire.written) == 1
+    await pair.settled()
+    assert [pair.answers[stream].messages for stream in streams] == [[answer]] * 3
+    assert not pair.server.calls
+    assert pair.edge.serving.admission.inflight_count() == 0
+
+
+async def test_a_flush_that_fails_fails_the_calls_that_wait_for_it(
+    pair: Pair, handlers: Handlers
+) -> None:
+    stream = pair.call("Late", b"sent")
+    await pair.settled()
+    handlers.flushed.set_exception(FsyncFailed(why="EIO"))
+    await pair.settled()
+    assert pair.answers[stream].status not in (None, "0")
+    assert pair.answers[stream].messages == []
+    assert not pair.server.calls
+
+
+@pytest.mark.parametrize("how", ["reset", "lost", "time"])
+async def test_who_waits_no_more_for_a_flush_leaves_it_to_the_others(
+    pair: Pair, handlers: Handlers, how: str
+) -> None:
+    timeout = "10m" if how == "time" else "1H"
+    stream = pair.call("Late", b"sent", extra=[("grpc-timeout", timeout)])
+    await pair.settled()
+    if how == "reset":
+        pair.client.reset_stream(stream)
+        pair.exchange()
+    elif how == "lost":
+        pair.lose()
+    await until(lambda: not pair.server.calls)
+    assert pair.edge.serving.admission.inflight_count() == 0
+    assert not handlers.flushed.done()
+    handlers.flushed.set_result(True)
+    await turns()
+    if how != "lost":
+        await pair.settled()
+        assert pair.answers[stream].messages == []
+        assert pair.answers[stream].status == ("4" if how == "time" else None)
+
+
+async def test_a_late_reply_can_be_awaited_and_given_up(handlers: Handlers) -> None:
+    first, second = (asyncio.ensure_future(_of(handlers.group, name)) for name in (b"a", b"b"))
+    await turns()
+    first.cancel()
+    await turns()
+    handlers.flushed.set_result(True)
+    assert await second == b"b"
+    assert first.cancelled()
+
+
+async def _of(group: FlushGroup, reply: bytes) -> bytes:
+    return await LateReply(group, reply, bytes.upper)
 
 
 async def test_a_refused_call_asks_for_no_more_of_its_request(pair: Pair) -> None:

@@ -14,6 +14,7 @@ from broker.store.marks import Marks
 from broker.store.settings import PAGE_SIZE
 from broker.store.writing import durability
 from broker.store.writing.durability import SWEEP_INTERVAL_MS, Durability
+from broker.store.writing.flush_group import FlushGroup
 from tests.fakes.clock import FakeClock, at
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.records import TIME_MS, record
@@ -183,6 +184,112 @@ async def test_in_sync_mode_the_timer_flushes_what_nobody_waits_for(flushing: Ma
     await flush.flushed(end)
     assert flush.synced == [0]
     assert sum(flush.durability.group_messages.counts) == 0
+
+
+async def test_the_first_flush_takes_along_what_the_same_turn_brings(flushing: Make) -> None:
+    flush = flushing()
+    waiting = [flush.durability.reached(flush.append()) for _ in range(4)]
+    assert flush.synced == []
+    await asyncio.gather(*waiting)
+    assert flush.synced == [0]
+    assert flush.durability.group_messages.sum == 4
+    assert sum(flush.durability.group_messages.counts) == 1
+
+
+# -- told together ---------------------------------------------------------------------------------
+
+
+def joined(flush: Flushing, heard: list[int], name: int) -> FlushGroup:
+    """Let one more wait with a group, and note its name when its flush has ended."""
+    flush.append()
+    group = flush.durability.group()
+    group.join(lambda _: heard.append(name))
+    return group
+
+
+async def test_who_asks_before_a_flush_begins_is_told_with_the_others(flushing: Make) -> None:
+    flush, heard = flushing(), list[int]()
+    with flush.disk.held():
+        first = joined(flush, heard, 0)
+        assert joined(flush, heard, 1) is first
+        await until(lambda: bool(flush.disk.synced))
+        second = joined(flush, heard, 2)
+        assert second is not first
+        assert joined(flush, heard, 3) is second
+        assert heard == []
+    assert await first.future is True
+    assert not second.future.done()
+    assert await second.future is True
+    await asyncio.sleep(0)
+    assert heard == [0, 1, 2, 3]
+    assert flush.synced == [0, 0]
+    assert flush.durability.group_messages.sum == 4
+
+
+async def test_who_joins_a_group_that_was_told_is_told_as_well(flushing: Make) -> None:
+    flush, heard = flushing(), list[int]()
+    group = joined(flush, heard, 0)
+    await group.future
+    group.join(lambda _: heard.append(1))
+    await asyncio.sleep(0)
+    assert heard == [0, 1]
+
+
+async def test_an_error_of_one_who_is_told_keeps_no_other_from_it(flushing: Make) -> None:
+    def broken(_: asyncio.Future[bool]) -> None:
+        raise RuntimeError("no")
+
+    flush, heard, errors = flushing(), list[int](), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    flush.append()
+    flush.durability.group().join(broken)
+    group = joined(flush, heard, 1)
+    await group.future
+    await until(lambda: heard == [1])
+    assert len(errors) == 1
+
+
+async def test_a_group_that_waits_too_long_is_told_and_a_later_one_waits_on(flushing: Make) -> None:
+    flush = flushing(sync_flush_timeout_ms=5_000)
+    with flush.disk.held():
+        flush.append()
+        early = flush.durability.group()
+        await until(lambda: bool(flush.disk.synced))
+        flush.append()
+        late = flush.durability.group()
+        flush.clock.advance(SWEEP_INTERVAL_MS)
+        flush.append()
+        later = flush.durability.group()
+        assert later is not late
+        flush.durability.step(at(flush.clock.monotonic + 4_900))
+        assert await early.future is False
+        assert await late.future is False
+        assert not later.future.done()
+    assert await later.future is True
+
+
+async def test_a_group_is_told_of_a_failed_flush_and_none_comes_after_it(flushing: Make) -> None:
+    flush, heard = flushing(), list[int]()
+    flush.disk.sync_error = FsyncFailed(why="EIO")
+    group = joined(flush, heard, 0)
+    with pytest.raises(FsyncFailed, match="EIO"):
+        await group.future
+    assert heard == [0]
+    with pytest.raises(FsyncFailed, match="EIO"):
+        flush.durability.group()
+
+
+async def test_what_lies_in_a_buffer_is_waited_for_by_itself(flushing: Make) -> None:
+    flush = flushing()
+    end = flush.append()
+    flush.marks.append(end + 100, TIME_MS + end)
+    first, second = flush.durability.group(), flush.durability.group()
+    assert first is not second
+    await flush.flushed(end)
+    assert not first.future.done()
+    flush.marks.commit(end + 100, TIME_MS + end)
+    flush.durability.request()
+    assert await first.future is await second.future is True
 
 
 # -- by timer --------------------------------------------------------------------------------------
