@@ -187,6 +187,11 @@ class Consume:
                 self._leases.end_at(lease, due_ms)
         self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
 
+    def client_gone(self, client_id: str) -> None:
+        """Let what a client renewed come back soon: it said that it goes."""
+        self._clients.forget(client_id)
+        self._release(self._leases.of_client(client_id))
+
     def _group(self, group: str) -> GroupConfig:
         config = self._store.tables.groups.existing(group)
         if config.settings.enabled is False:
