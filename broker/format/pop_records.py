@@ -28,6 +28,8 @@ ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
 CHECKPOINT_LEAD_MS: Final = 1_000
 """A checkpoint comes so long before its lease ends (PopAckConstants.ackTimeInterval)."""
+_FIRST: Final = "pocketmqFirst"
+"""Our own member of a changed lease: the time in the handles that its receiver has."""
 PRECISION_MS: Final = 1_000
 CHECKPOINT_COUNT_MAX: Final = 32
 """Messages of one checkpoint: a real broker has a bit for each in an int."""
@@ -45,12 +47,16 @@ class Batched(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Messages that are leased: their queue offsets, and for how long."""
+    """Messages that are leased: their queue offsets, and for how long.
+
+    first_popped_ms   when the receive was whose lease was changed since, 0: this is its own
+    """
 
     batched: Batched
     queue_offsets: list[int]
     invisible_ms: int
     revive_queue: int
+    first_popped_ms: int = 0
 
 
 class Ack(NamedTuple):
@@ -74,16 +80,17 @@ def checkpoint_entry(checkpoint: Checkpoint, revive_topic: str) -> Entry:
 
     Cost     about 4 µs for 32 messages
     """
-    (group, topic, queue_id, start, popped_ms, broker), offsets, invisible_ms, revive_queue = (
-        checkpoint
-    )
+    batched, offsets, invisible_ms, revive_queue, first_ms = checkpoint
+    group, topic, queue_id, start, popped_ms, broker = batched
+    # A real broker reads over what it does not know.
+    first = f'"{_FIRST}":{first_ms},' if 0 < first_ms < popped_ms else ""
     assert 0 < len(offsets) <= CHECKPOINT_COUNT_MAX
     assert offsets[0] >= start
     diffs = ",".join([str(at - start) for at in offsets])
     due_ms = popped_ms + invisible_ms
     body = (
         f'{{"bm":0,"bn":{_quoted(broker)},"c":{_quoted(group)},"d":[{diffs}],"it":{invisible_ms},'
-        f'"n":{len(offsets)},"pt":{popped_ms},"q":{queue_id},"reviveTime":{due_ms},"ro":0,'
+        f'"n":{len(offsets)},{first}"pt":{popped_ms},"q":{queue_id},"reviveTime":{due_ms},"ro":0,'
         f'"so":{start},"sp":false,"t":{_quoted(topic)}}}'
     ).encode()
     key = f"{topic}@{queue_id}@{start}@{group}@{popped_ms}@{broker}@{CHECKPOINT_TAG}"
@@ -152,7 +159,8 @@ def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> Checkpoi
     diffs = said.get("d") or range(int(said["n"]))
     offsets = [batched.start_offset + _count(diff) for diff in diffs]
     pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
-    return Checkpoint(batched, pending, _count(said["it"]), int(properties.get("REAL_QID", "0")))
+    revive_queue, first_ms = int(properties.get("REAL_QID", "0")), _count(said.get(_FIRST, 0))
+    return Checkpoint(batched, pending, _count(said["it"]), revive_queue, first_ms)
 
 
 def _ack(said: dict[str, Any], tag: str) -> Ack:

@@ -302,6 +302,7 @@ class MessageStore:
         try:
             await self.tables.offsets.saved()
             await self.tables.timer_check.saved()
+            await self.tables.orders.saved()
         except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
             logger.error("disk.full", extra={"path": full.path})
         await views.flush.finish()

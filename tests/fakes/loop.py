@@ -215,9 +215,14 @@ def run_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[T]]) -> T:
         assert not loop.errors, f"nobody was told: {loop.errors}"
         return result
     finally:
-        with suppress(Deadlock):
-            _cancel_all(loop)
-        loop.close()
+        end_loop(loop)
+
+
+def end_loop(loop: SeededLoop) -> None:
+    """Cancel whatever is left, and close the loop."""
+    with suppress(Deadlock):
+        _cancel_all(loop)
+    loop.close()
 
 
 def _cancel_all(loop: SeededLoop) -> None:

@@ -3,8 +3,7 @@
 BrokerError
     RequestError                the request is at fault; the client changes it
         IllegalTopic · SystemTopic · TopicNotFound · TopicExists
-        IllegalGroup · SystemGroup · GroupNotFound · GroupExists · GroupDisabled
-        IllegalAttribute
+        IllegalGroup · SystemGroup · GroupNotFound · GroupExists · IllegalAttribute
         IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
         IllegalMessageId · MessageNotFound
         BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge

@@ -12,26 +12,29 @@ Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, 
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from broker.model.administration import GroupConfig
 from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
-from broker.model.errors import BrokerError, GroupDisabled, UnsupportedFeature
+from broker.model.errors import BrokerError, GroupDisabled
 from broker.model.stats import Counter, Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
-from broker.model.system_topics import leased_topic
-from broker.model.topic import is_system_group, is_system_topic, retry_topic
 from broker.services.consume.broadcasting import Broadcasting
 from broker.services.consume.clients import Clients
-from broker.services.consume.group_topic import GroupTopic
+from broker.services.consume.fence import Fence
+from broker.services.consume.group_topic import GroupTopic, by_origin
+from broker.services.consume.in_order import InOrder
 from broker.services.consume.journal import ConsumeSettings, Journal
 from broker.services.consume.leases import Lease, LeaseTable
-from broker.services.consume.parking import Parking, nothing
+from broker.services.consume.order_settling import settled_by_kind
+from broker.services.consume.order_taking import OrderedTaken
+from broker.services.consume.parking import AnyTaken, Parking, Taker, nothing
 from broker.services.consume.recovery import Recovery
 from broker.services.consume.redelivery import Redelivery
 from broker.services.consume.reviving import Reviving
 from broker.services.consume.settling import Settling
-from broker.services.consume.taking import Taken, Taking
+from broker.services.consume.taking import Taking
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
 from broker.store.watermark import Watermark
@@ -47,9 +50,9 @@ class Consume:
     """All receives of a broker, and what is leased to whom."""
 
     __slots__ = (
-        "_acks", "_alarm", "_broadcasting", "_clients", "_clock", "_fence_end", "_job", "_journal",
-        "_leases", "_next_ms", "_parking", "_released", "_reviving", "_settings", "_settling",
-        "_store", "_taking", "_targets", "stats",
+        "_acks", "_alarm", "_broadcasting", "_clients", "_clock", "_fence", "_in_order",
+        "_job", "_journal", "_leases", "_next_ms", "_parking", "_released", "_reviving",
+        "_settings", "_settling", "_store", "_taking", "_targets", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -64,17 +67,18 @@ class Consume:
         self._taking = Taking(store, leases, journal, settings.in_flight_max)
         self._settling = Settling(store, leases, journal, redelivery)
         self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self._clients)
-        self._parking = Parking(store, self._taking, journal, self._release_soon)
         self._broadcasting = Broadcasting(store)
+        self._in_order = InOrder(store, leases, redelivery, settings.broker, self._is_alive)
+        self._parking = Parking(store, self._taker, self._release_soon, self._watched)
         self._targets: dict[tuple[str, str], GroupTopic] = {}
         self._alarm = Watermark()
         self._next_ms = 0
         self._job: Job[None] | None = None
         self._released: Job[list[Settled]] | None = None
-        self._fence_end: int | None = None
+        self._fence = Fence(store, leases, journal)
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
-            Gauge("pocketmq_leases", "Messages under leases.", lambda: leases.count),
+            Gauge("pocketmq_leases", "Messages under leases.", lambda: self.lease_count),
             self._acks,
             self._reviving.expired,
             self._reviving.retried,
@@ -90,7 +94,8 @@ class Consume:
             ),
             Gauge(
                 "rocketmq_consumer_inflight_messages", "Messages under leases, by group.",
-                self._shown_in_flight, ("consumer_group", "topic", "is_retry", "is_system"),
+                lambda: by_origin(self.in_flight()),
+                ("consumer_group", "topic", "is_retry", "is_system"),
             ),
         ]  # fmt: skip
 
@@ -114,18 +119,19 @@ class Consume:
         topic.check_readable()
         if request.broadcast:
             return self._broadcasting.receive(request)
-        if group.settings.fifo or topic.type_name == FIFO_TYPE:
-            raise UnsupportedFeature(feature="receiving in order")
         target = self._target(request.group, request.topic)
+        target.is_ordered = bool(group.settings.fifo) or topic.type_name == FIFO_TYPE
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
             self._clients.touch(request.client_id, now_ms + request.wait_ms)
         before = self._taking.attempts.leased(request)
         if before:
             return self._taking.again(before)
+        if target.is_ordered and self._in_order.taking.was_given(request, target):
+            return self._receive(target, request)
         if target.parked and request.wait_ms > 0:
             return self._wait(target, request, now_ms)
-        if self._taking.is_ready(target):
+        if self._taker(target).is_ready(target):
             return self._receive(target, request)
         return self._wait(target, request, now_ms)
 
@@ -142,8 +148,9 @@ class Consume:
 
     async def _receive(self, target: GroupTopic, request: ReceiveRequest) -> Received:
         begun_ms = self._clock.monotonic_ms()
+        taker = self._taker(target)
         try:
-            taken = await self._taking.take(request, target)
+            taken = await taker.take(request, target)
         finally:
             self._parking.serve(target)
         if taken is None:
@@ -154,14 +161,19 @@ class Consume:
             return found if isinstance(found, Received) else await found
         self._wake_by_end(taken)
         try:
-            await self._journal.durable()
+            await taker.durable()
         except asyncio.CancelledError:
-            self._release_soon(taken)
+            self._release_soon(target, taken)
             raise
         return taken.received
 
+    def _taker(self, target: GroupTopic) -> Taker:
+        return self._in_order.taking if target.is_ordered else self._taking
+
     def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
         """Let messages come back soon that their receiver never had."""
+        if self._in_order.settling.release(group, topic, handles):
+            self._serve(group, topic)
         by_lease: dict[Lease, list[str]] = {}
         for handle in handles:
             held = self._settling.find(group, topic, handle)
@@ -177,8 +189,12 @@ class Consume:
             self._released = Job(self._settling.change_invisible(group, topic, parts))
             self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
 
-    def _release_soon(self, taken: Taken) -> None:
-        self._release(taken.leases)
+    def _release_soon(self, target: GroupTopic, taken: AnyTaken) -> None:
+        if isinstance(taken, OrderedTaken):
+            self._in_order.taking.release(taken)
+            self._parking.serve(target)
+        else:
+            self._release(taken.leases)
 
     def _release(self, leases: Sequence[Lease]) -> None:
         due_ms = self._clock.wall_ms() + RELEASED_MS
@@ -186,11 +202,6 @@ class Consume:
             if due_ms < lease.due_ms and lease.pending_count:
                 self._leases.end_at(lease, due_ms)
         self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
-
-    def client_gone(self, client_id: str) -> None:
-        """Let what a client renewed come back soon: it said that it goes."""
-        self._clients.forget(client_id)
-        self._release(self._leases.of_client(client_id))
 
     def _group(self, group: str) -> GroupConfig:
         config = self._store.tables.groups.existing(group)
@@ -214,13 +225,17 @@ class Consume:
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
         self._group(group)
-        settled = await self._settling.ack(group, topic, handles)
+        leased, ordered = self._settling, self._in_order.settling
+        settled = await settled_by_kind(
+            handles, partial(leased.ack, group, topic), partial(ordered.ack, group, topic)
+        )
         done = sum([entry.status is SettleStatus.OK for entry in settled])
         if done:
             self._acks.add((SettleStatus.OK.name,), done)
         if done < len(settled):
             invalid = SettleStatus.INVALID_RECEIPT_HANDLE.name
             self._acks.add((invalid,), len(settled) - done)
+        self._serve_ordered(group, topic)
         if self._taking.is_capped:
             self._taking.is_capped = False
             self._serve(group, topic)
@@ -234,7 +249,13 @@ class Consume:
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was changed
         """
         self._group(group)
-        settled = await self._settling.change_invisible(group, topic, entries)
+        leased, ordered = self._settling, self._in_order.settling
+        settled = await settled_by_kind(
+            entries,
+            partial(leased.change_invisible, group, topic),
+            partial(ordered.change_invisible, group, topic),
+        )
+        self._serve_ordered(group, topic)
         shortest_ms = min((ms for _, ms in entries), default=STEP_INTERVAL_MS)
         self._wake_by(self._clock.monotonic_ms() + max(shortest_ms, 0))
         return settled
@@ -246,7 +267,13 @@ class Consume:
 
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
-        return await self._settling.send_back(self._group(group), topic, entries)
+        config, leased, ordered = self._group(group), self._settling, self._in_order.settling
+        settled = await settled_by_kind(
+            entries, partial(leased.send_back, config, topic),
+            partial(ordered.send_back, config, topic),
+        )  # fmt: skip
+        self._serve_ordered(group, topic)
+        return settled
 
     async def forward_to_dead_letters(
         self, group: str, topic: str, handles: Sequence[str]
@@ -255,11 +282,31 @@ class Consume:
 
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
-        settled = await self._settling.give_up(self._group(group), topic, handles)
+        config, leased, ordered = self._group(group), self._settling, self._in_order.settling
+        settled = await settled_by_kind(
+            handles, partial(leased.give_up, config, topic),
+            partial(ordered.give_up, config, topic),
+        )  # fmt: skip
+        self._serve_ordered(group, topic)
         count = sum(entry.status is SettleStatus.OK for entry in settled)
         if count:
             self._reviving.dead_letters.add((group, topic, "false"), count)
         return settled
+
+    def _serve_ordered(self, group: str, topic: str) -> None:
+        """Look at who waits: something was settled on which the next message waited."""
+        target = self._targets.get((group, topic))
+        if target is not None and target.is_ordered:
+            self._parking.serve(target)
+
+    def _watched(self, target: GroupTopic) -> None:
+        """Have those who wait looked at when leases end on which messages wait."""
+        if target.is_ordered:
+            self._in_order.watch_ends(target)
+            end_ms = self._in_order.next_end_ms
+            if end_ms is not None:
+                left_ms = max(end_ms - self._clock.wall_ms(), 0)
+                self._wake_by(self._clock.monotonic_ms() + left_ms)
 
     def _serve(self, group: str, topic: str) -> None:
         target = self._targets.get((group, topic))
@@ -270,7 +317,9 @@ class Consume:
     def step(self, now: Now) -> Next:
         """End waits and leases that are over, and let offsets go to disk."""
         self._parking.end_waits(now.monotonic_ms, now.wall_ms)
-        self._write_down()
+        for target in self._in_order.ended(now.wall_ms):
+            self._parking.serve(target)
+        self._fence.write_down()
         if self._job is not None and self._job.is_done:
             job, self._job = self._job, None
             job.result()
@@ -286,9 +335,10 @@ class Consume:
 
     def _when_next(self, now: Now) -> int:
         at_ms = now.monotonic_ms + STEP_INTERVAL_MS
-        end_ms, deadline_ms = self._leases.next_end_ms, self._parking.next_deadline_ms
-        if end_ms is not None:
-            at_ms = min(at_ms, now.monotonic_ms + max(end_ms - now.wall_ms, 0))
+        deadline_ms = self._parking.next_deadline_ms
+        for end_ms in (self._leases.next_end_ms, self._in_order.next_end_ms):
+            if end_ms is not None:
+                at_ms = min(at_ms, now.monotonic_ms + max(end_ms - now.wall_ms, 0))
         return at_ms if deadline_ms is None else min(at_ms, deadline_ms)
 
     def _wake_by(self, at_ms: int) -> None:
@@ -297,31 +347,14 @@ class Consume:
             self._next_ms = at_ms
             self._alarm.advance(self._alarm.value + 1)
 
-    def _wake_by_end(self, taken: Taken) -> None:
+    def _wake_by_end(self, taken: AnyTaken) -> None:
         received = taken.received
         left_ms = received.invisible_until_ms - received.popped_at_ms
         self._wake_by(self._clock.monotonic_ms() + left_ms)
 
-    def _write_down(self) -> None:
-        """Let offsets go to disk that leases moved, once the journal up to them is durable."""
-        marks, offsets = self._store.marks, self._store.tables.offsets
-        if self._fence_end is not None:
-            if marks.flushed.value < self._fence_end:
-                return
-            offsets.pass_fence()
-            self._fence_end = None
-        if self._leases.has_foreign:
-            return
-        end = self._journal.end
-        offsets.fence(self._leases.journal_begin(end), end)
-        self._fence_end = marks.appended.value
-        if marks.flushed.value >= self._fence_end:
-            offsets.pass_fence()
-            self._fence_end = None
-
     def in_flight(self) -> dict[LabelValues, float]:
         """Return how many messages are leased, by (group, topic)."""
-        return self._leases.in_flight()
+        return self._leases.in_flight() | self._in_order.table.in_flight()
 
     def leased(self) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
         """Return (count, about the first queue offset) of what is leased, by queue.
@@ -330,16 +363,13 @@ class Consume:
         """
         return self._leases.leased()
 
-    def _shown_in_flight(self) -> dict[LabelValues, float]:
-        """Return the same as RocketMQ labels it: retries count for the topic they are of."""
-        shown: dict[LabelValues, float] = {}
-        for (group, topic), count in self.in_flight().items():
-            origin = leased_topic(topic, group)
-            is_retry = "true" if origin != topic or topic == retry_topic(group) else "false"
-            is_system = "true" if is_system_topic(origin) or is_system_group(group) else "false"
-            labels = (group, origin, is_retry, is_system)
-            shown[labels] = shown.get(labels, 0) + count
-        return shown
+    @property
+    def lease_count(self) -> int:
+        """Messages that are leased, or in order and not settled since they were."""
+        return self._leases.count + self._in_order.table.delivered_count
+
+    def _is_alive(self, client_id: str) -> bool:
+        return self._clients.is_alive(client_id, self._clock.monotonic_ms())
 
     @property
     def waiter_count(self) -> int:
@@ -358,6 +388,6 @@ class Consume:
             if job is not None:
                 await job.reached()
         with suppress(BrokerError):  # A start reads more of the journal then.
-            self._write_down()
+            self._fence.write_down()
             if await self._store.writing.durable():
-                self._write_down()
+                self._fence.write_down()

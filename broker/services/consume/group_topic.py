@@ -9,12 +9,14 @@ Source: PopMessageProcessor.popMsgFromTopic.
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import Final, final
 
 from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from broker.model.consuming import Received, ReceiveRequest
-from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2
-from broker.model.topic import RETRY_PREFIX, retry_topic
+from broker.model.stats import LabelValues
+from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2, leased_topic
+from broker.model.topic import RETRY_PREFIX, is_system_group, is_system_topic, retry_topic
 from broker.services.consume.leases import GroupQueue, LeaseTable
 from broker.store.job import Job
 from broker.store.tables.topics import TopicTable
@@ -41,8 +43,8 @@ class GroupTopic:
     """A group's receives of one topic."""
 
     __slots__ = (
-        "_counts", "_leases", "_names", "_topics", "group", "parked", "queues", "serving",
-        "sweep_above", "topic", "turn", "watches",
+        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_ordered", "parked",
+        "queues", "serving", "sweep_above", "topic", "turn", "watches",
     )  # fmt: skip
 
     def __init__(self, group: str, topic: str, topics: TopicTable, leases: LeaseTable) -> None:
@@ -64,6 +66,10 @@ class GroupTopic:
         self.parked: deque[Parked] = deque()
         self.sweep_above = PARKED_KEPT_MIN
         self.serving: Job[None] | None = None
+        self.is_ordered = False
+        """Whether its messages are received in order."""
+        self.ends_at_ms: int | None = None
+        """When leases end for which somebody waits, wall time (in_order.py)."""
         self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
 
     def refresh(self) -> None:
@@ -107,3 +113,26 @@ class GroupTopic:
         """Return all queues."""
         self.refresh()
         return [queue for queues in self.queues for queue in queues]
+
+
+def actual_topic(group: str, topic: str, retry: int) -> str:
+    """Return the topic that a handle's message lies in (format/receipt_handle.py)."""
+    if topic.startswith(RETRY_PREFIX):
+        return topic
+    names = (
+        topic, lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic),
+        retry_topic(group),
+    )  # fmt: skip
+    return names[retry]
+
+
+def by_origin(in_flight: Mapping[LabelValues, float]) -> dict[LabelValues, float]:
+    """Return counts by (group, topic) as RocketMQ labels them: retries with their topic."""
+    shown: dict[LabelValues, float] = {}
+    for (group, topic), count in in_flight.items():
+        origin = leased_topic(topic, group)
+        is_retry = "true" if origin != topic or topic == retry_topic(group) else "false"
+        is_system = "true" if is_system_topic(origin) or is_system_group(group) else "false"
+        labels = (group, origin, is_retry, is_system)
+        shown[labels] = shown.get(labels, 0) + count
+    return shown

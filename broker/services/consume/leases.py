@@ -204,10 +204,6 @@ class LeaseTable:
         """Return where the journal begins to matter: at its oldest open lease, else at its end."""
         return next(iter(self._open), end)
 
-    def of_client(self, client_id: str) -> list[Lease]:
-        """Return open leases that a client renews; looks at all there are."""
-        return [lease for lease in self._open.values() if lease.client_id == client_id]
-
     def oldest(self, before: int, count: int) -> list[Lease]:
         """Return open leases that stand in the journal before an offset, the oldest ones."""
         oldest = islice(self._open.items(), count)

@@ -49,15 +49,16 @@ class MessageGroup:
 class OrderedQueue:
     """One queue and group. Offsets are queue offsets, times wall ms.
 
-    order   what is known of it from before
+    order            what is known of it from before
+    popped_after_ms  handles of the same offsets have times up to this one
     """
 
     __slots__ = (
-        "_claims", "_delivered", "_ends", "_groups", "_idle", "_keys", "_renewed", "_settled",
-        "_unseen_end", "next_offset", "scanned",
+        "_claims", "_delivered", "_ends", "_groups", "_idle", "_keys", "_popped_after_ms",
+        "_renewed", "_settled", "_unseen_end", "last_popped_ms", "next_offset", "scanned",
     )  # fmt: skip
 
-    def __init__(self, order: QueueOrder) -> None:
+    def __init__(self, order: QueueOrder, popped_after_ms: int = -1) -> None:
         self.next_offset = order.next_offset
         """The first offset that is not settled."""
         self.scanned = order.next_offset
@@ -70,6 +71,9 @@ class OrderedQueue:
         self._ends: list[tuple[int, str]] = []
         self._claims: dict[str, tuple[int, ...]] = {}
         self._renewed: dict[int, str] = {}
+        self.last_popped_ms = popped_after_ms
+        """The latest time in a handle."""
+        self._popped_after_ms = popped_after_ms
         self._unseen_end = max(order.delivered, default=-1) + 1
         for queue_offset, delivery in sorted(order.delivered.items()):
             if delivery.claim:
@@ -190,7 +194,9 @@ class OrderedQueue:
         assert all(map(self.is_ready, offsets)), "nothing is given out of a group that is held"
         found = (self._delivered.get(queue_offset) for queue_offset in offsets)
         # The handles of an earlier delivery are told apart by their time.
+        now_ms = max(now_ms, self._popped_after_ms + 1)
         popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
+        self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
         for queue_offset in offsets:
             count = self.deliveries(queue_offset) + 1
             self._delivered[queue_offset] = Delivery(count, popped_at_ms, until_ms, claim)
@@ -215,12 +221,7 @@ class OrderedQueue:
 
     # -- settling ------------------------------------------------------------------------------
     def settle(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Be done with a message; False: it was given out again, or never at this time.
-
-        What is settled already stays so, whoever asks.
-        """
-        if queue_offset < self.next_offset or queue_offset in self._settled:
-            return True
+        """Be done with a message; False: it is settled, or was given out again."""
         if not self.is_current(queue_offset, popped_at_ms):
             return False
         self._settle(queue_offset)
@@ -233,12 +234,8 @@ class OrderedQueue:
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return False
-        delivery = self._delivered[queue_offset]
-        self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
         self._renewed.pop(queue_offset, None)
-        key = self._keys.get(queue_offset)
-        if key is not None:
-            self._hold(key, queue_offset, visible_at_ms)
+        self._visible_at(queue_offset, visible_at_ms)
         return True
 
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
@@ -251,6 +248,24 @@ class OrderedQueue:
                 )
                 self._renewed.pop(queue_offset, None)
                 heappush(self._ends, (0, self._keys[queue_offset]))
+
+    def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> Delivery | None:
+        """Hold a message for the broker itself, so that no handle leads to it.
+
+        Returns  what `restore` takes to undo it; None: it is settled or was given out again
+        """
+        if not self.is_current(queue_offset, popped_at_ms):
+            return None
+        delivery = self._delivered[queue_offset]
+        self._delivered[queue_offset] = delivery._replace(popped_at_ms=popped_at_ms + 1)
+        self._visible_at(queue_offset, max(until_ms, delivery.visible_at_ms))
+        return delivery
+
+    def restore(self, queue_offset: int, delivery: Delivery) -> None:
+        """Let handles lead to a message again that was seized."""
+        if self.is_current(queue_offset, delivery.popped_at_ms + 1):
+            self._delivered[queue_offset] = delivery
+            self._visible_at(queue_offset, delivery.visible_at_ms)
 
     def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
         """Return whether a message is not settled, and this its last delivery."""
@@ -266,6 +281,13 @@ class OrderedQueue:
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
 
     # -- within --------------------------------------------------------------------------------
+    def _visible_at(self, queue_offset: int, visible_at_ms: int) -> None:
+        delivery = self._delivered[queue_offset]
+        self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
+        key = self._keys.get(queue_offset)
+        if key is not None:
+            self._hold(key, queue_offset, visible_at_ms)
+
     def _hold(self, key: str, queue_offset: int, until_ms: int) -> None:
         self._groups[key].held.add(queue_offset)
         self._idle.pop(key, None)

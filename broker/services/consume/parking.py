@@ -19,12 +19,14 @@ from typing import Final
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import BrokerError
 from broker.services.consume.group_topic import GroupTopic, Parked
-from broker.services.consume.journal import Journal
 from broker.services.consume.leases import GroupQueue
+from broker.services.consume.order_taking import OrderedTaken, OrderedTaking
 from broker.services.consume.taking import Taken, Taking
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
 
+Taker = Taking | OrderedTaking
+AnyTaken = Taken | OrderedTaken
 DEADLINES_KEPT_MIN: Final = 1_024
 """Deadlines of receives that ended are dropped when they are more than this and half of all."""
 SWEEP_ABOVE: Final = 64
@@ -39,26 +41,28 @@ def nothing(now_ms: int) -> Received:
 class Parking:
     """All receives that wait.
 
-    release   gives leases back whose caller is gone
+    taker_of   returns what leases to the receives of a target
+    release    gives leases back whose caller is gone
+    watched    is told of a target when its receives are to wait on
     """
 
     __slots__ = (
-        "_deadlines", "_journal", "_order", "_reading", "_release", "_serving", "_store",
-        "_taking", "is_draining", "waiter_count",
+        "_deadlines", "_order", "_reading", "_release", "_serving", "_store", "_taker_of",
+        "_watched", "is_draining", "waiter_count",
     )  # fmt: skip
 
     def __init__(
         self,
         store: MessageStore,
-        taking: Taking,
-        journal: Journal,
-        release: Callable[[Taken], None],
+        taker_of: Callable[[GroupTopic], Taker],
+        release: Callable[[GroupTopic, AnyTaken], None],
+        watched: Callable[[GroupTopic], None],
     ) -> None:
         self._store = store
         self._reading = store.reading
-        self._taking = taking
-        self._journal = journal
+        self._taker_of = taker_of
         self._release = release
+        self._watched = watched
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._order = 0
         self._serving: set[GroupTopic] = set()
@@ -113,8 +117,10 @@ class Parking:
                 self._watch_queue(target, queue)
         if not target.parked or target.serving is not None:
             return
-        if self._taking.is_ready(target):
+        if self._taker_of(target).is_ready(target):
             self.serve(target)
+        else:
+            self._watched(target)
 
     def _watch_queue(self, target: GroupTopic, queue: GroupQueue) -> None:
         mark = self._reading.arrivals(queue.topic, queue.queue_id)
@@ -133,18 +139,19 @@ class Parking:
             self._serving.add(target)
 
     async def _serve(self, target: GroupTopic) -> None:
+        taker = self._taker_of(target)
         try:
-            while (parked := _first(target)) is not None and self._taking.is_ready(target):
-                await self._serve_one(target, parked)
+            while (parked := _first(target)) is not None and taker.is_ready(target):
+                await self._serve_one(target, taker, parked)
         finally:
             target.serving = None
             self._serving.discard(target)
         if _first(target) is not None and not self.is_draining:
             self.watch(target)
 
-    async def _serve_one(self, target: GroupTopic, parked: Parked) -> None:
+    async def _serve_one(self, target: GroupTopic, taker: Taker, parked: Parked) -> None:
         try:
-            taken = await self._taking.take(parked.request, target)
+            taken = await taker.take(parked.request, target)
         except BrokerError as error:
             if not parked.future.done():
                 parked.future.set_exception(error)
@@ -154,11 +161,13 @@ class Parking:
             return
         if target.parked and target.parked[0] is parked:
             target.parked.popleft()
-        self._journal.when_durable(partial(self._hand, parked, taken))
+        taker.when_durable(partial(self._hand, target, parked, taken))
 
-    def _hand(self, parked: Parked, taken: Taken, error: BaseException | None) -> None:
+    def _hand(
+        self, target: GroupTopic, parked: Parked, taken: AnyTaken, error: BaseException | None
+    ) -> None:
         if parked.future.done():
-            self._release(taken)
+            self._release(target, taken)
         elif error is not None:
             parked.future.set_exception(error)
         else:

@@ -139,7 +139,9 @@ class Recovery:
         self._push(key, checkpoint, journal_offset)
         before = self._holders.get((key, checkpoint.queue_offsets[0]))
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending
-        first_ms = before.first_popped_ms if before and is_change else batched.popped_at_ms
+        first_ms = checkpoint.first_popped_ms
+        if not first_ms:
+            first_ms = before.first_popped_ms if before and is_change else batched.popped_at_ms
         told = self._told[batched] = _Told(checkpoint, journal_offset, first_ms)
         for queue_offset in checkpoint.queue_offsets:
             self._holders[key, queue_offset] = told

@@ -70,17 +70,20 @@ class Redelivery:
         await self._topics.ensure(dead_letter_topic(group.name), DEAD_LETTER_QUEUE_COUNT)
 
     def back(
-        self, record: bytes, group: GroupConfig, topic: str, level: int = 0, turn: int = 0
-    ) -> Run:
+        self, record: bytes, group: GroupConfig, topic: str, level: int = 0, turn: int = 0,
+        *, tried: int = 0,
+    ) -> Run:  # fmt: skip
         """Return what is put for a message that is sent back.
 
         topic    the one it was received from
         level    0: three more than it was retried; below 0: it becomes a dead letter at once
         turn     of the retry topic's queues, which take messages in turn
+        tried    how often it was retried where it lies, of which the record does not tell
         """
         times, properties, message_id = facts_of(record)
+        times += tried
         if level < 0 or is_last_attempt(group, times):
-            return self.dead(record, group, topic)
+            return self.dead(record, group, topic, tried=tried)
         level = back_level(level, times)
         origin = leased_topic(topic, group.name)
         back = sent_back(group.name, origin, properties, message_id, level)
@@ -103,11 +106,11 @@ class Redelivery:
         again = revived(group.name, topic, properties, popped_at_ms)
         return self._run(record, again, times + 1, is_copied=True)
 
-    def dead(self, record: bytes, group: GroupConfig, topic: str) -> Run:
+    def dead(self, record: bytes, group: GroupConfig, topic: str, *, tried: int = 0) -> Run:
         """Return what is put for a message that is given up; parameters as for `back`."""
         times, properties, message_id = facts_of(record)
         letter = dead(group.name, leased_topic(topic, group.name), properties, message_id)
-        return self._run(record, letter, times + 1)
+        return self._run(record, letter, times + tried + 1)
 
     def _run(
         self, record: bytes, disguise: Disguise, times: int, *, is_copied: bool = False

@@ -106,7 +106,13 @@ class Reviving:
     async def carry(self, leases: list[Lease]) -> None:
         """Write leases down anew, as far as they are not settled."""
         checkpoints = [
-            Checkpoint(lease.batched, lease.pending(), lease.invisible_ms, lease.revive_queue)
+            Checkpoint(
+                lease.batched,
+                lease.pending(),
+                lease.invisible_ms,
+                lease.revive_queue,
+                lease.first_popped_ms,
+            )
             for lease in leases
         ]
         try:

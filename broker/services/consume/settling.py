@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from broker.format.pop_records import Checkpoint, Entry
-from broker.format.receipt_handle import NORMAL, number_of, read_handle
+from broker.format.receipt_handle import number_of, read_handle
 from broker.model.administration import GroupConfig
 from broker.model.batch import Run
 from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
-from broker.model.system_topics import lease_retry_topic, lease_retry_topic_v2
-from broker.model.topic import RETRY_PREFIX, retry_topic
+from broker.services.consume.group_topic import actual_topic
 from broker.services.consume.journal import Journal
 from broker.services.consume.leases import Lease, LeaseTable
 from broker.services.consume.redelivery import Redelivery
@@ -119,7 +118,7 @@ class Settling:
         if read is None:
             return None
         place, _ = read
-        actual = topic if place.retry == NORMAL else _actual_topic(group, topic, place.retry)
+        actual = actual_topic(group, topic, place.retry)
         queue = self._leases.queues.get((group, actual, place.queue_id))
         return None if queue is None else _Source(queue.leased, place.popped_at_ms)
 
@@ -182,19 +181,12 @@ class Settling:
         for lease, queue_offsets in by_lease.items():
             self._leases.take(lease, queue_offsets)
         changes = [(lease, at, invisible_ms) for lease, at in by_lease.items()]
-        await self._extended(changes, by_lease, is_renewed=True)
+        await self._extended(changes, by_lease)
 
     async def _extended(
-        self,
-        changes: list[tuple[Lease, list[int], int]],
-        by_lease: dict[Lease, list[int]],
-        *,
-        is_renewed: bool = False,
+        self, changes: list[tuple[Lease, list[int], int]], by_lease: dict[Lease, list[int]]
     ) -> list[Lease]:
-        """Lease messages that were taken anew; returns the leases. Checkpoints come before acks.
-
-        is_renewed   they go on to renew themselves; a time that was asked for ends when it is over
-        """
+        """Lease messages that were taken anew; returns the leases. Checkpoints come before acks."""
         now_ms = self._store.clock.wall_ms()
         checkpoints = [
             Checkpoint(
@@ -206,6 +198,7 @@ class Settling:
                 at,
                 invisible_ms,
                 lease.revive_queue,
+                lease.first_popped_ms,
             )
             for lease, at, invisible_ms in changes
         ]
@@ -220,8 +213,7 @@ class Settling:
         for i, (old, _, _) in enumerate(changes):
             lease = Lease(
                 old.queue, checkpoints[i], first + i,
-                first_popped_ms=old.first_popped_ms,
-                client_id=old.client_id if is_renewed else "",
+                first_popped_ms=old.first_popped_ms, client_id=old.client_id,
             )  # fmt: skip
             self._leases.add(lease)
             made.append(lease)
@@ -289,11 +281,3 @@ class Settling:
             raise
         await self._put(acks, runs, by_lease)
         return settled
-
-
-def _actual_topic(group: str, topic: str, retry: int) -> str:
-    """Return where the messages of a handle lie that is not of the topic itself."""
-    if topic.startswith(RETRY_PREFIX):
-        return topic
-    names = (lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic))
-    return names[retry - 1] if retry <= len(names) else retry_topic(group)

@@ -9,6 +9,7 @@ Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
 import logging
+from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -58,7 +59,7 @@ class Taken(NamedTuple):
     leases: list[Lease]
 
 
-def _place_and_attempt(record: bytes) -> tuple[int, int]:
+def place_and_attempt(record: bytes) -> tuple[int, int]:
     """Return a stored record's queue offset, and the how manieth delivery the next one is."""
     queue_offset, flag, times = _HEAD.unpack_from(record, _HEAD_POSITION)
     if flag & _HOSTS_V6:
@@ -118,6 +119,17 @@ class Taking:
             self.is_capped = True
             return False
         return not queue.is_busy
+
+    def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when what was leased is durable."""
+        self._journal.when_durable(then)
+
+    async def durable(self) -> None:
+        """Return when what was leased is as durable as the flush mode promises.
+
+        Errors   FsyncFailed
+        """
+        await self._journal.durable()
 
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
         """Lease what is there, None where nothing is; durable it is only later.
@@ -197,7 +209,7 @@ class Taking:
         attempts: list[int] = []
         for queue, records, _, _ in found:
             if records:
-                heads = [_place_and_attempt(record) for record in records]
+                heads = [place_and_attempt(record) for record in records]
                 at = [queue_offset for queue_offset, _ in heads]
                 attempts += [attempt for _, attempt in heads]
                 batched = Batched(
@@ -240,7 +252,7 @@ class Taking:
             records += found.values()
             handles += [f"{prefix}{at}" for at in found]
             self._leases.end_at(lease, lease.end_ms)
-        attempts = [_place_and_attempt(record)[1] for record in records]
+        attempts = [place_and_attempt(record)[1] for record in records]
         first_ms = min(lease.first_popped_ms for lease in leases)
         return Received(records, handles, attempts, min(one.end_ms for one in leases), first_ms)
 

@@ -62,6 +62,15 @@ class DurableTable:
         self.save_soon()
         await future
 
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        if self._saved.value >= self._change:
+            then(None)
+            return
+        future = self._saved.reached(self._change)
+        future.add_done_callback(lambda done: then(done.exception()))
+        self.save_soon()
+
     def save_soon(self) -> None:
         """Begin to write what changed, unless a write is under way; a failure shows in `saved`."""
         if self._job is not None or self._saved.value >= self._change:

@@ -8,6 +8,7 @@ What the file holds beside the queues is kept and written back.
 Source: QueueLevelConsumerManager.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +31,7 @@ Order = Callable[[], QueueOrder]
 class OrderInfo:
     """Orders by (group, topic, queue id)."""
 
-    __slots__ = ("_changed", "_clock", "_durable", "_file", "_others", "_rows")
+    __slots__ = ("_changed", "_clock", "_durable", "_file", "_forgotten", "_others", "_rows")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / ORDER_INFO_FILE)
@@ -39,6 +40,7 @@ class OrderInfo:
         self._others: dict[str, Any] = {}
         self._rows: dict[str, dict[int, dict[str, Any]]] = {}
         self._changed: dict[tuple[str, int], Order] = {}
+        self._forgotten: Counter[tuple[str, int]] = Counter()
 
     def load(self) -> None:
         """Read the table.
@@ -60,6 +62,10 @@ class OrderInfo:
         row = self._rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id, {})
         return decode_order(row, committed)
 
+    def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
+        """Return how often a queue was forgotten: what somebody knew of it before is void."""
+        return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
+
     def change(self, group: str, topic: str, queue_id: int, order: Order) -> None:
         """Note that a queue's order changed; `saved` writes it down.
 
@@ -75,6 +81,10 @@ class OrderInfo:
         """
         await self._durable.saved()
 
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        self._durable.when_saved(then)
+
     def save_soon(self) -> None:
         """Begin to write what changed, unless a write is under way."""
         self._durable.save_soon()
@@ -87,6 +97,7 @@ class OrderInfo:
         """
         name = f"{topic}{_SEPARATOR}{group}"
         for queue_id in queue_ids:
+            self._forgotten[name, queue_id] += 1
             is_changed = self._changed.pop((name, queue_id), None) is not None
             if self._drop(name, queue_id) or is_changed:
                 self._durable.touch()

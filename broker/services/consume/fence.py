@@ -1,0 +1,42 @@
+"""When offsets that leases moved may go to disk: once the journal that tells of them is durable.
+
+    fence (the journal ends here) ─► … flushed … ─► pass_fence ─► on disk with the next write
+
+Source: none; a real broker writes offsets that a power cut may leave ahead of its journal.
+"""
+
+from broker.services.consume.journal import Journal
+from broker.services.consume.leases import LeaseTable
+from broker.store.message_store import MessageStore
+
+
+class Fence:
+    """Lets offsets go to disk (store/tables/lease_marks.py), and what is held in order."""
+
+    __slots__ = ("_end", "_journal", "_leases", "_store")
+
+    def __init__(self, store: MessageStore, leases: LeaseTable, journal: Journal) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._end: int | None = None
+        """Physical offset behind the journal at the last fence."""
+
+    def write_down(self) -> None:
+        """Pass a fence that is durable, and set the next one."""
+        marks, offsets = self._store.marks, self._store.tables.offsets
+        self._store.tables.orders.save_soon()
+        if self._end is not None:
+            if marks.flushed.value < self._end:
+                return
+            offsets.pass_fence()
+            self._end = None
+        if self._leases.has_foreign:
+            return
+        end = self._journal.end
+        offsets.fence(self._leases.journal_begin(end), end)
+        self._end = marks.appended.value
+        if marks.flushed.value >= self._end:
+            assert marks.flushed.value <= marks.appended.value
+            offsets.pass_fence()
+            self._end = None

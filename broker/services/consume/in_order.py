@@ -1,0 +1,71 @@
+"""Consuming in order: a message group goes to one receive at a time (order_queue.py).
+
+    receive ─► order_taking.py     leases what may go out
+    ack …   ─► order_settling.py   by handles; what follows may go out then
+               order_table.py      states, and the table on disk that is written before any answer
+
+Who waits is looked at again when something was settled, and when leases end (`ended`).
+Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from broker.services.consume.group_topic import GroupTopic
+from broker.services.consume.leases import LeaseTable
+from broker.services.consume.order_settling import OrderedSettling
+from broker.services.consume.order_table import OrderTable
+from broker.services.consume.order_taking import OrderedTaking
+from broker.services.consume.redelivery import Redelivery
+from broker.store.message_store import MessageStore
+
+
+class InOrder:
+    """Everything that is consumed in order.
+
+    is_alive   whether a client lives, whose leases renew themselves then
+    """
+
+    __slots__ = ("_ends", "_order", "settling", "table", "taking")
+
+    def __init__(
+        self,
+        store: MessageStore,
+        leases: LeaseTable,
+        redelivery: Redelivery,
+        broker: str,
+        is_alive: Callable[[str], bool],
+    ) -> None:
+        self.table = OrderTable(store)
+        self.taking = OrderedTaking(store, self.table, redelivery, broker, is_alive)
+        self.settling = OrderedSettling(store, self.table, leases, redelivery)
+        self._ends: list[tuple[int, int, GroupTopic]] = []
+        self._order = 0
+
+    # -- leases that end while somebody waits --------------------------------------------------
+    def watch_ends(self, target: GroupTopic) -> None:
+        """Have a target among `ended` when its next lease ends, once somebody waits there."""
+        end_ms = self.taking.next_end_ms(target)
+        if target.parked and end_ms is not None and not self._is_watched(target, end_ms):
+            assert target.is_ordered, "leases end by the journal where nothing is in order"
+            self._order += 1
+            target.ends_at_ms = end_ms
+            heappush(self._ends, (end_ms, self._order, target))
+
+    def _is_watched(self, target: GroupTopic, end_ms: int) -> bool:
+        return target.ends_at_ms is not None and target.ends_at_ms <= end_ms
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When leases end next for which somebody waits, wall time."""
+        return self._ends[0][0] if self._ends else None
+
+    def ended(self, now_ms: int) -> list[GroupTopic]:
+        """Return where leases have ended, each once; `watch_ends` is told again afterwards."""
+        found: list[GroupTopic] = []
+        while self._ends and self._ends[0][0] <= now_ms:
+            end_ms, _, target = heappop(self._ends)
+            if target.ends_at_ms == end_ms:
+                target.ends_at_ms = None
+                found.append(target)
+        return found

@@ -1,0 +1,109 @@
+"""Ordered queues of all groups: what is held of each, and what of it is written down.
+
+    of(queue)       its state: as it was written when it is first asked for, and anew when somebody
+                    set the group's offset
+    changed(queue)  the group's offset follows what is settled; the table is written with the next
+                    `saved`, many changes in one write
+
+No journal tells of these leases: what was answered stands in `config/consumerOrderInfo.json`.
+Source: QueueLevelConsumerManager, ConsumerOffsetManager.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from broker.format.order_row import QueueOrder
+from broker.model.stats import LabelValues
+from broker.services.consume.leases import GroupQueue, GroupQueueKey
+from broker.services.consume.order_queue import OrderedQueue
+from broker.store.message_store import MessageStore
+
+
+@final
+class Ordered:
+    """An ordered queue of a group, and where the group stands by what is settled there."""
+
+    __slots__ = ("committed", "forgotten_count", "state")
+
+    def __init__(self, state: OrderedQueue, forgotten_count: int) -> None:
+        self.state = state
+        self.forgotten_count = forgotten_count
+        self.committed = state.next_offset
+
+
+class OrderTable:
+    """All ordered queues that were asked for since the start."""
+
+    __slots__ = ("_groups", "_offsets", "_orders", "_queues", "_reading")
+
+    def __init__(self, store: MessageStore) -> None:
+        self._reading = store.reading
+        self._groups = store.tables.groups
+        self._offsets = store.tables.offsets
+        self._orders = store.tables.orders
+        self._queues: dict[GroupQueueKey, Ordered] = {}
+
+    def of(self, queue: GroupQueue) -> OrderedQueue:
+        """Return the state of a queue; a group's first look at it sets its offset."""
+        group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
+        committed = self._offsets.find(*key)
+        held, forgotten_count = self._queues.get(key), self._orders.forgotten_count(*key)
+        if held is not None and committed == held.committed:
+            if forgotten_count == held.forgotten_count:
+                return held.state
+        lower, upper = self._reading.queue_range(topic, queue_id)
+        if committed is None:
+            committed = lower if self._begins_at_min(queue) else upper
+        begin = max(committed, lower)
+        # An offset that somebody set makes void what was known before.
+        order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
+        state = OrderedQueue(order, held.state.last_popped_ms if held else -1)
+        held = self._queues[key] = Ordered(state, forgotten_count)
+        self._offsets.advance(group, topic, queue_id, held.committed)
+        assert self._offsets.find(*key) == held.committed
+        return held.state
+
+    def _begins_at_min(self, queue: GroupQueue) -> bool:
+        group = self._groups.find(queue.group)
+        return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
+
+    def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
+        """Note that a state changed; one that an offset made void does not count."""
+        group, topic, queue_id = queue.group, queue.topic, queue.queue_id
+        if self.of(queue) is not state:
+            return
+        self._orders.change(group, topic, queue_id, state.order)
+        held = self._queues[group, topic, queue_id]
+        if state.next_offset != held.committed:
+            assert state.next_offset > held.committed, "what is settled stays so"
+            self._offsets.advance(group, topic, queue_id, state.next_offset)
+            held.committed = state.next_offset
+
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        self._orders.when_saved(then)
+
+    async def saved(self) -> None:
+        """Return when every change so far is durable.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        await self._orders.saved()
+
+    def save_soon(self) -> None:
+        """Begin to write what changed."""
+        self._orders.save_soon()
+
+    def in_flight(self) -> dict[LabelValues, float]:
+        """Return how many messages are given out and not settled, by (group, topic)."""
+        counts: dict[LabelValues, float] = {}
+        for (group, topic, _), held in self._queues.items():
+            if held.state.delivered_count:
+                key = (group, topic)
+                counts[key] = counts.get(key, 0) + held.state.delivered_count
+        return counts
+
+    @property
+    def delivered_count(self) -> int:
+        """Messages that are given out and not settled."""
+        return sum(held.state.delivered_count for held in self._queues.values())
