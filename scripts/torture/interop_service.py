@@ -196,7 +196,7 @@ def server_of(transport: str, service: Service, tls: list[str]) -> Server:
         return GrpcioServer([service])
     own: Any = import_module("broker.rpc.own.connection")
     make = own.Connection
-    own.Connection = lambda: EchoingWire(make())
+    own.Connection = lambda **how: EchoingWire(make(**how))
     module: Any = import_module("broker.rpc.own.server")
     context = import_module("broker.rpc.own.tls").tls_context(*tls) if tls else None
     server: Server = module.OwnServer([service], transport=module.Transport(tls=context))
