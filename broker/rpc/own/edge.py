@@ -185,10 +185,11 @@ class Edge:
 
     def begin_turn(self) -> None:
         """Begin the time that connections have until the loop comes round."""
-        self._is_turn = True
+        if not self._is_turn:
+            self._is_turn = True
+            self.loop.call_soon(self._end_turn)
         self.is_late = False
         self._turn_ends_s = perf_counter() + self.turn_s
-        self.loop.call_soon(self._end_turn)
 
     def look_at_clock(self) -> None:
         """Note whether the time of this turn is over: no more large answers are begun then."""

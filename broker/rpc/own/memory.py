@@ -4,8 +4,9 @@ Two sums are kept. `held`: what requests take that are not whole or not yet take
 and streams that are no calls yet. `unread`: bytes of answers that their clients do not read. Each
 connection has limits of its own; where all together go beyond HELD_MAX, the one that wastes most is
 cut off: it holds much and has not gone on for long. Requests that do not go on are given up.
-Beyond UNREAD_MAX who keeps something is given nothing large more, nobody anything very large, and
-who reads too little is cut off; beyond UNREAD_FACTOR times as much the one that keeps most is.
+Room for an answer is set aside before it is made, and is less the less is left. Beyond UNREAD_MAX
+who keeps something is given nothing large more, nobody anything very large, and who reads too
+little is cut off; beyond UNREAD_FACTOR times as much the one that keeps most is.
 """
 
 import logging
@@ -34,6 +35,8 @@ UNREAD_FACTOR: Final = 2
 """Leaves room for the largest answer, and for others' small ones."""
 REPLY_MAX: Final = 1024 * 1024
 """Bytes of an answer that is kept for a client who reads what it is given, whatever others do."""
+TIGHT_REPLY_MAX: Final = 131_072
+"""The same where UNREAD_MAX is reached: hundreds who read slowly are served, none is cut off."""
 SMALL_REPLY_MAX: Final = 4_096
 """Bytes of an answer that is kept in any case: to refuse it would cost as much."""
 QUIET_S: Final = 10.0
@@ -159,9 +162,9 @@ class Memory:
         """
         self.reserved -= reserved
         assert self.reserved >= 0, "what was not set aside is given back"
-        if wanted > REPLY_MAX:
+        if wanted > TIGHT_REPLY_MAX:
             free = self.unread_max - self.unread - self.reserved
-            wanted = min(wanted, max(free, REPLY_MAX))
+            wanted = min(wanted, max(free, REPLY_MAX if free > 0 else TIGHT_REPLY_MAX))
         self.reserved += wanted
         return wanted
 
