@@ -7,6 +7,7 @@ a key, or whose copy the index has lost, counts as not delivered and may come on
 """
 
 import logging
+from typing import Final
 
 from broker.format.record import decode_record
 from broker.model.message import OFFSET_MAX, PROPERTY_CRC, StoredMessage
@@ -16,8 +17,10 @@ from broker.services.schedule.level import Level
 from broker.services.schedule.waiting import WaitingMessages
 from broker.store.message_store import MessageStore
 
-COPIES_MAX = 64
-"""Messages with one unique key that are compared with one that waits."""
+COPIES_MAX: Final = 64
+"""Messages with one unique key in one look at the index."""
+INDEX_TIME_MS: Final = 1_000
+"""An index has its times in seconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -74,18 +77,22 @@ class Resumption:
 
     async def _is_delivered(self, message: StoredMessage, place: Place) -> bool:
         """Return whether a copy of a message lies where it is to be delivered."""
-        key, begin_ms = message.unique_key, message.store_timestamp_ms
+        key, begin_ms = message.unique_key, message.store_timestamp_ms - INDEX_TIME_MS
         if not key:
             return False
         before = self._store.tables.delay_offsets.delivered_before
         lowest = max(before, message.physical_offset)
         wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
-        for copy in (await self._store.reading.query(wanted)).messages:
-            is_new = copy.physical_offset >= lowest and copy.physical_offset not in self._used
-            if is_new and copy.queue_id == place.queue_id and _marks(copy) == _marks(message):
-                self._used.add(copy.physical_offset)
-                return True
-        return False
+        while True:
+            page = await self._store.reading.query(wanted)
+            for copy in page.messages:
+                is_new = copy.physical_offset >= lowest and copy.physical_offset not in self._used
+                if is_new and copy.queue_id == place.queue_id and _marks(copy) == _marks(message):
+                    self._used.add(copy.physical_offset)
+                    return True
+            if not page.next_cursor:
+                return False
+            wanted = wanted._replace(cursor=page.next_cursor)
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
