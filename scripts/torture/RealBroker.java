@@ -45,9 +45,9 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * in common.
  *
  * <p>The plan is a properties file: namesrv.conf, broker.conf (files for the two), broker.address,
- * parts (what to send, by name), ask (file of "topic TAB key" lines to look up), out, seed, run,
- * end (stop or kill). Answers go to `out`, a JSON document a line, told by "kind": message (in the
- * order of its queue), queue, key, id.
+ * parts (what to send, by name), wait_ms (before it reads), ask (file of "topic TAB key" lines to
+ * look up), out, seed, run, end (stop or kill). Answers go to `out`, a JSON document a line, told
+ * by "kind": message (in the order of its queue), queue, key, id.
  */
 public final class RealBroker {
     private static final String BROKER = "real";
@@ -107,6 +107,7 @@ public final class RealBroker {
             send(part);
             stage("sent " + part);
         }
+        Thread.sleep(Long.parseLong(plan.getProperty("wait_ms", "0")));
         settle();
         stage("settled");
         int count = readAll();

@@ -120,6 +120,7 @@ class Plan:
     ask       (topic, key) to look up, besides what it sends
     hidden    topics to read that are in no table of topics
     is_killed whether it ends as by kill -9
+    wait_ms   how long it is left alone before it reads
     """
 
     run: str
@@ -129,6 +130,7 @@ class Plan:
     ask: Sequence[tuple[str, str]] = ()
     hidden: Sequence[str] = ()
     is_killed: bool = False
+    wait_ms: int = 0
 
 
 def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
@@ -193,6 +195,7 @@ def _written_plan(place: Path, store: Path, plan: Plan) -> Path:
         "broker.address": f"{settings['brokerIP1']}:{broker}", "parts": ",".join(plan.parts),
         "ask": str(place / "ask.tsv"), "hidden": ",".join(plan.hidden), "out": str(out),
         "seed": str(plan.seed), "run": plan.run, "end": "kill" if plan.is_killed else "stop",
+        "wait_ms": str(plan.wait_ms),
     }  # fmt: skip
     name_server = {"listenPort": str(names), "bindAddress": "127.0.0.1"}
     name_server["kvConfigPath"] = str(place / "kv.json")

@@ -1,0 +1,163 @@
+"""Kills brokers by SIGKILL while messages wait for delay levels, and counts what is delivered.
+
+    receive and send back, level 1 or 2 ─► kill -9 ─► start ─► … ─► all levels over ─► compare
+
+What waited stands in the schedule topic, what was delivered in the group's retry topic. Both are
+read at the end: to each message that waited there is one that was delivered, the same and not
+earlier than its level says, and no other.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from broker.client import AsyncClient, ClientError, Message, PullQuery
+from broker.client.values import ReceiveQuery
+from broker.model.administration import GroupSettings
+from broker.model.message import StoredMessage
+from torture.budget import Budget
+from torture.real_broker import ROOT
+
+GROUP, TOPIC = "readers", "orders"
+RETRY, SCHEDULE = f"%RETRY%{GROUP}", "SCHEDULE_TOPIC_XXXX"
+LEVELS_MS: Final = {1: 1_000, 2: 5_000}
+SENT: Final = 40
+"""Messages that are sent in each life."""
+ATTEMPTS: Final = 50
+INVISIBLE_MS: Final = 3_600_000
+"""No lease ends: what it brings back would lie in the retry topic without having waited."""
+END_S: Final = 60
+FIGURES: Final = ("stores", "kills", "waited", "lost", "delivered twice", "early")
+SMALL: Final = (
+    "store.commit_log_file_size_bytes=1MiB",
+    "store.consume_queue_file_size_bytes=20000",
+)
+
+
+def _started(store: Path, flush: str) -> tuple["subprocess.Popen[str]", str]:
+    """Start a broker on a store; returns its process and where it listens."""
+    settings = [word for one in (*SMALL, f"store.flush={flush}") for word in ("--set", one)]
+    command = [sys.executable, "-m", "broker", "serve", "--store", str(store), *settings]
+    with store.with_suffix(".log").open("a", encoding="utf-8") as said:
+        process = subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0", "--http", ""],
+            stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT,
+        )  # fmt: skip
+    assert process.stdout is not None, "its first line says where it listens"
+    line = process.stdout.readline()
+    assert line, f"does not start; see {said.name}"
+    return process, str(json.loads(line)["grpc"])
+
+
+@asynccontextmanager
+async def _served(
+    store: Path, flush: str
+) -> AsyncIterator[tuple[AsyncClient, "subprocess.Popen[str]"]]:
+    """Serve a store; whatever happens, its process is gone in the end."""
+    process, endpoint = await asyncio.to_thread(_started, store, flush)
+    try:
+        async with AsyncClient(endpoint, retry_ms=0) as client:
+            yield client, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _work(client: AsyncClient, chance: Random, number: int) -> None:
+    """Send, receive and send back until the broker is gone."""
+    with suppress(ClientError):
+        await client.send_many([Message(TOPIC, f"{number}-{n}".encode()) for n in range(SENT)])
+        while True:
+            count = chance.randint(1, 32)
+            asked = ReceiveQuery(GROUP, TOPIC, count, INVISIBLE_MS, wait_ms=500)
+            entries = [
+                (one.receipt_handle, chance.choice((1, 1, 2)))
+                for one in await client.receive(asked)
+            ]
+            if entries:
+                await client.send_back(GROUP, TOPIC, entries)
+
+
+async def _all(client: AsyncClient, topic: str, queue_id: int) -> list[StoredMessage]:
+    """Return all messages of a queue."""
+    found: list[StoredMessage] = []
+    at = 0
+    while True:
+        page = await client.admin.pull(PullQuery(topic, queue_id, at, max_messages=1024))
+        if not page.messages:
+            return found
+        found += page.messages
+        at = page.next_begin_offset
+
+
+def _mark(message: StoredMessage) -> tuple[str, int]:
+    return message.unique_key, message.reconsume_times
+
+
+async def _judged(client: AsyncClient) -> tuple[Counter[str], str]:
+    """Wait until every level is over; returns figures, and what is wrong."""
+    figures: Counter[str] = Counter()
+    for _ in range(END_S):
+        waited = {level: await _all(client, SCHEDULE, level - 1) for level in LEVELS_MS}
+        delivered = Counter(map(_mark, await _all(client, RETRY, 0)))
+        if sum(map(len, waited.values())) <= sum(delivered.values()):
+            break
+        await asyncio.sleep(1)
+    await asyncio.sleep(1)
+    found = await _all(client, RETRY, 0)
+    stored_ms = {_mark(message): message.store_timestamp_ms for message in found}
+    delivered = Counter(map(_mark, found))
+    wanted = Counter(_mark(message) for own in waited.values() for message in own)
+    figures["waited"] = sum(wanted.values())
+    figures["lost"] = sum((wanted - delivered).values())
+    figures["delivered twice"] = sum((delivered - wanted).values())
+    late_ms = [0]
+    for level, own in waited.items():
+        for message in own:
+            if _mark(message) in stored_ms:
+                due_ms = message.store_timestamp_ms + LEVELS_MS[level]
+                late_ms.append(stored_ms[_mark(message)] - due_ms)
+    figures["early"] = sum(late < 0 for late in late_ms)
+    wrong = [name for name in ("lost", "delivered twice", "early") if figures[name]]
+    return figures, f"{dict(figures)}" if wrong else ""
+
+
+async def _one_store(store: Path, seed: int, lives: int, flush: str) -> tuple[Counter[str], str]:
+    chance = Random(seed)
+    for number in range(lives):
+        async with _served(store, flush) as (client, process):
+            if number == 0:
+                await client.admin.create_group(GROUP, GroupSettings(max_attempts=ATTEMPTS))
+            work = asyncio.create_task(_work(client, chance, number))
+            await asyncio.sleep(chance.uniform(0.3, 4.0))
+            process.kill()
+            await work
+    async with _served(store, flush) as (client, _):
+        figures, wrong = await _judged(client)
+    return figures + Counter({"kills": lives, "stores": 1}), wrong
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Kill until the time is over; returns the figures.
+
+    Errors   AssertionError: something was lost, came twice or early
+    """
+    total: Counter[str] = Counter()
+    while not total["stores"] or budget.left():
+        seed = budget.seed + total["stores"]
+        flush = ("sync", "async")[seed % 2]
+        figures, wrong = asyncio.run(_one_store(place / f"store{seed}", seed, 8, flush))
+        assert not wrong, f"seed {seed}, {flush} flush: {wrong}"
+        total += figures
+        budget.progress(json.dumps(total))
+    return {
+        name: total[name]
+        for name in ("stores", "kills", "waited", "lost", "delivered twice", "early")
+    }

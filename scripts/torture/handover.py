@@ -1,0 +1,277 @@
+"""A real broker takes over a store of ours in the middle of everything, and ours takes it back.
+
+    ours      sends, leases, acknowledges, sends back, gives up, lets messages wait; then it stops
+    real      opens the store, is left alone until every lease and level is over, tells all it has
+    ours      opens it again: what the real one brought back is received, nothing else
+
+Every message has one number as its body, and is at one of PLACES when the real broker has done its
+work. Stores are taken over in time, before leases are over, and late. Late, its timer hands out all
+that is overdue with several threads at once, and its revival passes over an ack that comes before
+its checkpoint: of what stands behind the oldest open lease some messages may then come once more,
+which is counted and told; nothing may be missing. Needs a JDK 17, and Maven or the jars of RocketMQ
+5.5.0.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from broker.files.disk import Disk
+from broker.filter.tag import EVERYTHING
+from broker.format.addresses import host_from_text
+from broker.format.content import encode_properties
+from broker.format.names import CONSUMER_OFFSETS_FILE
+from broker.format.record import decode_record
+from broker.format.table_json import decode_table
+from broker.model.administration import GroupSettings
+from broker.model.batch import Batch, Destination, Run
+from broker.model.consuming import Received, ReceiveRequest
+from broker.model.step import SystemClock
+from broker.model.system_topics import Place, delayed
+from broker.services.consume.consume import Consume
+from broker.services.consume.journal import ConsumeSettings
+from broker.store.message_store import MessageStore, opened
+from broker.store.settings import StoreSettings
+from torture.budget import Budget
+from torture.judged import Truth
+from torture.real_broker import Plan, real, run_real
+
+VERSION: Final = "5.5.0"
+CLUSTER, BROKER = "DefaultCluster", "real"
+GROUP, TOPIC, QUEUE_COUNT = "readers", "orders", 3
+HOST: Final = host_from_text("127.0.0.1:10911")
+SIZES: Final = {
+    "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "12000",
+    "maxHashSlotNum": "101", "maxIndexNum": "500",
+}  # fmt: skip
+MESSAGES: Final = 96
+IN_TIME, LATE = "in time", "late"
+LEASES_MS: Final = {IN_TIME: (45_000, 55_000), LATE: (5_000, 8_000)}
+"""How long messages are leased, and those whose time is changed."""
+WAIT_MS: Final = {IN_TIME: 70_000, LATE: 30_000}
+"""After its start: longest lease, the delays of its timer and of its revival."""
+LEASE_RETRY, RETRY, DEAD = f"%RETRY%{GROUP}_{TOPIC}", f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
+LEVEL, LEVEL_COUNT = 2, 18
+"""Five seconds."""
+DELAYED: Final = 8
+NOBODY, ACKED = "not received", "acknowledged"
+FIGURES: Final = (
+    "stores", "leases revived", "retries delivered", "dead letters", "delayed delivered",
+    "settled messages", "settled that came again, taken over late",
+)  # fmt: skip
+PLACES: Final = (NOBODY, ACKED, LEASE_RETRY, RETRY, DEAD)
+
+
+@dataclass
+class Made:
+    """What ours left: the numbers of messages by where they are to be in the end."""
+
+    at: dict[str, set[int]] = field(default_factory=lambda: {place: set() for place in PLACES})
+    delayed: set[int] = field(default_factory=set)
+    """Of messages that a producer let wait; they come to TOPIC."""
+
+    def __post_init__(self) -> None:
+        assert set(self.at) == set(PLACES)
+
+
+class Desk:
+    """Our broker at work on a store, without its transports."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.store = store
+        self.consume = Consume(store, ConsumeSettings(CLUSTER, BROKER, HOST))
+
+    async def receive(self, count: int, invisible_ms: int = 30_000) -> Received:
+        """Receive so many messages at most."""
+        asked = ReceiveRequest(GROUP, TOPIC, EVERYTHING, count, invisible_ms, 0)
+        found = self.consume.receive(asked)
+        received: Received = await found if isawaitable(found) else found
+        return received
+
+    async def put(self, runs: Iterable[Run]) -> None:
+        """Store runs and wait until they are visible."""
+        await self.store.writing.put(list(runs))
+        await self.store.flush()
+        await self.store.marks.dispatched.reached(self.store.appended)
+
+
+def settings_of(directory: Path) -> StoreSettings:
+    """Return the settings of a store of small files."""
+    return StoreSettings(
+        directory=directory,
+        commit_log_file_size_bytes=int(SIZES["mappedFileSizeCommitLog"]),
+        consume_queue_file_size_bytes=int(SIZES["mappedFileSizeConsumeQueue"]),
+        index_slot_count=int(SIZES["maxHashSlotNum"]),
+        index_entry_count_max=int(SIZES["maxIndexNum"]),
+    )
+
+
+def message(number: int, *, level: int = 0) -> Run:
+    """Return a message as a producer sends it; one with a level waits for that first."""
+    place = Place(TOPIC, number % QUEUE_COUNT)
+    key = f"7F0000010001{number:020X}"
+    properties = {
+        "UNIQ_KEY": key, "WAIT": "true", "KEYS": f"k{number}", "TAGS": f"t{number % 3}",
+        "CLUSTER": CLUSTER, "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
+    }  # fmt: skip
+    if level:
+        disguise = delayed(place, level, LEVEL_COUNT)
+        place, properties = disguise.place, disguise.applied(properties)
+    batch = Batch(
+        bodies=[str(number).encode()], property_blocks=[encode_properties(properties)],
+        unique_keys=[key], keys=[f"k{number}"], tags=[f"t{number % 3}"],
+        born_ms=[SystemClock().wall_ms()], born_hosts=[HOST], flags=[number], reconsume_times=[0],
+    )  # fmt: skip
+    return Destination(place.topic, place.queue_id, HOST), batch
+
+
+async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> Made:
+    """Make a store with leases, acks, retries, dead letters and delays in it; all is under way."""
+    made = Made()
+    async with opened(settings_of(directory), SystemClock(), Disk()) as store:
+        desk = Desk(store)
+        await store.tables.topics.create(TOPIC, queue_count=QUEUE_COUNT)
+        await store.tables.groups.create(GROUP, GroupSettings(max_attempts=4))
+        await desk.consume.recover()
+        numbers = range(MESSAGES)
+        await desk.put(map(message, numbers))
+        left = set(numbers)
+        while len(left) > MESSAGES // 6:
+            received = await desk.receive(chance.randint(1, 8), leases_ms[0])
+            left -= await _settle(desk, received, made, chance, leases_ms[1])
+        made.at[NOBODY] = left
+        made.delayed = set(range(MESSAGES, MESSAGES + DELAYED))
+        await desk.put(message(number, level=LEVEL) for number in sorted(made.delayed))
+        desk.consume.drain()
+        await desk.consume.close()
+        stood = store.tables.offsets.all_of(GROUP)
+    found = decode_table((directory / "config" / CONSUMER_OFFSETS_FILE).read_bytes())
+    saved = {name: found["offsetTable"].get(f"{name}@{GROUP}") for name in stood}
+    assert saved == stood, f"the group stands at {stood}, on disk at {saved}"
+    return made
+
+
+async def _settle(
+    desk: Desk, received: Received, made: Made, chance: Random, changed_ms: int
+) -> set[int]:
+    """Do one thing or another with each message; returns their numbers."""
+    consume, found = desk.consume, set()
+    for record, handle in zip(received.records, received.handles, strict=True):
+        number = int(decode_record(record).body)
+        found.add(number)
+        way = chance.random()
+        if way < 0.5:
+            made.at[ACKED].add(number)
+            await consume.ack(GROUP, TOPIC, [handle])
+        elif way < 0.7:
+            made.at[LEASE_RETRY].add(number)
+        elif way < 0.8:
+            made.at[LEASE_RETRY].add(number)
+            await consume.change_invisible(GROUP, TOPIC, [(handle, changed_ms)])
+        elif way < 0.9:
+            made.at[RETRY].add(number)
+            await consume.send_back(GROUP, TOPIC, [(handle, LEVEL)])
+        else:
+            made.at[DEAD].add(number)
+            await consume.forward_to_dead_letters(GROUP, TOPIC, [handle])
+    return found
+
+
+def numbers_of(truth: Truth, topic: str) -> list[int]:
+    """Return the numbers of the messages a real broker has in a topic, several times where so."""
+    found = [m for (name, _), own in truth.queues.items() if name == topic for m in own]
+    return sorted(message["flag"] for message in found)
+
+
+def judged(made: Made, truth: Truth) -> tuple[list[str], list[int]]:
+    """Return what a real broker lacks or has more, and what it brought back that was settled."""
+    wanted = {
+        TOPIC: sorted([*range(MESSAGES), *made.delayed]),
+        **{topic: sorted(made.at[topic]) for topic in (LEASE_RETRY, RETRY, DEAD)},
+    }
+    wrong: list[str] = []
+    again: list[int] = []
+    for topic, numbers in wanted.items():
+        found = numbers_of(truth, topic)
+        if topic == LEASE_RETRY:
+            again = sorted({*set(found) - set(numbers), *twice(found)})
+            found = sorted({number for number in found if number in numbers})
+        if found != numbers:
+            more = sorted(set(found) - set(numbers)) + twice(found)
+            wrong.append(f"{topic}: lacks {sorted(set(numbers) - set(found))}, more are {more}")
+    for (topic, _), own in truth.queues.items():
+        times = {message["reconsume_times"] for message in own}
+        if topic in (LEASE_RETRY, RETRY, DEAD) and times - {1}:
+            wrong.append(f"{topic}: retried {sorted(times)} times")
+    return wrong, again
+
+
+def twice(numbers: Sequence[int]) -> list[int]:
+    """Return what stands there more than once."""
+    return sorted({number for number in numbers if numbers.count(number) > 1})
+
+
+async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[str]:
+    """Receive all there is of a store a real broker had; returns what is otherwise than wanted.
+
+    again   what it brought back besides
+    """
+    async with opened(settings_of(directory), SystemClock(), Disk()) as store:
+        desk = Desk(store)
+        await desk.consume.recover()
+        wrong = [f"{name} leased" for name in desk.consume.in_flight()]
+        found: dict[int, int] = {}
+        more = await desk.receive(32)
+        while more.records:
+            for record, attempt in zip(more.records, more.attempts, strict=True):
+                number = int(decode_record(record).body)
+                is_twice = number in found and number not in again
+                wrong += [f"{number} was received twice"] if is_twice else []
+                found[number] = attempt
+            await desk.consume.ack(GROUP, TOPIC, more.handles)
+            more = await desk.receive(32)
+        desk.consume.drain()
+        await desk.consume.close()
+    retried = made.at[LEASE_RETRY] | made.at[RETRY] | set(again)
+    wanted = dict.fromkeys(made.at[NOBODY] | made.delayed, 1) | dict.fromkeys(retried, 2)
+    for number in sorted(wanted.keys() | found.keys()):
+        if wanted.get(number) != found.get(number):
+            text = f"{number}: attempt {found.get(number)}, not {wanted.get(number)}"
+            wrong.append(text)
+    return wrong
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Hand stores over and take them back until the time is over, once at least.
+
+    Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
+             not be
+    """
+    one = real(VERSION)
+    figures = dict.fromkeys(FIGURES, 0)
+    while not figures["stores"] or budget.left():
+        for mode, leases_ms in LEASES_MS.items():
+            seed = budget.seed + figures["stores"]
+            store, run = place / f"store{seed}", f"over{seed}"
+            made = asyncio.run(make(store, Random(seed), leases_ms))
+            settings = {**SIZES, "brokerName": BROKER}
+            truth = Truth()
+            plan = Plan(run, ("",), settings, seed, wait_ms=WAIT_MS[mode])
+            truth.add(run_real(one, place / run, store, plan))
+            wrong, again = judged(made, truth)
+            wrong += [f"{again} came again"] if again and mode == IN_TIME else []
+            assert not wrong, f"seed {seed}, {mode}, the real broker: {wrong[:8]}"
+            wrong = asyncio.run(take_back(store, made, again))
+            assert not wrong, f"seed {seed}, {mode}, ours afterwards: {wrong[:8]}"
+            settled = sum(len(made.at[place]) for place in (ACKED, RETRY, DEAD))
+            counts = (
+                1, len(made.at[LEASE_RETRY]), len(made.at[RETRY]), len(made.at[DEAD]),
+                len(made.delayed), settled, len(again),
+            )  # fmt: skip
+            for name, count in zip(FIGURES, counts, strict=True):
+                figures[name] += count
+    return figures
