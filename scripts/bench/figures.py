@@ -264,6 +264,8 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "rebuild": _in_file("bench.rebuild", "rebuild_figures"),
     "backfill": _in_file("bench.rebuild", "backfill_figures"),
     "reput": _in_file("bench.rebuild", "reput_figures"),
+    "polls": _in_file("bench.polls", "poll_figures"),
+    "filters": _in_file("bench.polls", "filter_figures"),
     "wire": _in_file("bench.wire", "wire_figures"),
 }
 

@@ -156,7 +156,7 @@ class Waiting:
             group = queue.groups[waiter.wanted] = Group(queue, waiter.wanted, waiter.place)
         group.place = min(group.place, waiter.place)
         group.waiters[waiter] = None
-        waiter.group = group
+        waiter.group, waiter.key = group, queue.key  # One key for all of a queue.
         self.count += 1
         if queue.watch is None:
             self._watch(queue)
