@@ -184,7 +184,8 @@ class Consume:
             if len(set(its)) == lease.pending_count:
                 self._release([lease])
             else:
-                parts += [(handle, RELEASED_MS) for handle in its]
+                # A changed lease begins a millisecond after the one it takes the place of.
+                parts += [(handle, RELEASED_MS - 1) for handle in its]
         if parts:  # What fails comes back when its lease runs out.
             self._released = Job(self._settling.change_invisible(group, topic, parts))
             self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
