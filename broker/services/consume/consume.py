@@ -51,8 +51,8 @@ class Consume:
 
     __slots__ = (
         "_acks", "_alarm", "_broadcasting", "_clients", "_clock", "_fence", "_in_order",
-        "_job", "_journal", "_leases", "_next_ms", "_parking", "_released", "_reviving",
-        "_settings", "_settling", "_store", "_taking", "_targets", "stats",
+        "_job", "_journal", "_leases", "_next_ms", "_parking", "_reviving",
+        "_settings", "_settling", "_store", "_taking", "_targets", "_unheard", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -74,7 +74,7 @@ class Consume:
         self._alarm = Watermark()
         self._next_ms = 0
         self._job: Job[None] | None = None
-        self._released: Job[list[Settled]] | None = None
+        self._unheard: list[tuple[str, str, list[tuple[str, int]]]] = []
         self._fence = Fence(store, leases, journal)
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
@@ -186,9 +186,9 @@ class Consume:
             else:
                 # A changed lease begins a millisecond after the one it takes the place of.
                 parts += [(handle, RELEASED_MS - 1) for handle in its]
-        if parts:  # What fails comes back when its lease runs out.
-            self._released = Job(self._settling.change_invisible(group, topic, parts))
-            self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
+        if parts:
+            self._unheard.append((group, topic, parts))
+            self._wake_by(self._clock.monotonic_ms())
 
     def _release_soon(self, target: GroupTopic, taken: AnyTaken) -> None:
         if isinstance(taken, OrderedTaken):
@@ -325,7 +325,9 @@ class Consume:
             job, self._job = self._job, None
             job.result()
         if self._job is None:
-            if due := self._reviving.due(now.wall_ms):
+            if self._unheard:
+                self._job = Job(self._let_come(*self._unheard.pop()))
+            elif due := self._reviving.due(now.wall_ms):
                 self._job = Job(self._reviving.end(due, now.monotonic_ms))
             elif old := self._reviving.old(self._settings.journal_max):
                 self._job = Job(self._reviving.carry(old))
@@ -333,6 +335,10 @@ class Consume:
             return Next(now.monotonic_ms + STEP_INTERVAL_MS, self._job, 1)
         self._next_ms = self._when_next(now)
         return Next(self._next_ms, self._alarm, self._alarm.value + 1)
+
+    async def _let_come(self, group: str, topic: str, parts: list[tuple[str, int]]) -> None:
+        with suppress(BrokerError):  # They come when their lease runs out.
+            await self._settling.change_invisible(group, topic, parts)
 
     def _when_next(self, now: Now) -> int:
         at_ms = now.monotonic_ms + STEP_INTERVAL_MS
@@ -385,9 +391,8 @@ class Consume:
     async def close(self) -> None:
         """Return when what was begun has ended, and how far the journal is settled is known."""
         await self._parking.close()
-        for job in (self._job, self._released):
-            if job is not None:
-                await job.reached()
+        if self._job is not None:
+            await self._job.reached()
         with suppress(BrokerError):  # A start reads more of the journal then.
             self._fence.write_down()
             if await self._store.writing.durable():
