@@ -16,7 +16,7 @@ from broker.config.live import LiveConfig
 from broker.config.sections import KNOBS, Config
 from broker.format.addresses import UniqueKeyMaker, pack_host
 from broker.format.names import zone_from_name
-from broker.model.stats import Stat
+from broker.model.stats import Gauge, Stat
 from broker.model.step import Step
 from broker.rpc.service import Service
 from broker.rpc.v1.admin import Admin
@@ -73,7 +73,17 @@ class Parts(NamedTuple):
         parts = (
             self.send, self.pull, self.consume, self.members, self.schedule, self.retention
         )  # fmt: skip
-        return [stat for part in parts for stat in part.stats]
+        found = [stat for part in parts for stat in part.stats]
+        return [*found, long_poll_waiters(self.pull, self.consume)]
+
+
+def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
+    """Return the gauge of all who wait for messages."""
+    return Gauge(
+        "pocketmq_long_poll_waiters",
+        "Pulls and receives that wait for messages.",
+        lambda: pull.waiter_count + consume.waiter_count,
+    )
 
 
 def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None]) -> Parts:

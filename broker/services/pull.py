@@ -22,7 +22,6 @@ from broker.model.delivered import Delivered
 from broker.model.errors import BrokerError
 from broker.model.filter import Filter
 from broker.model.reading import PullResult, PullStatus, ReadRange
-from broker.model.stats import Counter, Gauge
 from broker.store.message_store import MessageStore
 from broker.store.reading.waiting import Waiter, Waiting
 
@@ -94,12 +93,7 @@ class Pull:
         self._waiting: Waiting | None = None
         self._is_draining = False
         self.delivered = Delivered()
-        waiters = Gauge(
-            "pocketmq_long_poll_waiters",
-            "Pulls parked at the end of their queue.",
-            lambda: self.waiter_count,
-        )
-        self.stats: list[Counter | Gauge] = [*self.delivered.stats, waiters]
+        self.stats = self.delivered.stats
 
     @property
     def waiter_count(self) -> int:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
+from broker.app.parts import long_poll_waiters
 from broker.format.addresses import UniqueKeyMaker
 from broker.metrics.exposition import Exposition, build_info, compiled_modules
 from broker.metrics.numbers import PUBLIC, LoopLag, Numbers
@@ -53,6 +54,7 @@ class WholeBroker:
             lambda: [
                 *send.stats,
                 *pull.stats,
+                long_poll_waiters(pull, self.consume),
                 *self.consume.stats,
                 *Schedule(store, STORE_HOST).stats,
                 *members.stats,

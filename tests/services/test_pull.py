@@ -268,15 +268,6 @@ async def test_group_names_from_clients_do_not_become_endless_series(desk: Desk)
     assert values["orders", OTHER_GROUP, "false", ""] == 5
 
 
-async def test_the_gauge_shows_who_is_parked(desk: Desk) -> None:
-    (gauge,) = [stat for stat in desk.pull.stats if stat.name == "pocketmq_long_poll_waiters"]
-    task = await desk.parked(request(wait_ms=LONG_MS))
-    assert gauge.read() == 1  # type: ignore[union-attr]
-    desk.pull.drain()
-    await task
-    assert gauge.read() == 0  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize("tags", [("BB", "Aa"), ("Aa", "BB")])
 async def test_tags_of_one_hash_are_told_apart_in_joined_records(
     tmp_path: Path, tags: tuple[str, str]
