@@ -160,15 +160,19 @@ class Ours:
         code, _, said = self.tool("store", "verify", str(self.directory), "-o", "json")
         return "" if code == 0 else f"exit code {code}: {_last_error(said)}"
 
-    def rebuilt(self, out: Path) -> str:
-        """Step: `store rebuild` makes the files the real broker has, byte for byte."""
+    def rebuilt(self, out: Path, *, has_index: bool = True) -> str:
+        """Step: `store rebuild` makes the files the real broker has, byte for byte.
+
+        has_index   otherwise that has none, and ours makes one
+        """
         arguments = ("store", "rebuild", str(self.directory), "--out", str(out), "--yes")
         code, _, said = self.tool(*arguments)
         if code:
             return f"exit code {code}: {_last_error(said)}"
         begin = min(int(path.name) for path in (self.directory / "commitlog").iterdir())
         wanted, found = view_files(self.directory), view_files(out)
-        names = sorted(wanted.keys() | found.keys())
+        every = wanted.keys() | found.keys()
+        names = sorted(n for n in every if has_index or not n.startswith(INDEX_DIRECTORY))
         pairs = [
             (name, _content(wanted, name, begin), _content(found, name, begin)) for name in names
         ]

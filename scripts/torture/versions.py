@@ -46,6 +46,8 @@ SIZES: Final = {
     "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "12000",
     "maxHashSlotNum": "101", "maxIndexNum": "500",
 }  # fmt: skip
+SAME_HERE: Final = ("enableConsumeQueueExt",)
+"""Settings that ours is given as well."""
 OFFERED: Final = "not offered"
 ITSELF: Final = "the real broker itself fails"
 NOT_RUN: Final = "not run"
@@ -177,10 +179,11 @@ def _steps(cell: Cell, shape: Shape, place: Path, row: dict[str, Any]) -> Iterat
     row["messages"] = truth.message_count
     row["queues"] = len(truth.queues)
     row["answers"] = len(truth.answers)
-    sizes = [f"{name}={value}" for name, value in SIZES.items()]
+    ours_too = {name: settings[name] for name in SAME_HERE if name in settings}
+    sizes = [f"{name}={value}" for name, value in {**SIZES, **ours_too}.items()]
     own = Ours(copied(store, place / "verified"), sizes)
     yield "verify", own.verified()
-    yield "rebuilt", own.rebuilt(place / "views")
+    yield "rebuilt", own.rebuilt(place / "views", has_index=shape.has_index)
     ours = Ours(copied(store, place / "ours"), sizes)
     try:
         yield from ours.served(reading(truth, has_index=shape.has_index)).items()
