@@ -5,7 +5,6 @@ served as a unary method, without what a stream costs. The answer is bytes: the 
 write them, and a head with the handles. What does not get to the client is not leased for long.
 """
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -31,6 +30,7 @@ from broker.rpc.v1.pull_message import REPLY_SIZE_MAX, check_id, effective_wait_
 from broker.rpc.v1.stored_reply import proto_message
 from broker.services.administration.members import RECEIVE, Members
 from broker.services.consume.consume import Consume
+from broker.services.consume.parking import handed_over
 from broker.services.pull import Pull
 from broker.store.message_store import MessageStore
 
@@ -85,13 +85,8 @@ class Consuming:
     async def _receive(
         self, request: ReceiveRequest, found: Awaitable[Received], call: Call
     ) -> bytes:
-        try:
-            received = await found
-        except asyncio.CancelledError:
-            # Messages may have come in the same turn as the end of the call.
-            if isinstance(found, asyncio.Future) and _has_come(found):
-                self._consume.release(request.group, request.topic, found.result().handles)
-            raise
+        release = partial(self._consume.release, request.group, request.topic)
+        received = await handed_over(found, release)
         return self._handed_out(request, received, call)
 
     def _request(self, message: pb.ReceiveRequest, call: Call) -> ReceiveRequest:
@@ -228,10 +223,6 @@ class Consuming:
         group = message.group
         check_group(group)
         find_readable(self._topics, message.topic, group, check_client_reads)
-
-
-def _has_come(found: "asyncio.Future[Received]") -> bool:
-    return found.done() and not found.cancelled() and found.exception() is None
 
 
 def _head(received: Received) -> bytes:

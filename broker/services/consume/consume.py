@@ -29,7 +29,7 @@ from broker.services.consume.journal import ConsumeSettings, Journal
 from broker.services.consume.leases import Lease, LeaseTable
 from broker.services.consume.order_settling import settled_by_kind
 from broker.services.consume.order_taking import OrderedTaken
-from broker.services.consume.parking import AnyTaken, Parking, Taker, nothing
+from broker.services.consume.parking import AnyTaken, Parking, Taker, handed_over, nothing
 from broker.services.consume.recovery import Recovery
 from broker.services.consume.redelivery import Redelivery
 from broker.services.consume.reviving import Reviving
@@ -158,7 +158,8 @@ class Consume:
                 wait_ms=request.wait_ms - (self._clock.monotonic_ms() - begun_ms)
             )
             found = self._wait(target, left, self._clock.monotonic_ms())
-            return found if isinstance(found, Received) else await found
+            release = partial(self.release, request.group, request.topic)
+            return found if isinstance(found, Received) else await handed_over(found, release)
         self._wake_by_end(taken)
         try:
             await taker.durable()

@@ -11,7 +11,7 @@ Source: PopLongPollingService.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -36,6 +36,19 @@ SWEEP_ABOVE: Final = 64
 def nothing(now_ms: int) -> Received:
     """Return what a receive is answered that got no message."""
     return Received([], [], [], 0, now_ms)
+
+
+async def handed_over(
+    found: Awaitable[Received], release: Callable[[list[str]], object]
+) -> Received:
+    """Return what a receive gets; what came as its caller gave up is released by its handles."""
+    try:
+        return await found
+    except asyncio.CancelledError:
+        if isinstance(found, asyncio.Future) and found.done() and not found.cancelled():
+            if found.exception() is None:
+                release(list(found.result().handles))
+        raise
 
 
 class Parking:

@@ -196,16 +196,22 @@ async def test_an_answer_that_does_not_leave_gives_its_messages_back(broker: Sto
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
+@pytest.mark.parametrize("has_looked", [False, True])
 async def test_a_call_that_ends_as_its_messages_come_gives_them_back(
-    broker: StoreBroker, is_handed_over: bool
+    broker: StoreBroker, is_handed_over: bool, has_looked: bool
 ) -> None:
-    request = pb.ReceiveRequest(group="g", topic="orders", wait_ms=20_000)
+    if has_looked:
+        await broker.add("orders", b"x", TAGS="B")
+    wanted = pb.Filter(expression="A")
+    request = pb.ReceiveRequest(group="g", topic="orders", wait_ms=20_000, filter=wanted)
     found = broker.messaging.consuming.receive(request, FakeCall())
     assert not isinstance(found, bytes)
     task: Any = asyncio.ensure_future(found)
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert broker.consume.waiter_count == 1
     parked = task._fut_waiter
-    add = asyncio.ensure_future(broker.add("orders", b"a"))
+    add = asyncio.ensure_future(broker.add("orders", b"a", TAGS="A"))
     while not (parked.done() if is_handed_over else broker.consume.in_flight()):  # noqa: ASYNC110
         await asyncio.sleep(0)
     task.cancel()
