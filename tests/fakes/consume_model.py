@@ -1,6 +1,7 @@
 """What consuming has to do, in sets: for each group and message, the states it may be in.
 
     waiting    to be delivered from a time on; `number` counts deliveries so far
+    delayed    sent back: it waits from a time on, once that was seen
     leased     by its delivery `number`, until a time
     skipped    a filter passed over it, which nobody was told: a crash may take that back
     settled, dead    acknowledged · among the group's dead letters
@@ -14,10 +15,15 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 WAITING: Final = "waiting"
+DELAYED: Final = "delayed"
 LEASED: Final = "leased"
 SKIPPED: Final = "skipped"
 SETTLED: Final = "settled"
 DEAD: Final = "dead"
+
+
+LEFT: Final = (WAITING, DELAYED, LEASED)
+"""Of what may still come."""
 
 
 class State(NamedTuple):
@@ -198,20 +204,22 @@ class GroupModel:
             self.states[body] = frozenset(self._revived(s, now_ms) for s in states)
 
     def _revived(self, state: State, now_ms: int) -> State:
-        if state.kind != LEASED or state.at_ms > now_ms:
+        if state.at_ms > now_ms or state.kind not in (LEASED, DELAYED):
             return state
-        return self.sent_back(state, state.at_ms)
+        if state.kind == LEASED and state.number >= self.attempts_max:
+            return BURIED
+        return state._replace(kind=WAITING)
 
     def sent_back(self, state: State, at_ms: int) -> State:
         """Return what becomes of a message that comes back at a time, if it may."""
         is_last = state.number >= self.attempts_max
-        return BURIED if is_last else State(WAITING, state.number, at_ms)
+        return BURIED if is_last else State(DELAYED, state.number, at_ms)
 
     # -- in the end ----------------------------------------------------------------------------
     def unsettled(self) -> list[str]:
         """Return messages that may still come."""
         found = self.states.items()
-        return [body for body, states in found if any(s.kind in (WAITING, LEASED) for s in states)]
+        return [body for body, states in found if any(s.kind in LEFT for s in states)]
 
     def check_end(self, dead_letters: list[str]) -> None:
         """Compare what is left: nobody waits for anything, and all that died lies there once."""

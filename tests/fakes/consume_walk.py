@@ -200,6 +200,8 @@ class ConsumeWalk(SeededStore):
         del self.handles[:-HANDLES_KEPT]
         self.counts["received"] += len(found)
         model.received(found, asked, self.now_ms, received.invisible_until_ms)
+        if turns is not None:
+            model.crashed()
         await self.seen()
         return len(found)
 

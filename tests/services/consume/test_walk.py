@@ -4,27 +4,33 @@ import os
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.fakes.consume_machine import COUNTED, ConsumeMachine
 
-WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "300"))
-STEPS: Final = int(os.environ.get("POCKETMQ_WALK_STEPS", "50"))
+PIECES: Final = 4
+WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "300")) // PIECES
+"""Of a piece; scripts/torture/run semantics takes more of them."""
+STEPS: Final = 50
 
 
-@pytest.mark.timeout(600)
-def test_whatever_is_done_each_message_is_consumed_as_its_group_was_told() -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_whatever_is_done_each_message_is_consumed_as_its_group_was_told(piece: int) -> None:
     COUNTED.clear()
     run_state_machine_as_test(
-        ConsumeMachine,
+        seed(piece)(ConsumeMachine),
         settings=settings(
             max_examples=WALKS,
             stateful_step_count=STEPS,
+            derandomize=False,
             suppress_health_check=list(HealthCheck),
+            # What fails is told as it was done: to shorten it takes minutes.
             phases=(Phase.generate,),
         ),
     )
     assert COUNTED["walks"] >= WALKS
-    for what in ("kills", "power cuts", "restarts", "settled", "refused", "dead letters"):
-        assert COUNTED[what] >= WALKS // 2, f"{what}: {COUNTED[what]}"
+    for what in ("kills", "power cuts", "restarts", "settled", "refused"):
+        assert COUNTED[what] >= WALKS, f"{what}: {COUNTED[what]}"
+    assert COUNTED["dead letters"]
