@@ -226,6 +226,12 @@ class HttpPort:
 
     async def close(self) -> None:
         """Listen no more, and close all connections."""
+        if self._server is not None:
+            # Connections that were accepted meanwhile begin in the loop's next turns; asyncio would
+            # leave them open for ever once its server is closed.
+            asyncio.get_running_loop().remove_reader(self._listener)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         self._site.close()
         if self._server is None:
             self._listener.close()
