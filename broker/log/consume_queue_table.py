@@ -49,8 +49,8 @@ class ConsumeQueueTable:
 
     __slots__ = (
         "_batch_topics", "_buffers", "_disk", "_extension", "_file_size", "_gaps", "_held",
-        "_keeper", "damaged", "directory", "dirty", "extension_failures", "has_unsynced_cuts",
-        "name", "queues", "removed", "stats",
+        "_keeper", "damaged", "directory", "dirty", "extension_failures", "grown",
+        "has_unsynced_cuts", "name", "queues", "removed", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,8 @@ class ConsumeQueueTable:
         """Queues that miss a file in the middle, or have one cut short; found by `load`."""
         self.dirty: set[QueueKey] = set()
         """Queues that took a record since they were flushed; whoever flushes takes them out."""
+        self.grown: set[QueueKey] = set()
+        """Those of them whose files took units since somebody looked at their sizes."""
         self.has_unsynced_cuts = False
         """Whether zeros behind the ends of queues are not durable yet: before the next checkpoint
         the whole file system is synced, else units that were cut might come back below it."""
@@ -221,6 +223,7 @@ class ConsumeQueueTable:
             if queue is None:
                 queue = self._open_new(*key)
             self.dirty.add(key)
+            self.grown.add(key)
             queue.put_all(group, gaps)
             if queue.extension_failures:
                 self._count_failures(queue)
@@ -259,6 +262,7 @@ class ConsumeQueueTable:
                 continue
             target = self.queues.get(key) or self._open_new(*key)
             self.dirty.add(key)
+            self.grown.add(key)
             first = int(queue_offset[begin])
             is_row = number not in odd and first >= lowest and not self._extension.is_written
             if is_row and not target.max_offset:  # The first message makes the queue.

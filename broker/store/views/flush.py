@@ -144,7 +144,8 @@ class ViewFlush:
     def _begin_queues(self) -> None:
         least = self._settings.view_flush_least_pages * PAGE_SIZE
         files: list[MappedFile] = []
-        for key in [*self._queues.dirty]:
+        grown, self._queues.grown = self._queues.grown, set()
+        for key in grown:  # Of ten thousand that are dirty few have grown so far.
             queue = self._queues.queues.get(key)
             if queue is not None and queue.units.end - queue.flushed >= least:
                 files += self._taken(key, queue)

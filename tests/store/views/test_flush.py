@@ -138,6 +138,20 @@ async def test_every_second_a_queue_with_2_dirty_pages_is_synced(views: Views) -
     assert views.checkpoint == CheckpointValues()
 
 
+async def test_a_queue_whose_units_wait_is_synced_when_its_file_has_2_dirty_pages(
+    views: Views,
+) -> None:
+    views.dispatch(1)
+    for second in range(4):
+        views.dispatch(UNITS_OF_2_PAGES // 4)
+        await views.at(second * SECOND_MS)
+    assert views.synced == []
+    for second in range(4, 7):
+        views.dispatch(UNITS_OF_2_PAGES // 4)
+        await views.at(second * SECOND_MS)
+    assert set(views.synced) == {"consumequeue"}
+
+
 async def test_every_10_s_all_views_are_synced_then_written_down(views: Views) -> None:
     views.dispatch(5)
     views.flush.step(at(0))
