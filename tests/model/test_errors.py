@@ -33,7 +33,7 @@ CODES: dict[Code, str] = {
     Code.MESSAGE_PROPERTIES_TOO_LARGE: "PropertiesTooLarge TooManyProperties",
     Code.PAYLOAD_TOO_LARGE: "RecordTooLarge TooManyMessages",
     Code.MESSAGE_CORRUPTED: "NoMessages MixedTopics MixedQueues",
-    Code.FORBIDDEN: "TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged",
+    Code.FORBIDDEN: ("TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged GroupDisabled"),
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
@@ -69,6 +69,7 @@ MixedQueues: a batch goes to one queue, this one names two why; send a request f
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
 TopicNotWritable: topic 'topic' may not be written (permission 7)
 TopicNotReadable: topic 'topic' may not be read (permission 7)
+GroupDisabled: consumer group 'group' is turned off; turn it on: pocketmq group edit 'group'
 UnsupportedTopic: topic 'topic' has 'attribute', which this broker does not serve: its messages stay
   as they are, for a RocketMQ broker; use another topic
 IllegalNumber: field is 7, allowed is 9 to 11

@@ -204,7 +204,7 @@ async def test_a_request_larger_than_its_method_takes_is_refused(desk: Desk) -> 
 
 
 async def test_what_is_not_served_is_unimplemented(desk: Desk) -> None:
-    for path in (PATH + "Receive", "/nobody/Nothing"):
+    for path in (PATH + "Recall", "/nobody/Nothing"):
         error = await desk.raw_refusal(path, b"")
         assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 

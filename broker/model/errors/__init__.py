@@ -3,7 +3,8 @@
 BrokerError
     RequestError                the request is at fault; the client changes it
         IllegalTopic · SystemTopic · TopicNotFound · TopicExists
-        IllegalGroup · SystemGroup · GroupNotFound · GroupExists · IllegalAttribute
+        IllegalGroup · SystemGroup · GroupNotFound · GroupExists · GroupDisabled
+        IllegalAttribute
         IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
         IllegalMessageId · MessageNotFound
         BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge
