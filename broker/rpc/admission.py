@@ -24,7 +24,7 @@ class CallClass(Enum):
 
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.SEND: 2_048,  # a client with more in flight gains nothing: the log is one
-    CallClass.POLL: 10_000,  # a parked poll costs about 20 KiB
+    CallClass.POLL: 10_000,  # a parked poll takes 2.5 KiB, about 20 on grpcio
     CallClass.SETTLE: 2_048,  # as sends: each is a put, and who is drained may still settle
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
