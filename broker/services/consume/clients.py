@@ -30,7 +30,3 @@ class Clients:
         """Return whether a client was heard of lately."""
         heard_ms = self._heard_ms.get(client_id)
         return heard_ms is not None and now_ms < heard_ms + ALIVE_MS
-
-    def forget(self, client_id: str) -> None:
-        """Count a client as gone: it said so."""
-        self._heard_ms.pop(client_id, None)

@@ -181,12 +181,19 @@ class Settling:
         for lease, queue_offsets in by_lease.items():
             self._leases.take(lease, queue_offsets)
         changes = [(lease, at, invisible_ms) for lease, at in by_lease.items()]
-        await self._extended(changes, by_lease)
+        await self._extended(changes, by_lease, is_renewed=True)
 
     async def _extended(
-        self, changes: list[tuple[Lease, list[int], int]], by_lease: dict[Lease, list[int]]
+        self,
+        changes: list[tuple[Lease, list[int], int]],
+        by_lease: dict[Lease, list[int]],
+        *,
+        is_renewed: bool = False,
     ) -> list[Lease]:
-        """Lease messages that were taken anew; returns the leases. Checkpoints come before acks."""
+        """Lease messages that were taken anew; returns the leases. Checkpoints come before acks.
+
+        is_renewed   they go on to renew themselves; a time that was asked for ends when it is over
+        """
         now_ms = self._store.clock.wall_ms()
         checkpoints = [
             Checkpoint(
@@ -213,7 +220,8 @@ class Settling:
         for i, (old, _, _) in enumerate(changes):
             lease = Lease(
                 old.queue, checkpoints[i], first + i,
-                first_popped_ms=old.first_popped_ms, client_id=old.client_id,
+                first_popped_ms=old.first_popped_ms,
+                client_id=old.client_id if is_renewed else "",
             )  # fmt: skip
             self._leases.add(lease)
             made.append(lease)

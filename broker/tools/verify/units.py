@@ -105,9 +105,17 @@ class ComparedFiles(QueueFiles):
         """Drop what was found in a queue: it is compared once more by another rule."""
         self._held.pop(key, None)
 
-    def differs(self, key: QueueKey) -> bool:
-        """Return whether something was found in a queue."""
-        return key in self._held
+    def leads_elsewhere(self, key: QueueKey) -> bool:
+        """Return whether units of a queue lead elsewhere than they must, or nowhere.
+
+        What stands in the place of a tags code, perhaps an address, is not looked at.
+        """
+        for _, _, expected, found in self._held.get(key, ()):
+            wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
+            there = np.frombuffer(found.ljust(len(expected), b"\0"), dtype=UNIT_TYPE)
+            if any((wanted[name] != there[name]).any() for name in ("physical_offset", "size")):
+                return True
+        return False
 
     def judge(self, holes: Sequence[Hole]) -> None:
         """Turn differences into findings, now that the log's holes are known."""

@@ -272,7 +272,7 @@ class _Walk:
             files, self._settings, compared, units.queue_runs(), results, rebuilt
         )
         for (topic, queue_id), queue in redone.items():
-            is_damage = queue.is_disordered or compared.differs((topic, queue_id))
+            is_damage = queue.is_disordered or compared.leads_elsewhere((topic, queue_id))
             if queue.odd_count and not is_damage and not self._unjudged.has(topic):
                 self._collector.remark(
                     f"{topic}:{queue_id}: {queue.odd_count} records carry an offset above that of "

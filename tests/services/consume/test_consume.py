@@ -370,6 +370,14 @@ async def test_a_renewed_lease_is_settled_by_its_handle(desk: ConsumeDesk, tmp_p
         assert await later.ack(got) == [OK, OK]
 
 
+async def test_a_time_that_was_asked_for_is_not_renewed(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)
+    await desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 5_000)])
+    await desk.step(5_001)
+    assert (await desk.receive(client_id="c1")).attempts == [2]
+
+
 async def test_nobody_renews_for_ever(desk: ConsumeDesk) -> None:
     await desk.send("a")
     await desk.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)

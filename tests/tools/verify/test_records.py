@@ -82,6 +82,25 @@ def test_offsets_that_refused_sends_were_counted_in_are_a_note(
     assert any("5.0.0" in note for note in found.notes) == is_sound
 
 
+def test_beside_such_offsets_a_wrong_tags_code_is_the_only_finding(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s")
+    for queue_offset in (0, 1, 3, 4, 5):
+        log.add(queue_offset=queue_offset)
+    files = log.close()
+    rebuild(files.found(), SIZES, files.store, upto=OFFSET_MAX)
+    (path,) = files.store.glob("consumequeue/*/*/*")
+    content = bytearray(path.read_bytes())
+    content[3 * 20 + 19] ^= 1
+    path.write_bytes(content)
+    found = verify(Disk(), files.store, SIZES, VerifyOptions(now_ms=NOW_MS))
+    assert found.counts == {"unit": 1}
+    assert any("5.0.0" in note for note in found.notes)
+    content[3 * 20 + 7] ^= 1
+    path.write_bytes(content)
+    found = verify(Disk(), files.store, SIZES, VerifyOptions(now_ms=NOW_MS))
+    assert found.counts == {"unit": 1, "queue_offset": 3}
+
+
 @pytest.mark.parametrize("name", ["v500", "recreate", "deleted"])
 def test_what_a_real_broker_left_over_is_no_finding(golden: GoldenStores, name: str) -> None:
     store, sizes = golden.store(name), golden_tool_sizes(golden, name)
