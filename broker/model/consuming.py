@@ -4,6 +4,7 @@ A received message stays invisible to others of its group until its lease ends: 
 back, forwarded to the group's dead letters, or run out of time.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -25,6 +26,8 @@ class ReceiveRequest(NamedTuple):
     attempt_id     repeated by a client that lost the answer, which is then given again; "" for none
     auto_renew     leases last as long as the client is alive
     broadcast      every client gets every message: its own position, no leases
+    room           asked how many bytes may be read, of so many that are wanted, and told how many
+                   were; `int` gives what is wanted
     """
 
     group: str
@@ -37,6 +40,7 @@ class ReceiveRequest(NamedTuple):
     attempt_id: str = ""
     auto_renew: bool = False
     broadcast: bool = False
+    room: Callable[[int], int] = int
 
 
 class Received(NamedTuple):

@@ -37,6 +37,7 @@ class OwnCall(Waiting):
     _deadline = -1
     _reserved = 0
     _is_begun = False
+    _is_over = False
     _why: WireStatus = _CANCELLED
     _undo: Callable[[], None] | None = None
 
@@ -65,9 +66,9 @@ class OwnCall(Waiting):
 
     def room(self, wanted: int, /) -> int:
         """Return how many bytes an answer may have now, and set so much aside."""
-        granted = self._connection.edge.memory.reserve(wanted, self._reserved)
-        self._reserved = granted
-        return granted
+        if not self._is_over:  # Nothing is set aside that would never be given back.
+            wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
+        return wanted
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
         """Have a function called, once, when the answer is known not to have left."""
@@ -203,6 +204,7 @@ class OwnCall(Waiting):
         self.served.stats.end()
         if self._reserved:
             self.room(0)
+        self._is_over = True
         connection.write_soon()
         return perf_counter() - self.begun
 

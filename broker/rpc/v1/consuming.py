@@ -113,6 +113,7 @@ class Consuming:
             attempt_id,
             message.auto_renew,
             message.broadcast,
+            call.room,
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:

@@ -83,14 +83,18 @@ class Broadcasting:
         is_by_code = not wanted.is_everything and not wanted.reads_records
         accept = wanted.matches_code if is_by_code else None
         records: list[bytes] = []
+        size_bytes = request.room(RECEIVE_BYTES_MAX)
         for queue_id, at in list(positions.items()):
-            room = request.max_messages - len(records)
-            if room <= 0:
+            count = request.max_messages - len(records)
+            if count <= 0 or size_bytes <= 0:
                 break
-            asked = ReadRange(request.topic, queue_id, at, room, RECEIVE_BYTES_MAX)
+            asked = ReadRange(request.topic, queue_id, at, count, size_bytes)
             result = await value_of(self._store.reading.pull(asked, accept))
-            records += [one for one in result.records if wanted.matches(one)]
+            matching = [one for one in result.records if wanted.matches(one)]
+            records += matching
+            size_bytes -= sum(map(len, matching))
             positions[queue_id] = max(at, result.next_begin_offset)
+        request.room(sum(map(len, records)))
         return records
 
     async def _arrival(self, topic: str, positions: dict[int, int], left: float) -> None:

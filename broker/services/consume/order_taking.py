@@ -147,7 +147,7 @@ class OrderedTaking:
         busy: list[GroupQueue],
     ) -> None:  # fmt: skip
         group = self._store.tables.groups.existing(request.group)
-        count, size_bytes = request.max_messages, RECEIVE_BYTES_MAX
+        count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         for queue in target.in_turn():
             if queue.is_busy or not self._has_some(queue):
                 continue
@@ -166,6 +166,7 @@ class OrderedTaking:
                 size_bytes -= sum(map(len, one.records))
             if count <= 0 or size_bytes <= 0:
                 break
+        request.room(sum(len(record) for part in parts for record in part.records))
 
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
         """Return whether an earlier receive of this attempt has messages still."""

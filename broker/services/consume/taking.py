@@ -151,7 +151,7 @@ class Taking:
         self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue]
     ) -> list[Found]:
         found: list[Found] = []
-        count, size_bytes = request.max_messages, RECEIVE_BYTES_MAX
+        count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         for queue in target.in_turn():
             if not self._is_open(queue):
                 continue
@@ -167,6 +167,7 @@ class Taking:
             size_bytes -= sum(map(len, one.records))
             if count <= 0 or size_bytes <= 0:
                 break
+        request.room(sum(len(record) for one in found for record in one.records))
         return found
 
     async def _read_queue(

@@ -36,6 +36,7 @@ class Handlers:
         self.given = 0
         self.go_on = asyncio.Event()
         self.rooms: list[int] = []
+        self.last: Call | None = None
         self.flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.group = FlushGroup(self.flushed, 0)
 
@@ -65,6 +66,7 @@ class Handlers:
 
     def room(self, raw: bytes, call: Call) -> Any:
         """Ask for room, and answer when told to, or at once."""
+        self.last = call
         self.rooms.append(call.room(80_000))
         if raw != b"now":
             return self.wait(raw, call)
@@ -607,6 +609,19 @@ async def test_answers_that_are_being_made_leave_less_room_for_others(
     assert pair.edge.memory.reserved == 0
     pair.call("Room", b"now")
     assert (handlers.rooms[3:], pair.edge.memory.reserved) == ([80_000, 500], 0)
+
+
+async def test_who_reads_on_for_a_call_that_is_over_sets_nothing_aside(
+    pair: Pair, handlers: Handlers
+) -> None:
+    stream = pair.call("Room", b"0")
+    await pair.settled()
+    assert pair.edge.memory.reserved == 80_000
+    pair.client.reset_stream(stream)
+    pair.exchange()
+    await pair.settled()
+    assert handlers.last is not None
+    assert (handlers.last.room(70_000), pair.edge.memory.reserved) == (70_000, 0)
 
 
 async def test_a_large_answer_that_is_there_at_once_needs_room_too(

@@ -74,6 +74,21 @@ async def test_only_what_is_wanted_comes(broker: StoreBroker) -> None:
     assert bodies(await receive(broker, filter=pb.Filter(expression="A"))) == []
 
 
+@pytest.mark.parametrize("way", ["leased", "ordered", "broadcast"])
+async def test_a_receive_reads_as_much_as_there_is_room_for(broker: StoreBroker, way: str) -> None:
+    if way == "ordered":
+        await broker.store.tables.groups.update("g", GroupSettings(fifo=True))
+    fields: dict[str, Any] = {"client_id": "c", "broadcast": True} if way == "broadcast" else {}
+    await broker.add("orders", *[bytes(3_000)] * 4)
+    call = FakeCall(room=7_000)
+    request = pb.ReceiveRequest(group="g", topic="orders", **fields)
+    raw = broker.messaging.consuming.receive(request, call)
+    answer = pb.ReceiveResponse.FromString(raw if isinstance(raw, bytes) else await raw)
+    assert len(answer.messages) == 2
+    assert call.rooms[0] == 7_000
+    assert 6_000 < call.rooms[-1] < 7_000
+
+
 async def test_handles_are_settled_one_by_one(broker: StoreBroker) -> None:
     await broker.add("orders", b"a", b"b")
     handles = list((await receive(broker)).receipt_handles)
