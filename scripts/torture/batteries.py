@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from torture.budget import Budget, NotHere
+from torture.budget import WORKLOADS, Budget, NotHere
 
 SCRIPTS: Final = Path(__file__).parent
 OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
@@ -30,6 +30,7 @@ def ran(name: str, place: Path | None, budget: Budget) -> dict[str, Any]:
     repro += f" --workers {budget.workers} --messages {budget.messages}"
     for option, chosen in (("versions", budget.versions), ("shapes", budget.shapes)):
         repro += f" --{option} {','.join(chosen)}" if chosen else ""
+    repro += f" --workload {budget.workload}" if name == "kill" else ""
     print(f"repro: {repro}", flush=True)
     row: dict[str, Any] = {"battery": name, "verdict": OK, "seed": budget.seed}
     try:
@@ -75,6 +76,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="how much goes on at once")
     parser.add_argument("--messages", type=int, default=2_100_000, help="for rebuild")
     parser.add_argument("--cases", type=int, default=2_000_000, help="for wire and sends")
+    parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0], help="for kill")
     parser.add_argument("--place", type=Path, help="where to work; a temporary directory")
     parser.add_argument("--json", type=Path, help="a file that gets a JSON line per battery")
     parser.add_argument("--versions", type=_names, default=(), help="for versions, as 5.0.0,5.5.0")
@@ -88,7 +90,7 @@ def main() -> int:
     for name in given.names or known:
         budget = Budget(
             given.seed, given.seconds, given.workers, given.messages, given.versions, given.shapes,
-            given.keep, given.cases,
+            given.keep, given.cases, given.workload,
         )  # fmt: skip
         rows.append(ran(name, given.place, budget))
         if given.json is not None:

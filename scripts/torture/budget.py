@@ -21,6 +21,8 @@ Outcome = TypeVar("Outcome")
 
 PROGRESS_SECONDS: Final = 15.0
 """How often a battery tells how far it is."""
+WORKLOADS: Final = ("send", "pop")
+"""What goes on while the battery kill kills."""
 
 
 class NotHere(Exception):
@@ -35,6 +37,7 @@ class Budget:
     cases              for the batteries of the wire and of sends
     versions, shapes   for the battery of real brokers; none: all there are
     keep               where that one leaves the stores that something is wrong with
+    workload           for the battery kill
     """
 
     seed: int = 1
@@ -45,6 +48,7 @@ class Budget:
     shapes: tuple[str, ...] = ()
     keep: Path | None = None
     cases: int = 2_000_000
+    workload: str = WORKLOADS[0]
     _begun: float = field(default_factory=monotonic, repr=False)
     _told: float = field(default_factory=monotonic, repr=False)
 

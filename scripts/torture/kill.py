@@ -2,8 +2,13 @@
 
 Each worker is a process with a store of its own, that is left for a new one after some lives. Every
 start is followed by a look at what is new, every 50th at everything; each store ends with a stop in
-order and `store verify`. What is killed how: tests/faults/lives.py; what must hold: history.py. Of
-a start or stop that takes more than 10 s, stacks and processor times are printed (slowness.py).
+order and `store verify`.
+
+    --workload send   what is killed how: tests/faults/lives.py; what must hold: history.py. Of a
+                      start or stop that takes more than 10 s, stacks and processor times are
+                      printed (slowness.py)
+    --workload pop    groups receive, acknowledge, change times: tests/faults/consuming_lives.py,
+                      deliveries.py. All that is open is consumed at the end of each store
 """
 
 import json
@@ -15,12 +20,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from tests.faults import deliveries
+from tests.faults.consuming_lives import ConsumingLives
 from tests.faults.history import WRONG
 from tests.faults.lives import LOAD, ORDERLY, START, STOP, SYSCALL, Lives, can_trace
 from torture.budget import Budget
 
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2, *[ORDERLY] * 2)
 LIVES_PER_STORE: Final = 100
+CONSUMING_LIVES_PER_STORE: Final = 40
 WHOLE_EVERY: Final = 50
 Advance: TypeAlias = "Queue[tuple[str, Any]]"
 WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
@@ -36,7 +44,10 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     told: Advance = context.Queue()
     workers = [
-        context.Process(target=work, args=(place, number, budget.seed, budget.seconds, told))
+        context.Process(
+            target=work,
+            args=(place, number, budget.seed, budget.seconds, budget.workload, told),
+        )
         for number in range(budget.workers)
     ]
     for worker in workers:
@@ -61,13 +72,18 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
                 }
             else:
                 figures.update(content)
-                total = {name: figures[name] for name in ("kills", "acknowledged")}
+                names = ("kills", "acknowledged", *deliveries.TOLD[:2])
+                total = {name: figures[name] for name in names if figures[name]}
                 budget.progress(json.dumps(total))
     finally:
         for worker in workers:
             worker.terminate()
             worker.join()
     assert not wrong, f"{dict(figures)}\n" + "\n".join(wrong)
+    if budget.workload == "pop":
+        done = ("kills", "sync flush", "async flush", "stores", "acknowledged", "stored")
+        wanted = (*done, *deliveries.TOLD, *WRONG, *deliveries.WRONG)
+        return {name: figures[name] for name in wanted}
     return {
         "lives": figures["kills"],
         "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
@@ -80,14 +96,15 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     }
 
 
-def work(place: Path, number: int, seed: int, seconds: float, told: Advance) -> None:
+def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
     """Kill brokers of one store after the other, as one of the workers."""
     budget, round_number = Budget(seed, seconds), 0
+    one_store = {"send": _one_store, "pop": _one_consuming_store}[workload]
     try:
         while budget.left():
             own = place / f"worker-{number}-{round_number}"
             own.mkdir()
-            _one_store(own, f"{seed}-{number}-{round_number}", budget, told)
+            one_store(own, f"{seed}-{number}-{round_number}", budget, told)
             shutil.rmtree(own)
             round_number += 1
     except BaseException as error:  # noqa: BLE001 – told to who waits
@@ -112,4 +129,19 @@ def _one_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
         told.put(("slowest", dict(lives.slowest)))
     lives.end()
     told.put(("slowest", dict(lives.slowest)))
+    told.put(("store", {"stores": 1}))
+
+
+def _one_consuming_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
+    lives = ConsumingLives(place, Random(name).randrange(2**31))
+    for number in range(CONSUMING_LIVES_PER_STORE):
+        if not budget.left():
+            break
+        before, kills = lives.figures, lives.kills.copy()
+        lives.live(number)
+        flushes = {f"{flush} flush": count for flush, count in (lives.kills - kills).items()}
+        told.put(("life", {"kills": 1, **flushes, **(lives.figures - before)}))
+    before = lives.figures
+    lives.end()
+    told.put(("life", dict(lives.figures - before)))
     told.put(("store", {"stores": 1}))

@@ -94,6 +94,13 @@ def can_trace() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def check_log(daemon: Daemon) -> None:
+    """Fail where a broker told, in the life that ended, of what a kill cannot do."""
+    told = daemon.log.read_text()
+    flaws = [line for line in told.splitlines() if any(f'"{flaw}"' in line for flaw in FLAWS)]
+    assert not flaws, "\n".join(["the broker tells of what a kill does not do:", *flaws[:3]])
+
+
 class Lives:
     """All lives of the broker of one store.
 
@@ -156,7 +163,7 @@ class Lives:
                 self._end_in_order(daemon, daemon.wait)
         finally:
             daemon.end()
-        self._check_log(daemon)
+        check_log(daemon)
 
     def _becomes_ready(self, daemon: Daemon) -> bool:
         with Slowness(daemon, "start", self._tell) as start:
@@ -173,11 +180,6 @@ class Lives:
 
     def _note(self, what: str, seconds: float) -> None:
         self.slowest[what] = max(self.slowest.get(what, 0.0), round(seconds, 2))
-
-    def _check_log(self, daemon: Daemon) -> None:
-        told = daemon.log.read_text()
-        flaws = [line for line in told.splitlines() if any(f'"{flaw}"' in line for flaw in FLAWS)]
-        assert not flaws, "\n".join(["the broker tells of what a kill does not do:", *flaws[:3]])
 
     async def _one_life(self, daemon: Daemon, ended_by: str, wanted: int, *, whole: bool) -> None:
         def kill() -> None:
@@ -214,7 +216,7 @@ class Lives:
             self._end_in_order(daemon, daemon.stop)
         finally:
             daemon.end()
-        self._check_log(daemon)
+        check_log(daemon)
         self.history.close()
         done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
         assert done.code == 0, f"{done.out}{done.err}"
