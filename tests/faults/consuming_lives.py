@@ -6,6 +6,7 @@ for the transient pool, which a kill may cost what was acknowledged.
 
 import asyncio
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -13,7 +14,7 @@ from random import Random
 from typing import Final
 
 from tests.e2e.daemon import Daemon, pocketmq
-from tests.faults.consumers import IN_ORDER, Consumers
+from tests.faults.consumers import IN_ORDER, TOPICS_OF, Consumers
 from tests.faults.deliveries import Deliveries
 from tests.faults.history import VIOLATIONS_TOLD, History, Violation
 from tests.faults.lives import SMALL_FILES, check_log, options, words
@@ -21,7 +22,17 @@ from tests.faults.lives import SMALL_FILES, check_log, options, words
 LIFE_S: Final = (0.1, 1.5)
 LEASES_MS: Final = (1_000, 1_500, 2_000, 3_000)
 ATTEMPTS_MAX: Final = 4
+_LAG: Final = re.compile(
+    r'^(rocketmq_consumer_lag_messages\{.*consumer_group="([^"]+)".*\} (\S+))$', re.MULTILINE
+)
 LAST: Final = "the last life"
+
+
+def behind(daemon: Daemon) -> list[str]:
+    """Return what metrics tell of groups that have not consumed everything."""
+    told = _LAG.findall(daemon.page("/metrics").text)
+    assert {group for _, group, _ in told} >= set(TOPICS_OF), f"no lag of the groups in {told}"
+    return [line for line, group, count in told if group in TOPICS_OF and float(count)]
 
 
 class ConsumingLives:
@@ -77,6 +88,8 @@ class ConsumingLives:
         daemon = self._started({})
         try:
             asyncio.run(self._load.drain(daemon.endpoint))
+            for line in behind(daemon):  # An ack without an answer may hide what is stuck.
+                self.deliveries.tell("stuck", f"the broker says {line}")
             assert daemon.stop() == os.EX_OK, daemon.log.read_text()
         finally:
             daemon.end()
