@@ -14,18 +14,36 @@ from functools import lru_cache
 from typing import Final
 
 from broker.format.addresses import offset_message_id
-from broker.format.content import NAME_SEPARATOR, PAIR_SEPARATOR, decode_properties
+from broker.format.content import (
+    NAME_SEPARATOR,
+    PAIR_SEPARATOR,
+    PROPERTIES_SIZE_MAX,
+    decode_properties,
+)
 from broker.format.java_hash import java_hash
 from broker.format.layout import Buffer
-from broker.format.record import HOSTS_V6_MASK, split_record
+from broker.format.record import HOSTS_V6_MASK, PROPERTY_CRC_SIZE, split_record
 from broker.model.batch import Batch, Destination, Run
-from broker.model.message import KEYS, PROPERTY_CRC, TAGS, UNIQUE_KEY
+from broker.model.errors import PropertiesTooLarge
+from broker.model.message import (
+    KEYS,
+    PROPERTY_CRC,
+    REAL_QUEUE,
+    REAL_TOPIC,
+    TAGS,
+    TIMER_OUT,
+    UNIQUE_KEY,
+)
 
 _DECODED_SLOTS: Final = 128
 _NAME: Final = NAME_SEPARATOR.encode()
 _PAIR: Final = PAIR_SEPARATOR.encode()
 _NEW_SLOTS: Final = 16
 _TAGS: Final = TAGS.encode()
+_NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
+"""Without these a message does not find out of a topic where it waits."""
+_BLOCK_SIZE_MAX: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
+"""A store may give each record a check sum of its own."""
 _KEPT_NAME_MAX: Final = 64
 """Bytes; the order of longer names is found anew each time."""
 
@@ -50,7 +68,9 @@ def put_again(
     dropped          names of properties it loses
     reconsume_times  …, born_host: None keeps what it has
     is_copied        order properties as a broker does that copies them into a table of its own
-    Errors           BadRecord
+    Effects          of changed properties those that only tell where it came from are left out
+                     where the block has no room for them
+    Errors           BadRecord; PropertiesTooLarge: no room for those it needs on its way
     Cost             about 10 µs
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
@@ -59,6 +79,8 @@ def put_again(
         pairs.pop(name.encode(), None)
     for name, value in changed.items():
         pairs[name.encode()] = value.encode()
+    if _block_size(pairs) > _BLOCK_SIZE_MAX:
+        _make_room(pairs, changed)
     names = _copied(pairs) if is_copied else _ordered(pairs, _DECODED_SLOTS)
     block = b"".join(name + _NAME + pairs[name] + _PAIR for name in names if pairs[name])
     batch = Batch(
@@ -93,6 +115,23 @@ def _pairs(block: bytes) -> dict[bytes, bytes]:
         if name and value:
             pairs[name] = value
     return pairs
+
+
+def _block_size(pairs: Mapping[bytes, bytes]) -> int:
+    return sum(len(name) + len(value) + len(_NAME + _PAIR) for name, value in pairs.items())
+
+
+def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
+    """Leave out what was changed and is not needed: a message that cannot go on would be stuck.
+
+    Errors   PropertiesTooLarge
+    """
+    for name in changed:
+        if name not in _NEEDED:
+            pairs.pop(name.encode(), None)
+    size = _block_size(pairs)
+    if size > _BLOCK_SIZE_MAX and _NEEDED.intersection(changed):
+        raise PropertiesTooLarge(size_bytes=size, limit_bytes=_BLOCK_SIZE_MAX)
 
 
 def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:

@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from broker.filter.tag import parse
+from broker.format.content import PROPERTIES_SIZE_MAX, encode_properties
 from broker.format.java_hash import tags_code
 from broker.model.administration import GroupSettings
 from broker.model.consuming import SettleStatus
-from broker.model.errors import BrokerReadOnly, GroupDisabled, GroupNotFound, TopicNotFound
+from broker.model.batch import Destination
+from broker.model.errors import (
+    BrokerReadOnly,
+    GroupDisabled,
+    GroupNotFound,
+    PropertiesTooLarge,
+    TopicNotFound,
+)
 from broker.model.message import REAL_TOPIC
 from broker.model.stats import Gauge
 from broker.model.step import Now
@@ -24,8 +32,9 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
+from tests.fakes.rows import Row, batch
 from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import STORE_HOST, turns, until
+from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 RETRY = f"%RETRY%{GROUP}_{TOPIC}"
@@ -98,6 +107,43 @@ async def test_after_too_many_attempts_a_message_is_a_dead_letter(desk: ConsumeD
         await desk.step(INVISIBLE_MS)
     assert (await desk.receive()).records == []
     assert await desk.talking.pulled(f"%DLQ%{GROUP}") == ["a"]
+
+
+@pytest.mark.parametrize("ends", ["its lease", "given up", "in order"])
+async def test_a_message_full_of_properties_goes_on_without_those_of_its_way(
+    desk: ConsumeDesk, ends: str
+) -> None:
+    fifo = ends == "in order"
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo, max_attempts=1 + 1))
+    block = encode_properties({"p": "x" * (PROPERTIES_SIZE_MAX - 3)})
+    row = Row(b"full", block, 0, BORN_MS, BORN_HOST)
+    await desk.store.writing.put([(Destination(TOPIC, 0, STORE_HOST), batch(row))])
+    await desk.send("other", queue_id=1)
+    got = await desk.receive()
+    assert sorted(bodies(got)) == ["full", "other"]
+    if ends == "given up":
+        assert statuses(await desk.consume.forward_to_dead_letters(GROUP, TOPIC, got.handles)) == [
+            OK, OK,
+        ]  # fmt: skip
+    else:
+        for _ in range(2):
+            await desk.step(INVISIBLE_MS)
+            await desk.receive()
+    await desk.step(INVISIBLE_MS)
+    await desk.receive()
+    assert sum(desk.store.reading.queue_range(f"%DLQ%{GROUP}", 0)) == 2
+    assert desk.in_flight == 0
+
+
+async def test_a_message_without_room_for_its_delay_is_not_sent_back(desk: ConsumeDesk) -> None:
+    block = encode_properties({"p": "x" * (PROPERTIES_SIZE_MAX - 3)})
+    row = Row(b"full", block, 0, BORN_MS, BORN_HOST)
+    await desk.store.writing.put([(Destination(TOPIC, 0, STORE_HOST), batch(row))])
+    await desk.settled()
+    got = await desk.receive()
+    with pytest.raises(PropertiesTooLarge):
+        await desk.consume.send_back(GROUP, TOPIC, [(got.handles[0], 0)])
+    assert await desk.ack(got) == [OK]
 
 
 async def test_all_queues_are_received_in_turn(desk: ConsumeDesk) -> None:
