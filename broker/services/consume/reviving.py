@@ -7,6 +7,7 @@ Source: PopReviveService.
 """
 
 import logging
+from collections.abc import Awaitable
 from typing import Final
 
 from broker.format.pop_records import Checkpoint, Entry
@@ -34,6 +35,16 @@ RETRY_PAUSE_MS: Final = 1_000
 """When a lease is looked at again that could not be ended."""
 
 logger = logging.getLogger(__name__)
+
+
+async def _was_put(put: Awaitable[None]) -> bool:
+    """Return whether a put was taken; one that was not leaves its leases as they were."""
+    try:
+        await put
+    except BrokerError as error:
+        logger.warning("lease.kept", extra={"reason": str(error)})
+        return False
+    return True
 
 
 class Reviving:
@@ -87,12 +98,8 @@ class Reviving:
         renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
         ended = [lease for lease in leases if lease not in renewed] if renewed else leases
         try:
-            if renewed:
-                await self._settling.renew(renewed, RENEWED_MS)
-            if ended:
-                await self._revive(ended)
-        except BrokerError as error:
-            logger.warning("lease.kept", extra={"reason": str(error)})
+            await _was_put(self._settling.renew(renewed, RENEWED_MS))
+            await self._revive_all(ended)
         finally:
             again_ms = self._store.clock.wall_ms() + RETRY_PAUSE_MS
             for lease in leases:
@@ -128,8 +135,22 @@ class Reviving:
             return False
         return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
 
-    async def _revive(self, leases: list[Lease]) -> None:
+    async def _revive_all(self, leases: list[Lease]) -> None:
+        """Put leases again in one put; where that fails each message by itself, as one may be why.
+
+        Cost     a put that is too large, or refused, is tried in parts once each
+        """
         taken = [(lease, lease.pending()) for lease in leases if lease.pending_count]
+        if not taken:
+            return
+        if await _was_put(self._revive(taken)):
+            return
+        for lease, queue_offsets in taken if self._store.writing.refusal is None else ():
+            for queue_offset in queue_offsets:
+                if lease.queue.leased.get(queue_offset) is lease:  # Nobody settled it meanwhile.
+                    await _was_put(self._revive([(lease, [queue_offset])]))
+
+    async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
         for lease, queue_offsets in taken:
             self._leases.take(lease, queue_offsets)
         by_group: list[tuple[str, list[Run]]] = []
@@ -138,8 +159,7 @@ class Reviving:
             for lease, queue_offsets in taken:
                 by_group.append((lease.queue.group, await self._runs_of(lease, queue_offsets)))
                 acks.append(self._journal.ack(lease, queue_offsets))
-            if acks:
-                await self._journal.put(acks, [run for _, runs in by_group for run in runs])
+            await self._journal.put(acks, [run for _, runs in by_group for run in runs])
         except BaseException:
             for lease, queue_offsets in taken:
                 self._leases.give_back(lease, queue_offsets)

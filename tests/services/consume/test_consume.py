@@ -2,15 +2,17 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.filter.tag import parse
 from broker.format.content import PROPERTIES_SIZE_MAX, encode_properties
 from broker.format.java_hash import tags_code
+from broker.format.record import decode_record
 from broker.model.administration import GroupSettings
+from broker.model.batch import Destination, Run
 from broker.model.consuming import SettleStatus
-from broker.model.batch import Destination
 from broker.model.errors import (
     BrokerReadOnly,
     GroupDisabled,
@@ -21,6 +23,7 @@ from broker.model.errors import (
 from broker.model.message import REAL_TOPIC
 from broker.model.stats import Gauge
 from broker.model.step import Now
+from broker.services.consume.redelivery import Redelivery
 from broker.services.schedule.schedule import Schedule
 from tests.fakes.consuming import (
     GROUP,
@@ -511,6 +514,36 @@ async def test_a_lease_that_cannot_be_ended_is_ended_later(desk: ConsumeDesk) ->
     desk.store.writing.refuse(None)
     await desk.step(1_000)
     assert (await desk.receive()).attempts == [2]
+
+
+async def test_leases_that_no_put_holds_together_end_one_by_one(desk: ConsumeDesk) -> None:
+    """Their log files have 1 MiB."""
+    for number in range(4):
+        await desk.send(f"{number}" * 400_000)
+        await desk.receive(max_messages=1)
+    await desk.step(INVISIBLE_MS)
+    found = [await desk.receive(max_messages=1) for _ in range(4)]
+    assert [got.attempts for got in found] == [[2]] * 4
+
+
+async def test_a_message_that_cannot_be_put_again_keeps_no_other_from_it(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.send("a", "b", "c")
+    await desk.receive()
+    over = Redelivery.over
+
+    def refused(self: Redelivery, record: bytes, *rest: Any) -> Run:
+        if decode_record(record).body == b"b":
+            raise PropertiesTooLarge(size_bytes=32_768, limit_bytes=32_767)
+        return over(self, record, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Redelivery, "over", refused)
+        await desk.step(INVISIBLE_MS)
+    assert bodies(await desk.receive()) == ["a", "c"]
+    await desk.step(1_000)
+    assert bodies(await desk.receive()) == ["b"]
 
 
 async def test_a_wait_ends_with_what_the_put_met(desk: ConsumeDesk) -> None:
