@@ -58,7 +58,7 @@ class Lease:
     __slots__ = (
         "broker", "client_id", "due_ms", "end_number", "first_popped_ms", "invisible_ms",
         "journal_offset", "pending_count", "popped_at_ms", "queue", "queue_offsets", "revive_queue",
-        "start_offset",
+        "settling_count", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +86,8 @@ class Lease:
         self.end_number = 0
         """Which of the ends of the table is its own."""
         self.pending_count = len(checkpoint.queue_offsets)
+        self.settling_count = 0
+        """Messages that were taken, and of which the journal does not tell yet."""
 
     @property
     def end_ms(self) -> int:
@@ -172,6 +174,7 @@ class LeaseTable:
         found = lease.queue.leased.pop(queue_offset)
         assert found is lease
         lease.pending_count -= 1
+        lease.settling_count += 1
         self.count -= 1
 
     def give_back(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
@@ -181,12 +184,15 @@ class LeaseTable:
             assert queue_offset not in leased
             leased[queue_offset] = lease
             lease.pending_count += 1
+            lease.settling_count -= 1
             self.count += 1
         self.end_at(lease, lease.due_ms)
 
-    def close(self, lease: Lease) -> None:
-        """Forget a lease once the journal says that all its messages are settled."""
-        if not lease.pending_count:
+    def close(self, lease: Lease, count: int) -> None:
+        """Note that the journal tells of so many that were taken; forget a lease without others."""
+        lease.settling_count -= count
+        assert lease.settling_count >= 0
+        if not lease.pending_count and not lease.settling_count:
             self._open.pop(lease.journal_offset, None)
             self._foreign.discard(lease)
 
@@ -205,9 +211,13 @@ class LeaseTable:
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Return open leases that stand in the journal before an offset, the oldest ones."""
+        """Return open leases that stand in the journal before an offset, the oldest ones.
+
+        Of one whose messages are being settled it is not known yet which are left.
+        """
         oldest = islice(self._open.items(), count)
-        return [lease for at, lease in oldest if at < before and lease.pending_count]
+        whole = [(at, lease) for at, lease in oldest if not lease.settling_count]
+        return [lease for at, lease in whole if at < before and lease.pending_count]
 
     def move(self, lease: Lease, journal_offset: int) -> None:
         """Note that the checkpoint of a lease was written anew."""

@@ -183,7 +183,7 @@ class Recovery:
                 older = queue.leased.get(queue_offset)
                 if older is not None:
                     self._leases.take(older, (queue_offset,))
-                    self._leases.close(older)
+                    self._leases.close(older, 1)
             checkpoint = told.checkpoint._replace(queue_offsets=pending)
             lease = Lease(
                 queue, checkpoint, told.journal_offset, first_popped_ms=told.first_popped_ms

@@ -165,7 +165,7 @@ class Reviving:
                 self._leases.give_back(lease, queue_offsets)
             raise
         for lease, queue_offsets in taken:
-            self._leases.close(lease)
+            self._leases.close(lease, len(queue_offsets))
             self.expired.value += len(queue_offsets)
         for group, runs in by_group:
             self.count(group, runs)

@@ -131,8 +131,8 @@ class Settling:
         except BaseException:
             self._give_back(by_lease)
             raise
-        for lease in by_lease:
-            self._leases.close(lease)
+        for lease, queue_offsets in by_lease.items():
+            self._leases.close(lease, len(queue_offsets))
         await self._journal.durable()
         return first
 
@@ -225,8 +225,8 @@ class Settling:
             )  # fmt: skip
             self._leases.add(lease)
             made.append(lease)
-        for old in by_lease:
-            self._leases.close(old)
+        for old, queue_offsets in by_lease.items():
+            self._leases.close(old, len(queue_offsets))
         return made
 
     # -- sent back, given up -------------------------------------------------------------------

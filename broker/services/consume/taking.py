@@ -223,8 +223,9 @@ class Taking:
         first = await self._journal.put([*acks, *entries]) + len(acks)
         for pairs in overtaken:
             for lease, at in pairs:  # Some may have been settled while the put waited.
-                self._leases.take(lease, [i for i in at if lease.queue.leased.get(i) is lease])
-                self._leases.close(lease)
+                left = [i for i in at if lease.queue.leased.get(i) is lease]
+                self._leases.take(lease, left)
+                self._leases.close(lease, len(left))
         self._skip(found)
         client_id = request.client_id if request.auto_renew else ""
         leases: list[Lease] = []

@@ -1,9 +1,14 @@
 """Leases after a start: what kill -9 leaves, and what a real broker left."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from broker.model.consuming import SettleStatus
 from broker.services.administration.groups import delete_group
+from broker.services.consume.rereading import reread
 from tests.fakes.consuming import (
     GROUP,
     INVISIBLE_MS,
@@ -14,6 +19,7 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
+from tests.fakes.store_language import until
 from tests.golden_stores import GoldenStores
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
@@ -153,6 +159,40 @@ async def test_an_old_lease_is_written_down_anew(tmp_path: Path) -> None:
         assert later.in_flight == 1
         settled = await later.consume.ack(GROUP, TOPIC, held.handles)
         assert statuses(settled) == [INVALID, OK]
+
+
+@pytest.mark.parametrize("journal_max", [5, 1_000])
+async def test_what_is_being_settled_is_lost_by_no_kill(
+    tmp_path: Path, journal_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a lease waits to be read and sent back, as the others are settled or written anew."""
+    reads, gate = [], asyncio.Event()
+
+    async def slow(*asked: Any) -> dict[int, bytes]:
+        reads.append(asked)
+        await gate.wait()
+        return await reread(*asked)
+
+    monkeypatch.setattr("broker.services.consume.settling.reread", slow)
+    async with consuming(tmp_path / "s", journal_max=journal_max) as desk:
+        await desk.send("a", "b")
+        held = await desk.receive()
+        back = asyncio.ensure_future(desk.consume.send_back(GROUP, TOPIC, [(held.handles[0], 1)]))
+        await until(lambda: bool(reads))
+        if journal_max > 5:
+            await desk.consume.ack(GROUP, TOPIC, held.handles[1:])
+        for number in range(5):
+            await desk.send(f"{number}")
+            await desk.ack(await desk.receive())
+        for _ in range(4):
+            await desk.step(1_000)
+        await desk.store.tables.offsets.saved()
+        image = desk.talking.killed(tmp_path / "image")
+        back.cancel()
+        await asyncio.gather(back, return_exceptions=True)
+    async with consuming(image, clock=desk.clock) as later:
+        await later.step(INVISIBLE_MS)
+        assert "a" in bodies(await later.receive())
 
 
 async def test_leases_of_a_real_broker_come_back(golden: GoldenStores, tmp_path: Path) -> None:
