@@ -27,7 +27,13 @@ from broker.services.consume.order_queue import OrderedQueue
 from broker.services.consume.order_table import OrderTable
 from broker.services.consume.redelivery import Redelivery
 from broker.services.consume.rereading import queue_offset_of, reread
-from broker.services.consume.taking import RECEIVE_BYTES_MAX, SCANS_MAX, place_and_attempt
+from broker.services.consume.taking import (
+    RECEIVE_BYTES_MAX,
+    SCANS_MAX,
+    is_wanted,
+    judged_by_code,
+    place_and_attempt,
+)
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
@@ -233,13 +239,12 @@ class OrderedTaking:
     ) -> bool:  # fmt: skip
         """Look at the next messages of a queue; returns whether there were some."""
         begin = state.skip_settled()
-        reading, wanted = self._store.reading, request.wanted
+        reading = self._store.reading
         _, upper = reading.queue_range(queue.topic, queue.queue_id)
         if begin >= upper or not (state.room or state.must_scan):
             return False
         # Those that were given out before a start are looked at, whatever is wanted now.
-        is_all = wanted.is_everything or state.must_scan
-        accept = None if is_all else wanted.matches_code
+        accept = None if state.must_scan else judged_by_code(request, queue)
         asked = ReadRange(queue.topic, queue.queue_id, begin, SCAN_COUNT, RECEIVE_BYTES_MAX)
         try:
             result = await value_of(reading.pull(asked, accept))
@@ -251,7 +256,7 @@ class OrderedTaking:
             queue_offset = queue_offset_of(record)
             if queue_offset < state.scanned:
                 continue
-            if state.deliveries(queue_offset) or wanted.matches(record):
+            if state.deliveries(queue_offset) or is_wanted(request, queue, record):
                 state.scan(queue_offset, message_group_of(record))
                 known[queue_offset] = record
         state.pass_by(max(end, state.scanned))
@@ -276,10 +281,9 @@ class OrderedTaking:
         records: dict[int, bytes],
     ) -> bool:  # fmt: skip
         """Settle what another receive wanted and this one does not; returns whether some was."""
-        wanted = request.wanted
-        if wanted.is_everything:
+        if request.wanted.is_everything:
             return False
-        unwanted = [at for at, record in records.items() if not wanted.matches(record)]
+        unwanted = [at for at, one in records.items() if not is_wanted(request, queue, one)]
         for at in unwanted:
             state.bury(at)
         if unwanted:

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple
 
+from broker.format.again import facts_of
 from broker.format.pop_records import Batched, Checkpoint
+from broker.format.receipt_handle import GROUP_RETRY
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import MessageDamaged
-from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, RETRY_TOPIC
 from broker.model.reading import ReadRange
 from broker.services.consume.attempts import Attempts
 from broker.services.consume.group_topic import GroupTopic
@@ -66,6 +68,27 @@ def place_and_attempt(record: bytes) -> tuple[int, int]:
         more = _HOST_V6_MORE * (bool(flag & FLAG_BORN_HOST_V6) + bool(flag & FLAG_STORE_HOST_V6))
         (times,) = _TIMES.unpack_from(record, _TIMES_POSITION + more)
     return queue_offset, times + 1
+
+
+def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
+    """Return what passes over messages of a queue by their tags codes, None for nothing."""
+    wanted = request.wanted
+    is_judged = not wanted.is_everything and queue.retry != GROUP_RETRY
+    return wanted.matches_code if is_judged else None
+
+
+def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool:
+    """Return whether a receive takes a message, or passes over it for its group.
+
+    In a retry topic that all of the group's topics share, a filter does not judge those of others:
+    nobody else would get what is passed over here.
+    """
+    if request.wanted.matches(record):
+        return True
+    if queue.retry != GROUP_RETRY:
+        return False
+    _, properties, _ = facts_of(record)
+    return properties.get(RETRY_TOPIC, request.topic) != request.topic
 
 
 class Taking:
@@ -174,9 +197,8 @@ class Taking:
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> Found:
         """Return the next messages of a queue, as far as its first read that finds some."""
-        wanted = request.wanted
-        is_judged = not wanted.is_everything
-        accept = wanted.matches_code if is_judged and not wanted.reads_records else None
+        is_judged = not request.wanted.is_everything
+        accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
         stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         records: list[bytes] = []
         for _ in range(SCANS_MAX):
@@ -189,7 +211,7 @@ class Taking:
                 continue
             records = result.records
             if is_judged:
-                records = [record for record in records if wanted.matches(record)]
+                records = [record for record in records if is_wanted(request, queue, record)]
             if records or result.next_begin_offset <= position:
                 position = max(position, result.next_begin_offset)
                 break

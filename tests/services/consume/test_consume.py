@@ -257,6 +257,25 @@ async def test_a_message_sent_back_comes_again_after_its_level(desk: ConsumeDesk
     await schedule.close()
 
 
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_message_sent_back_is_passed_over_by_no_filter_of_another_topic(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    desk.store.tables.topics.adopt("other", 1)
+    await desk.send("a", tag="A")
+    got = await desk.receive(wanted=parse("A", tags_code))
+    await desk.consume.send_back(GROUP, TOPIC, [(got.handles[0], 1)])
+    schedule = Schedule(desk.store, STORE_HOST)
+    for _ in range(20):
+        desk.clock.advance(1_000)
+        schedule.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
+        await desk.settled()
+    await schedule.close()
+    back = await desk.receive(topic="other", wanted=parse("B", tags_code))
+    assert bodies(back) == ["a"]
+
+
 async def test_a_message_is_given_up_when_asked(desk: ConsumeDesk) -> None:
     await desk.send("a", "b")
     got = await desk.receive()
