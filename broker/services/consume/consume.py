@@ -126,7 +126,7 @@ class Consume:
             self._clients.touch(request.client_id, now_ms + request.wait_ms)
         before = self._taking.attempts.leased(request)
         if before:
-            return self._taking.again(before)
+            return self._taking.again(request, before)
         if target.is_ordered and self._in_order.taking.was_given(request, target):
             return self._receive(target, request)
         if target.parked and request.wait_ms > 0:
@@ -201,8 +201,7 @@ class Consume:
     def _release(self, leases: Sequence[Lease]) -> None:
         due_ms = self._clock.wall_ms() + RELEASED_MS
         for lease in leases:
-            if due_ms < lease.due_ms and lease.pending_count:
-                self._leases.end_at(lease, due_ms)
+            self._leases.release(lease, due_ms)
         self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
 
     def _group(self, group: str) -> GroupConfig:

@@ -164,6 +164,12 @@ class LeaseTable:
             self._ends = [end for end in self._ends if _is_end(end)]
             heapify(self._ends)
 
+    def release(self, lease: Lease, due_ms: int) -> None:
+        """Let a lease end at a time at the latest whose client may live, but never heard of it."""
+        lease.client_id = ""
+        if due_ms < lease.due_ms and lease.pending_count:
+            self.end_at(lease, due_ms)
+
     def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
         """Hold messages of a lease no more: they are being settled."""
         for queue_offset in queue_offsets:

@@ -263,7 +263,7 @@ class Taking:
         self.attempts.note(request, leases)
         return Taken(received, leases)
 
-    async def again(self, leases: list[Lease]) -> Received:
+    async def again(self, request: ReceiveRequest, leases: list[Lease]) -> Received:
         """Return what is left of leases as it was received, for the time they still have.
 
         Errors   Corruption, DiskSlow
@@ -275,6 +275,7 @@ class Taking:
             prefix = lease.place.prefix
             records += found.values()
             handles += [f"{prefix}{at}" for at in found]
+            lease.client_id = request.client_id if request.auto_renew else ""
             self._leases.end_at(lease, lease.end_ms)
         attempts = [place_and_attempt(record)[1] for record in records]
         first_ms = min(lease.first_popped_ms for lease in leases)

@@ -427,6 +427,26 @@ async def test_a_lease_lasts_as_long_as_its_client(desk: ConsumeDesk) -> None:
     assert await desk.ack(got) == [INVALID]
 
 
+async def test_nobody_renews_what_its_client_never_had(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    got = await desk.receive(client_id="c1", auto_renew=True)
+    desk.consume.release(GROUP, TOPIC, got.handles)
+    await desk.step(1_000)
+    assert bodies(await desk.receive(client_id="c1", auto_renew=True)) == ["a"]
+
+
+async def test_what_was_asked_for_again_is_renewed(desk: ConsumeDesk) -> None:
+    await desk.send("a")
+    words = {"client_id": "c1", "attempt_id": "x", "auto_renew": True}
+    got = await desk.receive(**words)
+    desk.consume.release(GROUP, TOPIC, got.handles)
+    assert bodies(await desk.receive(**words)) == ["a"]
+    await desk.step(INVISIBLE_MS)
+    await desk.step(1_000)
+    assert desk.in_flight == 1
+    assert await desk.ack(got) == [OK]
+
+
 async def test_a_renewed_lease_is_settled_by_its_handle(desk: ConsumeDesk, tmp_path: Path) -> None:
     await desk.send("a", "b")
     got = await desk.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)
