@@ -271,7 +271,8 @@ class Taking:
         records: list[bytes] = []
         handles: list[str] = []
         for lease in leases:
-            found = await reread(self._reading, lease.queue, lease.pending())
+            pending = lease.pending()  # Some may have been settled during the reads before.
+            found = await reread(self._reading, lease.queue, pending) if pending else {}
             prefix = lease.place.prefix
             records += found.values()
             handles += [f"{prefix}{at}" for at in found]

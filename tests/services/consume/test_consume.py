@@ -24,6 +24,7 @@ from broker.model.message import REAL_TOPIC
 from broker.model.stats import Gauge
 from broker.model.step import Now
 from broker.services.consume.redelivery import Redelivery
+from broker.services.consume.rereading import reread
 from broker.services.schedule.schedule import Schedule
 from tests.fakes.consuming import (
     GROUP,
@@ -398,6 +399,22 @@ async def test_a_receive_made_again_gets_the_same_messages(desk: ConsumeDesk) ->
     assert bodies(await desk.receive(**asked)) == ["b"]
     await desk.consume.ack(GROUP, TOPIC, first.handles[1:])
     assert (await desk.receive(**asked)).records == []
+
+
+async def test_a_receive_made_again_gets_nothing_that_is_settled_meanwhile(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.send("a")
+    await desk.send("b", queue_id=1)
+    got = await desk.receive(client_id="c1", attempt_id="x")
+
+    async def acked_first(*asked: Any) -> dict[int, bytes]:
+        await desk.ack(got)
+        return await reread(*asked)
+
+    monkeypatch.setattr("broker.services.consume.taking.reread", acked_first)
+    again = await desk.receive(client_id="c1", attempt_id="x")
+    assert len(again.records) == len(again.handles) == len(again.attempts) == 1
 
 
 async def test_a_wait_made_again_takes_the_place_of_the_first(desk: ConsumeDesk) -> None:
