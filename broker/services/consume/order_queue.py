@@ -241,8 +241,9 @@ class OrderedQueue:
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
         """Take back what did not reach its caller, as if it had not been given out."""
         for queue_offset in offsets:
-            if self.is_current(queue_offset, popped_at_ms):
-                delivery = self._delivered[queue_offset]
+            delivery = self._delivered.get(queue_offset)
+            # What was taken back before is visible since the beginning of time.
+            if delivery and delivery.popped_at_ms == popped_at_ms and delivery.visible_at_ms:
                 self._delivered[queue_offset] = delivery._replace(
                     number=delivery.number - 1, visible_at_ms=0, claim=""
                 )

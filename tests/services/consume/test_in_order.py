@@ -186,6 +186,14 @@ async def test_what_did_not_reach_its_receiver_goes_out_again_uncounted(steps: S
     assert (bodies(again), again.attempts) == (["a1"], [1])
 
 
+async def test_what_is_taken_back_twice_counts_once(steps: Steps) -> None:
+    await steps.send("a1")
+    got = await steps.receive()
+    for _ in range(2):
+        steps.consume.release(GROUP, TOPIC, got.handles)
+    assert (await steps.receive()).attempts == [1]
+
+
 async def test_a_lease_lasts_while_its_client_is_heard_of(steps: Steps) -> None:
     await steps.send("a1", "b1")
     got = await steps.receive(1, auto_renew=True, client_id="c", invisible_ms=60_000)
