@@ -80,6 +80,7 @@ def test_dead_letters_are_sent_again_with_yes(given_up: LocalBroker) -> None:
     assert run("dlq", "redrive", "billing", "--yes").document == [{**plan[1], "queue_offset": 0}]
     done = run("dlq", "redrive", "billing", "--yes")
     assert (done.code, done.document, done.err) == (0, [], "no dead letter of billing waits\n")
+    given_up.do(given_up.inner.talking.settled())
     rows = run("consume", "orders", "--pull", "-o", "jsonl").rows
     assert [row["body_text"] for row in rows] == ["c", "b"]
     assert rows[0]["properties"] == {"UNIQ_KEY": "B", "WAIT": "true"}

@@ -55,8 +55,10 @@ def test_a_page_that_is_gone_ends_the_broker_and_loses_nothing(tmp_path: Path, f
         assert BEFORE <= acknowledged < FILE_SIZE // BODY_SIZE
         assert daemon.wait() == -signal.SIGBUS
         told = daemon.log.read_text()
-        assert "Fatal Python error: Bus error" in told
-        assert "broker/files/mapped_file.py" in told
+        last_words = told.partition("Fatal Python error: Bus error")[2]
+        # Modules that run compiled have no frames there: who called them has.
+        assert "most recent call first" in last_words
+        assert "/broker/" in last_words
     os.truncate(path, FILE_SIZE)
     with Daemon(tmp_path / "store", *settings) as daemon:
         found = bodies_of(daemon.endpoint, TOPIC)

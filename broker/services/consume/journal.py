@@ -41,13 +41,14 @@ class Journal:
     """Writes down what was leased and settled."""
 
     __slots__ = (
-        "_destination", "_marks", "_store", "_topic", "_turn", "broker",
+        "_destination", "_marks", "_store", "_topic", "_topics", "_turn", "broker",
         "revive_in",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
         self._store = store
         self._marks = store.tables.offsets.leases
+        self._topics = store.tables.topics
         self._destination = Destination(TIMER_TOPIC, 0, settings.store_host)
         self._topic = revive_topic(settings.cluster)
         self._turn = 0
@@ -86,6 +87,9 @@ class Journal:
         Errors   those of store.writing.put: nothing was stored
         """
         assert entries
+        timer = self._topics.find(TIMER_TOPIC)
+        if timer is None or not timer.is_kept:
+            await self._topics.ensure(TIMER_TOPIC, 1)
         count = len(entries)
         bodies, blocks, keys, tags = map(list, zip(*entries, strict=True))
         batch = Batch(
