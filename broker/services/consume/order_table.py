@@ -54,6 +54,7 @@ class OrderTable:
         lower, upper = self._reading.queue_range(topic, queue_id)
         if committed is None:
             committed = lower if self._begins_at_min(queue) else upper
+            self._offsets.begin(group, topic, queue_id, committed)
         begin = max(committed, lower)
         # An offset that somebody set makes void what was known before.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)

@@ -121,7 +121,7 @@ class Taking:
             if queue.retry and not upper:
                 return 0, 0
             found = lower if self._begins_at_min(queue) else upper
-            self._offsets.lease(queue.group, queue.topic, queue.queue_id, found)
+            self._offsets.begin(queue.group, queue.topic, queue.queue_id, found)
         return min(max(found, lower), upper), upper
 
     def _begins_at_min(self, queue: GroupQueue) -> bool:

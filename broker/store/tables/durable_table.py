@@ -169,6 +169,10 @@ class RowTable:
         """
         await self._durable.saved()
 
+    def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call with None, or with an error, when every change so far is durable."""
+        self._durable.when_saved(then)
+
     def save_soon(self) -> None:
         """Begin to write what changed."""
         self._durable.save_soon()

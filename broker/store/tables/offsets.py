@@ -2,6 +2,7 @@
 
     commit     durable when it returns; many commits share one write of the table
     advance    in memory at once, on disk some seconds later: a crash may take it back
+    begin      the same, and a write begins at once
     lease      in memory at once, on disk once the journal of leases is: store/tables/lease_marks.py
 Source: ConsumerOffsetManager.
 """
@@ -90,6 +91,14 @@ class ConsumerOffsets:
         name = f"{topic}{_SEPARATOR}{group}"
         if queue_offset > self._table.rows.get(name, {}).get(queue_id, -1):
             self._set(name, {queue_id: queue_offset})
+
+    def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Set where a new group begins in a queue; on disk with the next write, which begins now.
+
+        Effects  after a crash it does not begin behind messages that came since
+        """
+        self.advance(group, topic, queue_id, queue_offset)
+        self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
 
     def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Move a group's offset forward, behind messages it leased; on disk it stays until `pass_`.

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from broker.format.names import CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
+from broker.model.administration import GroupSettings
 from broker.model.consuming import SettleStatus
 from broker.services.administration.groups import delete_group
 from broker.services.consume.rereading import reread
@@ -23,6 +25,22 @@ from tests.fakes.store_language import until
 from tests.golden_stores import GoldenStores
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_group_that_begins_at_the_end_misses_nothing_after_a_kill(
+    desk: ConsumeDesk, tmp_path: Path, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo, begins_at_min=False))
+    await desk.send("old")
+    assert bodies(await desk.receive()) == []
+    disk = desk.talking.disk
+    path = desk.talking.directory / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
+    await until(lambda: disk.exists(path) and b"orders@g" in disk.read_file(path))
+    await desk.send("new")
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == ["new"]
 
 
 async def test_leases_and_handles_survive_a_kill(desk: ConsumeDesk, tmp_path: Path) -> None:
