@@ -101,7 +101,7 @@ class Messaging:
         self._find_for_group(group, topic, queue_id)
         check_number("offset", request.offset)
         self._store.reading.check_offset(topic, queue_id, request.offset)
-        await self._store.tables.offsets.commit(group, topic, queue_id, request.offset)
+        await self._store.tables.commit(group, topic, queue_id, request.offset)
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:

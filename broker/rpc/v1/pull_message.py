@@ -97,7 +97,7 @@ class PullMessage:
     ) -> bytes:
         topic, queue_id = request.range.topic, request.range.queue_id
         self._store.reading.check_offset(topic, queue_id, commit_offset)
-        await self._store.tables.offsets.commit(request.group, topic, queue_id, commit_offset)
+        await self._store.tables.commit(request.group, topic, queue_id, commit_offset)
         return await self._wait(request, self._pull.pull(request, joined=True), joined=joined)
 
 

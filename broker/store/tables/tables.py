@@ -50,6 +50,17 @@ class Tables:
         for topic, count in counts.items():
             self.topics.adopt(topic, count)
 
+    async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Set a group's offset in a queue; durable when it returns.
+
+        Effects  one set back makes void what was known in order of the messages behind it
+        Errors   IllegalGroup, DiskFull
+        """
+        before = self.offsets.find(group, topic, queue_id)
+        await self.offsets.commit(group, topic, queue_id, queue_offset)
+        if before is not None and queue_offset < before:
+            await self.orders.forget(group, topic, (queue_id,))
+
     def close(self) -> None:
         """End the thread, once what is under way is written."""
         self._pool.shutdown()

@@ -123,6 +123,18 @@ async def test_a_group_made_again_begins_anew_whatever_it_was_given_before(
         assert bodies(await later.receive()) == ["a", "b", "c"]
 
 
+async def test_an_offset_committed_below_what_was_settled_in_order_outlasts_a_kill(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=True))
+    await desk.send("a", "b", "c")
+    assert await desk.ack(await desk.receive()) == [OK] * 3
+    await desk.store.tables.commit(GROUP, TOPIC, 0, 1)
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == ["b", "c"]
+
+
 async def test_leases_after_a_set_offset_push_it(desk: ConsumeDesk, tmp_path: Path) -> None:
     await desk.send("a", "b")
     await desk.ack(await desk.receive())
