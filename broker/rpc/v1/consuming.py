@@ -39,6 +39,8 @@ INVISIBLE_MS: Final = 30_000
 INVISIBLE_MIN_MS: Final = 1_000
 SETTLE_MAX: Final = 1_024
 """Handles of one call."""
+MOVE_MAX: Final = RECEIVE_MAX
+"""Handles of one call that puts their messages again: all are read for it."""
 STATUSES: Final = {
     SettleStatus.OK: pb.SETTLED,
     SettleStatus.INVALID_RECEIPT_HANDLE: pb.INVALID_RECEIPT_HANDLE,
@@ -173,7 +175,7 @@ class Consuming:
 
         Errors   those of finding group and topic, IllegalNumber; errors of puts
         """
-        handles = self._handles(message)
+        handles = self._handles(message, SETTLE_MAX)
         return _results(await self._consume.ack(message.group, message.topic, handles))
 
     async def forward_to_dead_letters(
@@ -183,7 +185,7 @@ class Consuming:
 
         Errors   as for `ack`
         """
-        handles = self._handles(message)
+        handles = self._handles(message, MOVE_MAX)
         consume = self._consume
         return _results(
             await consume.forward_to_dead_letters(message.group, message.topic, handles)
@@ -194,7 +196,7 @@ class Consuming:
 
         Errors   as for `ack`
         """
-        self._check_settling(message, "entries", len(message.entries))
+        self._check_settling(message, "entries", len(message.entries), SETTLE_MAX)
         entries = [(entry.receipt_handle, entry.invisible_ms) for entry in message.entries]
         settled = await self._consume.change_invisible(message.group, message.topic, entries)
         return _results(settled, [entry.handle for entry in settled])
@@ -204,20 +206,22 @@ class Consuming:
 
         Errors   as for `ack`
         """
-        self._check_settling(message, "entries", len(message.entries))
+        self._check_settling(message, "entries", len(message.entries), MOVE_MAX)
         entries = [(entry.receipt_handle, entry.delay_level) for entry in message.entries]
         for _, level in entries:
             check_number("delay_level", level, upper=INT32_MAX)
         return _results(await self._consume.send_back(message.group, message.topic, entries))
 
-    def _handles(self, message: pb.AckRequest | pb.ForwardToDeadLettersRequest) -> list[str]:
+    def _handles(
+        self, message: pb.AckRequest | pb.ForwardToDeadLettersRequest, upper: int
+    ) -> list[str]:
         handles = list(message.receipt_handles)
-        self._check_settling(message, "receipt_handles", len(handles))
+        self._check_settling(message, "receipt_handles", len(handles), upper)
         return handles
 
-    def _check_settling(self, message: Any, field: str, count: int) -> None:
+    def _check_settling(self, message: Any, field: str, count: int, upper: int) -> None:
         self._check_place(message)
-        check_number(field, count, lower=1, upper=SETTLE_MAX)
+        check_number(field, count, lower=1, upper=upper)
 
     def _check_place(self, message: Any) -> None:
         """Raise what is wrong with a request's group and topic."""

@@ -236,10 +236,7 @@ class Consume:
         if done < len(settled):
             invalid = SettleStatus.INVALID_RECEIPT_HANDLE.name
             self._acks.add((invalid,), len(settled) - done)
-        self._serve_ordered(group, topic)
-        if self._taking.is_capped:
-            self._taking.is_capped = False
-            self._serve(group, topic)
+        self._serve_settled(group, topic)
         return settled
 
     async def change_invisible(
@@ -256,7 +253,7 @@ class Consume:
             partial(leased.change_invisible, group, topic),
             partial(ordered.change_invisible, group, topic),
         )
-        self._serve_ordered(group, topic)
+        self._serve_settled(group, topic)
         shortest_ms = min((ms for _, ms in entries), default=STEP_INTERVAL_MS)
         self._wake_by(self._clock.monotonic_ms() + max(shortest_ms, 0))
         return settled
@@ -273,7 +270,7 @@ class Consume:
             entries, partial(leased.send_back, config, topic),
             partial(ordered.send_back, config, topic),
         )  # fmt: skip
-        self._serve_ordered(group, topic)
+        self._serve_settled(group, topic)
         return settled
 
     async def forward_to_dead_letters(
@@ -288,16 +285,17 @@ class Consume:
             handles, partial(leased.give_up, config, topic),
             partial(ordered.give_up, config, topic),
         )  # fmt: skip
-        self._serve_ordered(group, topic)
+        self._serve_settled(group, topic)
         count = sum(entry.status is SettleStatus.OK for entry in settled)
         if count:
             self._reviving.dead_letters.add((group, topic, "false"), count)
         return settled
 
-    def _serve_ordered(self, group: str, topic: str) -> None:
-        """Look at who waits: something was settled on which the next message waited."""
+    def _serve_settled(self, group: str, topic: str) -> None:
+        """Look at who waits: something was settled on which the next message may have waited."""
         target = self._targets.get((group, topic))
-        if target is not None and target.is_ordered:
+        if target is not None and (target.is_ordered or target.is_capped):
+            target.is_capped = False
             self._parking.serve(target)
 
     def _watched(self, target: GroupTopic) -> None:

@@ -43,8 +43,8 @@ class GroupTopic:
     """A group's receives of one topic."""
 
     __slots__ = (
-        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_ordered", "parked",
-        "queues", "serving", "sweep_above", "topic", "turn", "watches",
+        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_capped", "is_ordered",
+        "parked", "queues", "serving", "sweep_above", "topic", "turn", "watches",
     )  # fmt: skip
 
     def __init__(self, group: str, topic: str, topics: TopicTable, leases: LeaseTable) -> None:
@@ -59,6 +59,8 @@ class GroupTopic:
                 (lease_retry_topic_v2(group, topic), RETRY_V2),
                 (retry_topic(group), GROUP_RETRY),
             ]
+        self.is_capped = False
+        """Whether a queue was passed over since, as too much of it is in flight."""
         self._counts: list[int] = []
         self.turn = 0
         self.queues: list[list[GroupQueue]] = []

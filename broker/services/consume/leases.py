@@ -187,11 +187,11 @@ class LeaseTable:
         """Hold messages again that were taken and could not be settled."""
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
-            assert queue_offset not in leased
-            leased[queue_offset] = lease
-            lease.pending_count += 1
             lease.settling_count -= 1
-            self.count += 1
+            if queue_offset not in leased:  # An offset set back may have had it leased anew.
+                leased[queue_offset] = lease
+                lease.pending_count += 1
+                self.count += 1
         self.end_at(lease, lease.due_ms)
 
     def close(self, lease: Lease, count: int) -> None:

@@ -219,9 +219,9 @@ class OrderedTaking:
             records = await self._read(queue, state, ready, known)
             if self._table.of(queue) is not state:  # Somebody set the offset meanwhile.
                 return None
-            if len(records) < len(ready) or self._pass_unwanted(request, queue, state, records):
+            if len(records) < len(ready) or await self._buried(queue, state, group, records):
                 continue
-            if not await self._buried(queue, state, group, records):
+            if not self._pass_unwanted(request, queue, state, records):
                 break
         offsets = _fitting([at for at in ready if state.is_ready(at)], records, size_bytes)
         if not offsets:

@@ -96,7 +96,6 @@ class Taking:
 
     __slots__ = (
         "_in_flight_max", "_journal", "_leases", "_offsets", "_reading", "_store", "attempts",
-        "is_capped",
     )  # fmt: skip
 
     def __init__(
@@ -110,8 +109,6 @@ class Taking:
         self._in_flight_max = in_flight_max
         self.attempts = Attempts()
         """What was leased to whom asks by attempts."""
-        self.is_capped = False
-        """Whether a queue was passed over since, as too much of it is in flight."""
 
     def position(self, queue: GroupQueue) -> tuple[int, int]:
         """Return where a group goes on in a queue, and the queue's end."""
@@ -131,15 +128,15 @@ class Taking:
     def is_ready(self, target: GroupTopic) -> bool:
         """Return whether a receive may find something now."""
         for queue in target.all_queues():
-            if self._is_open(queue):
+            if self._is_open(target, queue):
                 position, upper = self.position(queue)
                 if position < upper:
                     return True
         return False
 
-    def _is_open(self, queue: GroupQueue) -> bool:
+    def _is_open(self, target: GroupTopic, queue: GroupQueue) -> bool:
         if len(queue.leased) >= self._in_flight_max:
-            self.is_capped = True
+            target.is_capped = True
             return False
         return not queue.is_busy
 
@@ -176,7 +173,7 @@ class Taking:
         found: list[Found] = []
         count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         for queue in target.in_turn():
-            if not self._is_open(queue):
+            if not self._is_open(target, queue):
                 continue
             position, upper = self.position(queue)
             if position >= upper:

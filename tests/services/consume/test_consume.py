@@ -193,6 +193,21 @@ async def test_no_more_than_the_cap_is_in_flight(tmp_path: Path) -> None:
         assert bodies(await waiting) == ["c"]
 
 
+async def test_who_waits_for_room_under_the_cap_gets_it_from_dead_letters_too(
+    tmp_path: Path,
+) -> None:
+    async with consuming(tmp_path / "s", in_flight_max=2) as desk:
+        await desk.send("a", "b", "c", "d")
+        first = await desk.receive()
+        for settle in (
+            desk.consume.forward_to_dead_letters(GROUP, TOPIC, first.handles[:1]),
+            desk.consume.send_back(GROUP, TOPIC, [(first.handles[1], 1)]),
+        ):
+            waiting = await desk.parked()
+            await settle
+            assert len(bodies(await waiting)) == 1
+
+
 async def test_a_changed_lease_is_settled_by_old_and_new_handles(desk: ConsumeDesk) -> None:
     await desk.send("a", "b")
     got = await desk.receive()
