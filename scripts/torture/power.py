@@ -158,13 +158,13 @@ class Cuts:
         chance = self._chance
         settings = {
             "store.flush": flush,
-            "store.view_flush_interval_ms": str(chance.choice([20, 1_000])),
-            "store.view_flush_thorough_interval_ms": str(chance.choice([50, 500, 10_000])),
+            "store.view_flush_interval_ms": f"{chance.choice([20, 1_000])}ms",
+            "store.view_flush_thorough_interval_ms": f"{chance.choice([50, 500, 10_000])}ms",
             "store.reserve_size_bytes": "0",
         }
         if flush == "async":
-            settings["store.flush_interval_ms"] = str(FLUSH_MS)
-            settings["store.flush_thorough_interval_ms"] = str(THOROUGH_MS)
+            settings["store.flush_interval_ms"] = f"{FLUSH_MS}ms"
+            settings["store.flush_thorough_interval_ms"] = f"{THOROUGH_MS}ms"
         daemon = Daemon(self.store, *words(settings, *SMALL_FILES))
         daemon.log = self._place / "broker.log"  # its own disk keeps it
         return daemon
