@@ -44,6 +44,13 @@ class _Source(NamedTuple):
     leased: dict[int, Lease]
     popped_at_ms: int
 
+    def lease_of(self, queue_offset: int) -> Lease | None:
+        """Return the lease of a message that the handle belongs to, None where there is none."""
+        lease = self.leased.get(queue_offset)
+        if lease is None or not lease.first_popped_ms <= self.popped_at_ms <= lease.popped_at_ms:
+            return None
+        return lease
+
 
 class Settling:
     """Settles leases."""
@@ -64,10 +71,8 @@ class Settling:
         if source is None:
             return None
         queue_offset = number_of(handle.rpartition(" ")[2])
-        lease = source.leased.get(queue_offset)
-        if lease is None or not lease.first_popped_ms <= source.popped_at_ms <= lease.popped_at_ms:
-            return None
-        return Held(lease, queue_offset)
+        lease = source.lease_of(queue_offset)
+        return None if lease is None else Held(lease, queue_offset)
 
     # -- acknowledged --------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
@@ -95,12 +100,8 @@ class Settling:
                 last = prefix
                 source = self._source(group, topic, handle)
             queue_offset = number_of(text)
-            lease = None if source is None else source.leased.get(queue_offset)
-            if (
-                source is None
-                or lease is None
-                or not lease.first_popped_ms <= source.popped_at_ms <= lease.popped_at_ms
-            ):
+            lease = None if source is None else source.lease_of(queue_offset)
+            if lease is None:
                 settled.append(Settled(INVALID, handle))
                 continue
             self._leases.take_one(lease, queue_offset)
