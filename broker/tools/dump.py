@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
-from broker.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, queue_directory
+from broker.format.names import (
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    queue_directory,
+    queue_id_from_name,
+)
 from broker.log.consume_queue import ConsumeQueue
 from broker.rebuild.log_files import KnownShape
 
@@ -38,6 +43,13 @@ class IndexRow(NamedTuple):
     physical_offset: int
     store_time_ms: int
     previous: int
+
+
+def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
+    """Return which queues of a topic have a directory."""
+    names = disk.names(directory / CONSUME_QUEUE_DIRECTORY / topic)
+    ids = (queue_id_from_name(name) for name in names)
+    return sorted(queue_id for queue_id in ids if queue_id is not None)
 
 
 def queue_units(

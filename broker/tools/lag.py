@@ -53,6 +53,15 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
     return lags
 
 
+def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[int, int]:
+    """Return the offsets a group committed in a topic, by queue.
+
+    Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
+    """
+    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
+    return {queue_id: committed for *of, queue_id, committed in rows if of == [group, topic]}
+
+
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
     """Return a table under config/, or its .bak; empty where there is none.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.files.disk import Disk
+from broker.format.columns.records import Decoded
 from broker.format.layout import is_zero
 from broker.format.names import (
     COMMIT_LOG_DIRECTORY,
@@ -35,7 +36,9 @@ from broker.tools.verify.records import RecordCheck
 from broker.tools.verify.tables import TableCheck
 from broker.tools.verify.units import ComparedFiles
 from broker.tools.verify.unjudged import Unjudged
+from broker.tools.verify.waiting import WaitingCheck
 from broker.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
+from broker.walk.reader import Chunk
 
 TAIL_PIECE: Final = 16 * 1024 * 1024
 
@@ -146,8 +149,14 @@ class _Walk:
             collector, units.queues, marked_from=sizes.property_crc_from,
             now_ms=self._options.now_ms, deep=self._options.deep,
         )  # fmt: skip
+        waiting = WaitingCheck(self._disk, self._directory, sizes, self._views, collector)
+
+        def look(chunk: Chunk, decoded: Decoded) -> None:
+            records.look(chunk, decoded)
+            waiting.look(chunk)
+
         take_entries = (lambda rows: None) if self._options.log_only else index.take
-        reading = RangePass(self._settings, units, take_entries, advance, records.look)
+        reading = RangePass(self._settings, units, take_entries, advance, look)
         parts = whole_files(files, self._options.upto)
         results = [reading.run(part.file, part.begin, self._options.upto) for part in parts]
         units.flush()
@@ -163,6 +172,8 @@ class _Walk:
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(self._behind_blank(files, rebuilt.end), results)
+            if self._options.upto == OFFSET_MAX:
+                waiting.finish(files, log_begin)
         return Verification(
             collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
             records.count, compared.units, index.entries,

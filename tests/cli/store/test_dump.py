@@ -57,3 +57,12 @@ def test_wrong_use_says_how(tmp_path: Path) -> None:
     assert run("store", "dump", str(tmp_path), "--queue", "t:0", "--index").code == 2
     assert "TOPIC:QUEUE" in run("store", "dump", str(tmp_path), "--queue", "orders").err
     assert run("store", "dump", str(tmp_path), "--set", "nonsense=1").code == 2
+
+
+def test_the_halves_that_wait(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("semantics", tmp_path / "s")
+    offsets = store / "config" / "consumerOffset.json"
+    offsets.write_text(offsets.read_text().replace("0:52", "0:51", 1))
+    (half,) = run("store", "dump", str(store), "--halves", "-o", "jsonl").rows
+    assert (half["queue_offset"], half["check_times"], half["topic"]) == (51, 3, "TxT")
+    assert run("store", "dump", str(store), "--halves", "--index").code == 2

@@ -1,0 +1,43 @@
+"""What waits in a store, against the log: transactions and timers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker.files.disk import Disk
+from broker.model.errors import StoreGap, WrongFileSize
+from broker.rebuild.log_files import KnownShape, LogFile
+from broker.tools.verify.collector import Collector
+from broker.tools.verify.halves import HalfCheck
+from broker.tools.waiting.halves import half_queues
+from broker.walk.reader import Chunk
+
+
+class WaitingCheck:
+    """Looks at halves, op messages, commits and timers; it reads them by the units of their queues.
+
+    views   directory with the consumequeue/ that is read
+    """
+
+    __slots__ = ("_collector", "_directory", "_disk", "_halves", "_sizes", "_views")
+
+    def __init__(
+        self, disk: Disk, directory: Path, sizes: KnownShape, views: Path, collector: Collector
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes = sizes
+        self._views = views
+        self._collector = collector
+        self._halves = HalfCheck(collector)
+
+    def look(self, chunk: Chunk) -> None:
+        """Take a chunk of sound records."""
+        self._halves.look(chunk)
+
+    def finish(self, files: Sequence[LogFile], log_begin: int) -> None:
+        """Compare what was met with what is said of it."""
+        try:
+            queues = half_queues(self._disk, self._directory, self._sizes, files, views=self._views)
+            self._halves.finish(queues, log_begin)
+        except (WrongFileSize, StoreGap) as error:
+            self._collector.remark(f"timers and transactions were not looked at: {error}")
