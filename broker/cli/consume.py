@@ -6,7 +6,7 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import MESSAGE_COLUMNS, ShownMessages
-from broker.cli.options import DURATION, ReadBy, filtered, takes
+from broker.cli.options import DURATION, MOMENT, ReadBy, filtered, takes
 from broker.cli.output import Exit, Failure, Output
 from broker.cli.pulling import Damaged, QueueReader
 from broker.cli.receiving import show_received
@@ -16,12 +16,24 @@ from broker.model.administration import QueueState
 FROM_WORDS: Final = ("min", "max")
 
 
-def _begin_from_text(text: str) -> str | int:
+class Begin(NamedTuple):
+    """Where to begin in a queue: at one of its ends, an offset, or a time."""
+
+    end: str = ""
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+def _begin_from_text(text: str) -> Begin:
     if text in FROM_WORDS:
-        return text
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError(f"{text!r} is neither min, max nor a queue offset")
-    return int(text)
+        return Begin(end=text)
+    if text.isascii() and text.isdecimal():
+        return Begin(offset=int(text))
+    try:
+        return Begin(time_ms=MOMENT.convert(text, None, None))
+    except click.BadParameter:
+        forms = "min, max, a queue offset, a time as -15m or 2026-11-21T02:30:00Z"
+        raise ValueError(f"{text!r} is none of these: {forms}") from None
 
 
 class Way(NamedTuple):
@@ -31,7 +43,7 @@ class Way(NamedTuple):
     is_pop: bool
     group: str
     queue_id: int | None
-    begin: str | int | None
+    begin: Begin | None
     invisible_ms: int | None
     acknowledges: bool | None
 
@@ -50,6 +62,7 @@ class Way(NamedTuple):
 @asks_broker(
     "pocketmq consume orders --pull --queue 0 --from min --max 10",
     "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
+    "pocketmq consume orders --pull --from -15m",
     "pocketmq consume orders -g billing --pop --wait 30s",
     "pocketmq consume orders -g billing --pop --no-ack --invisible 1m --max 1",
 )
@@ -66,8 +79,8 @@ class Way(NamedTuple):
     click.option(
         "--from",
         "begin",
-        type=ReadBy("min|max|OFFSET", _begin_from_text),
-        help="Begin here [default: min].",
+        type=ReadBy("min|max|OFFSET|TIME", _begin_from_text),
+        help="Begin here, or with what was stored then or later [default: min].",
     ),
     click.option(
         "--invisible",
@@ -120,12 +133,12 @@ def consume(
         )
         return
     damaged = Damaged()
-    begin = "min" if way.begin is None else way.begin
+    begin = way.begin or Begin(end="min")
     with out.rows(MESSAGE_COLUMNS) as rows:
         shown = ShownMessages(rows, count_max)
         ends = []
         for queue in _queues(broker, topic, way.queue_id):
-            first = begin if isinstance(begin, int) else getattr(queue, f"{begin}_offset")
+            first = _first_offset(broker, topic, queue, begin)
             reader = QueueReader(
                 PullQuery(topic, queue.queue_id, first, expression=expression, sql=sql)
             )
@@ -137,6 +150,14 @@ def consume(
             broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), shown.add)
     if damaged.count:
         raise damaged.failure()
+
+
+def _first_offset(broker: Connection, topic: str, queue: QueueState, begin: Begin) -> int:
+    if begin.time_ms is not None:
+        return broker.ask(broker.client.query_by_time(topic, queue.queue_id, begin.time_ms))
+    if begin.offset is not None:
+        return begin.offset
+    return queue.min_offset if begin.end == "min" else queue.max_offset
 
 
 def _queues(broker: Connection, topic: str, queue_id: int | None) -> list[QueueState]:

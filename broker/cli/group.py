@@ -11,7 +11,7 @@ from broker.cli.options import MOMENT, ReadBy, examples, takes, watch_option, ye
 from broker.cli.output import Column, Output, at, columns, only_planned, talk
 from broker.cli.watching import repeat
 from broker.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
-from broker.model.topic import DLQ_PREFIX
+from broker.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 
@@ -189,7 +189,7 @@ def _target(text: str) -> ResetTarget:
     "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
 )
 @click.argument("name")
-@click.option("--topic", required=True, help="In which topic.")
+@click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
 @click.option(
     "--to", "where", type=ReadBy("earliest|latest|TIME", _target),
     help="The first message stored then or later.",
@@ -210,17 +210,33 @@ def reset(
     queue_ids: tuple[int, ...],
     yes: bool,
 ) -> None:
-    """Let a group stand at a time, an end or an offset of a topic's queues.
+    """Let a group stand at a time, an end or an offset of its topics' queues.
 
+    Without --topic all its topics are meant, but for those of its retries and dead letters.
     Consumers that are running keep what they hold already; stop them first to be sure.
     """
     if (where is None) == (to_offset is None):
         raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
+    if not topic and (to_offset is not None or queue_ids):
+        raise click.UsageError("--to-offset and --queue are for one topic: name it by --topic")
     target = where or ResetTarget(queue_offset=to_offset)
-    moved = broker.ask(
-        broker.admin.reset_offsets(name, topic, target, queue_ids=queue_ids, dry_run=not yes)
-    )
+    moved = [
+        row
+        for each in _topics(broker, name, topic)
+        if topic or not each.startswith(RETRY_PREFIX)  # What is sent again lies in its own topic.
+        for row in broker.ask(
+            broker.admin.reset_offsets(name, each, target, queue_ids=queue_ids, dry_run=not yes)
+        )
+    ]
     show_moved(name, moved, out, is_done=yes)
+
+
+def _topics(broker: Connection, name: str, topic: str) -> list[str]:
+    """Return one topic, or all a group consumes, its retry topics too, not its dead letters."""
+    if topic:
+        return [topic]
+    found = broker.ask(broker.admin.describe_group(name)).topics
+    return [each for each in found if not each.startswith(DLQ_PREFIX)]
 
 
 @group.asks(
@@ -236,12 +252,10 @@ def skip(broker: Connection, out: Output, name: str, topic: str, yes: bool) -> N
 
     Its retry topics are meant too, its dead letters are not: see `pocketmq dlq purge`.
     """
-    found = [topic] if topic else broker.ask(broker.admin.describe_group(name)).topics
     end = ResetTarget(latest=True)
     moved = [
         row
-        for each in found
-        if not each.startswith(DLQ_PREFIX)
+        for each in _topics(broker, name, topic)
         for row in broker.ask(broker.admin.reset_offsets(name, each, end, dry_run=not yes))
     ]
     show_moved(name, moved, out, is_done=yes)

@@ -156,7 +156,8 @@ def edit(
     """Change what is given of a topic; messages stay where they are.
 
     With fewer queues to read from, messages in the others cannot be read until there are more
-    again: first take them from the producers with --write-queues. It needs --yes.
+    again: first take them from the producers with --write-queues. Where some are hidden, or
+    would be, it needs --yes.
     """
     given = dict(attributes)
     if type_name is not None:
@@ -173,8 +174,10 @@ def edit(
         raise click.UsageError("say what to change, as --queues 16")
     before = broker.ask(broker.admin.describe_topic(name))
     wanted = before.read_queue_count if change.read_queue_count is None else change.read_queue_count
-    if wanted < before.read_queue_count and not yes:
-        _, hidden_count = _hidden(before, wanted)
+    _, hidden_count = _hidden(before, wanted)
+    write_count = change.write_queue_count or before.write_queue_count
+    is_written = write_count > wanted
+    if wanted < before.read_queue_count and (hidden_count or is_written) and not yes:
         plan = {
             "topic": name,
             "read_queue_count": wanted,
@@ -183,7 +186,8 @@ def edit(
         }
         out.show(plan)
         text = f"{hidden_count} messages in queues from {wanted} on could not be read any more"
-        raise only_planned(text)
+        more = "; producers would go on sending to these queues" if is_written else ""
+        raise only_planned(text + more)
     changed = broker.ask(broker.admin.update_topic(name, change))
     out.show(topic_document(changed))
     _say_hidden(before, changed.read_queue_count)

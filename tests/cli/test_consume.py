@@ -1,6 +1,7 @@
 """Messages of a queue come in order, page by page, from where it was said to the end."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -42,6 +43,18 @@ def test_max_bounds_all_pages_together(broker: LocalBroker) -> None:
 def test_it_begins_where_it_is_told(broker: LocalBroker, begin: str, found: list[int]) -> None:
     broker.fill(3)
     assert offsets(consume("--queue", "0", "--from", begin)) == found
+
+
+def test_it_begins_at_a_time(broker: LocalBroker) -> None:
+    broker.fill(3)
+    stored = [row["store_timestamp_ms"] for row in consume("--queue", "0").rows]
+    moment = datetime.fromtimestamp(stored[2] / 1000, UTC).isoformat()
+    first = stored.index(stored[2])
+    assert offsets(consume("--queue", "0", "--from", moment)) == list(range(first, 3))
+    assert offsets(consume("--queue", "0", "--from", "2100-01-01")) == []
+    done = consume("--from", "soon")
+    assert done.code == 2
+    assert "-15m" in done.err
 
 
 def test_without_a_queue_all_are_read_in_turn(broker: LocalBroker) -> None:

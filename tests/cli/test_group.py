@@ -209,8 +209,16 @@ def test_some_queues_only(standing: LocalBroker) -> None:
 )
 def test_wrong_use_is_refused_without_asking(standing: LocalBroker, options: list[str]) -> None:
     assert run(*RESET, *options).code == 2
-    assert run("group", "reset", "billing", "--to", "earliest").code == 2
+    assert run("group", "reset", "billing", "--to-offset", "1").code == 2
+    assert run("group", "reset", "billing", "--to", "latest", "--queue", "0").code == 2
     assert standing.calls == []
+
+
+def test_without_a_topic_all_of_the_group_are_meant(standing: LocalBroker) -> None:
+    standing.stand("billing", "%RETRY%billing", q0=1)
+    standing.stand("billing", "%DLQ%billing", q0=1)
+    done = run("group", "reset", "billing", "--to", "earliest")
+    assert {row["topic"] for row in done.document} == {"orders"}
 
 
 def test_a_clone_stands_where_its_source_stands(standing: LocalBroker) -> None:

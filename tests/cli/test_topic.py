@@ -68,6 +68,15 @@ def test_fewer_queues_to_read_from_are_planned_without_yes(broker: LocalBroker) 
     assert broker.requests("UpdateTopic") == []
 
 
+def test_without_messages_in_them_queues_go_at_once(broker: LocalBroker) -> None:
+    broker.fill(3, queue_id=0)
+    done = run("topic", "edit", "orders", "--read-queues", "1")
+    assert done.code == 4
+    assert "producers would go on sending to these queues" in done.err
+    done = run("topic", "edit", "orders", "--queues", "1")
+    assert (done.code, done.document["read_queue_count"]) == (0, 1)
+
+
 def test_queues_out_of_reach_are_shown_and_not_read(broker: LocalBroker) -> None:
     broker.fill(3, queue_id=1)
     run("topic", "edit", "orders", "--queues", "1", "--yes")
