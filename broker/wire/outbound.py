@@ -38,8 +38,8 @@ KEPT_SIZE_MAX: Final[i64] = 65_536
 """A buffer that grew beyond this is given back."""
 PIECE_SIZE: Final[i64] = 65_536
 """About how much of what waits is made ready at a time; larger pieces cost fresh pages each."""
-_PIECE: Final = BytesWriter()
-"""Where pieces of all connections are put together, one after the other."""
+SEEN_SIZE_MIN: Final[i64] = 1_024
+"""From here on what is taken out of a part is seen in place, and copied once with its piece."""
 
 
 @final
@@ -183,22 +183,19 @@ class Outbound:
         return data
 
     def _piece(self) -> bytes:
-        """Return what is to be sent, with as much of what waits as fills a piece."""
-        _PIECE.truncate(0)
-        _PIECE.write(self._written())
-        own = self.out
-        self.out = _PIECE
-        self._pump()
-        self.out = own
-        return _PIECE.getvalue()
+        """Return what is to be sent, with as much of what waits as fills a piece.
 
-    def _pump(self) -> None:
-        """Write what waits, a frame of each stream in turn, until a window or the piece ends it."""
+        Cost     one copy of it
+        """
+        pieces: list[bytes | memoryview] = []
         turns = self.streams.turns
-        while turns.count and self.window > 0 and len(self.out) < PIECE_SIZE:
-            self._send_some(turns.next())
+        size: i64 = 0
+        while turns.count and self.window > 0 and size < PIECE_SIZE:
+            size += self._send_some(turns.next(), pieces)
+        pieces.append(self._written())
+        return b"".join(pieces)
 
-    def _send_some(self, stream: Stream) -> None:
+    def _send_some(self, stream: Stream, pieces: list[bytes | memoryview]) -> i64:
         """Send a frame of what waits; a stream whose own window is shut comes back by `wake`."""
         size = stream.pending
         room = self.initial + stream.credit
@@ -207,12 +204,13 @@ class Outbound:
         if size > room:
             size = room
         if size <= 0:
-            return
+            return 0
         if size > self.window:
             size = self.window
         assert size > 0, "who has a turn can send"
         write_frame_head(self.out, size, DATA, 0, stream.id)
-        self._write_parts(stream, size)
+        pieces.append(self._written())
+        _take_parts(stream, size, pieces)
         self._count(stream, size)
         stream.pending -= size
         self.streams.pending -= size
@@ -220,27 +218,7 @@ class Outbound:
             self.wake(stream)
         elif stream.trailers:
             self._finish(stream)
-
-    def _write_parts(self, stream: Stream, size: i64) -> None:
-        """Write so many bytes of a stream's waiting parts."""
-        out = self.out
-        parts = stream.parts
-        gone: i64 = 0
-        start = stream.part_start
-        while size > 0:
-            part = parts[gone]
-            left = len(part) - start
-            if left > size:
-                out.write(part[start : start + size])
-                start += size
-                break
-            out.write(part[start:] if start else part)
-            size -= left
-            start = 0
-            gone += 1
-        stream.part_start = start
-        if gone:
-            del parts[:gone]
+        return size
 
     # -- steps
 
@@ -294,3 +272,28 @@ class Outbound:
         else:
             write_reset(self.out, stream.id, NO_ERROR)
             self.streams.close(stream, CUT_HERE)
+
+
+def _take_parts(stream: Stream, size: i64, pieces: list[bytes | memoryview]) -> None:
+    """Take so many bytes out of a stream's waiting parts."""
+    parts = stream.parts
+    gone: i64 = 0
+    start = stream.part_start
+    while size > 0:
+        part = parts[gone]
+        left = len(part) - start
+        taken = left if left < size else size
+        if taken == len(part):
+            pieces.append(part)
+        elif taken < SEEN_SIZE_MIN:
+            pieces.append(part[start : start + taken])
+        else:
+            pieces.append(memoryview(part)[start : start + taken])
+        size -= taken
+        start += taken
+        if taken == left:
+            start = 0
+            gone += 1
+    stream.part_start = start
+    if gone:
+        del parts[:gone]

@@ -120,8 +120,7 @@ class Http2Connection(Client, asyncio.Protocol):
             else:
                 assert isinstance(call, OwnCall), "a stream's call is ours"
                 call.take_news()
-        if self.edge.answered:
-            self.edge.fold(perf_counter() - self.now_s)
+        self.edge.took(perf_counter() - self.now_s)
         return len(news)
 
     def go_on(self) -> None:
@@ -261,8 +260,7 @@ class Http2Connection(Client, asyncio.Protocol):
         self.now_s = perf_counter()
         while self._waiting and not self._must_wait():
             self._begin(self._waiting.pop(next(iter(self._waiting))))
-        if self.edge.answered:
-            self.edge.fold(perf_counter() - self.now_s)
+        self.edge.took(perf_counter() - self.now_s)
 
     def count_kept(self) -> None:
         """Count what is kept for the client."""

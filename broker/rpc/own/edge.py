@@ -16,6 +16,9 @@ from broker.wire.stream import Stream
 TURN_S: Final = 0.01
 """What connections together may take of one turn of the loop; the others, HTTP/1.1 and new ones
 among them, have theirs between two."""
+UNTOLD_S: Final = 0.001
+"""What they may take together before the loop is asked to tell when it comes round: to ask it at
+every read would cost as much as a small one."""
 SMALL_READ: Final = 8_192
 """Bytes that are taken at once while others, of which more came, wait for their turn."""
 
@@ -104,6 +107,7 @@ class Edge:
         "_is_turn",
         "_line",
         "_turn_ends_s",
+        "_untold_s",
         "answered",
         "changed",
         "connections",
@@ -144,6 +148,8 @@ class Edge:
         self._is_turn = self.is_late = False
         """Whether a turn has begun, and whether its time was over when a large answer was there."""
         self._turn_ends_s = 0.0
+        self._untold_s = 0.0
+        """What connections took since the last turn that was told of ended."""
         self.turn_s = TURN_S
         self.changed = asyncio.Event()
         """Set when a connection that drains has written something, or is gone."""
@@ -171,11 +177,21 @@ class Edge:
 
     def has_time_for(self, size: int) -> bool:
         """Return whether so many bytes of a connection may be taken now; else it lines up."""
+        if not self._is_turn:
+            if self._untold_s < UNTOLD_S:
+                return True
+            self.begin_turn()
         if self._line and size > SMALL_READ:
             return False
-        if not self._is_turn:
-            self.begin_turn()
         return perf_counter() < self._turn_ends_s
+
+    def took(self, seconds: float) -> None:
+        """Count what a connection took, and the calls answered meanwhile; each took so long."""
+        self._untold_s += seconds
+        if self.answered:
+            for stats in self.answered:
+                stats.fold(seconds)
+            self.answered.clear()
 
     def line_up(self, one: "Client") -> None:
         """Have a connection go on when it is its turn."""
@@ -189,10 +205,13 @@ class Edge:
             self._is_turn = True
             self.loop.call_soon(self._end_turn)
         self.is_late = False
+        self._untold_s = 0.0
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def look_at_clock(self) -> None:
         """Note whether the time of this turn is over: no more large answers are begun then."""
+        if not self._is_turn:
+            self.begin_turn()
         self.is_late = perf_counter() >= self._turn_ends_s
 
     def _end_turn(self) -> None:
@@ -209,12 +228,6 @@ class Edge:
                 break
         self.is_late = False
         self._turn_ends_s = perf_counter() + self.turn_s
-
-    def fold(self, seconds: float) -> None:
-        """Have the calls counted that were answered at once; each took so long."""
-        for stats in self.answered:
-            stats.fold(seconds)
-        self.answered.clear()
 
     def drain(self) -> None:
         """End the requests of all streams: their handlers see no more of them."""
