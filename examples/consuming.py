@@ -2,7 +2,7 @@
 
 import sys
 
-from broker.client import Client, Leased, Message, PullQuery, ReceiveQuery, errors
+from broker.client import Client, ClientError, Leased, Message, PullQuery, ReceiveQuery, errors
 
 TOPIC, GROUP = "example-consuming", "example-workers"
 
@@ -47,4 +47,7 @@ def main(endpoint: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081")
+    try:
+        main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081")
+    except ClientError as error:
+        sys.exit(str(error))
