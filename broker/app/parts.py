@@ -134,6 +134,8 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
         auto_create_topics=config.broker.auto_create_topics,
         default_queue_count=config.broker.default_queue_count,
         max_message_size_bytes=config.limits.max_message_size_bytes,
+        delay_max_ms=config.limits.delay_max_ms,
+        check_kinds=config.broker.check_message_types,
     )
 
 

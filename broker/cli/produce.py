@@ -11,9 +11,10 @@ import click
 
 from broker.cli.connection import Connection, asks_broker
 from broker.cli.documents import receipt_document
-from broker.cli.options import PAIR
+from broker.cli.options import DURATION, MOMENT, PAIR
 from broker.cli.output import Output, columns
 from broker.client import ClientError, Message, Receipt, Wait
+from broker.model.message import INT32_MAX
 
 BATCH_DEFAULT: Final = 256
 BATCH_MAX: Final = 1_024
@@ -23,11 +24,21 @@ READ_SIZE: Final = 256 * 1024
 SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
 """Refusals of a batch whose halves may pass; nothing of it was stored."""
 
+WISHES: Final = {
+    "message_group": "--group",
+    "delay_ms": "--delay",
+    "deliver_at_ms": "--at",
+    "delay_level": "--delay-level",
+    "priority": "--priority",
+}
+"""Of these a message has one at most."""
+
 COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 
 
 @asks_broker(
     "pocketmq produce orders 'hello' -k order-42 -t created",
+    "pocketmq produce reminders 'call back' --delay 30s",
     "seq 1000 | pocketmq produce orders --file - -o jsonl",
 )
 @click.argument("topic")
@@ -40,6 +51,16 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 )  # fmt: skip
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: any].")
 @click.option("--group", "message_group", help="Messages of one group keep their order.")
+@click.option(
+    "--delay", "delay_ms", type=DURATION, help="Deliver it so long from now, as 30s or 2h."
+)
+@click.option("--at", "deliver_at_ms", type=MOMENT, help="Deliver it at this time.")
+@click.option(
+    "--delay-level", type=click.IntRange(1), help="Deliver it when this delay level is over."
+)
+@click.option(
+    "--priority", type=click.IntRange(0, INT32_MAX), help="Deliver it before messages of less."
+)
 @click.option(
     "--file", "path", metavar="FILE|-", help="Send each line as a message; - is standard input."
 )
@@ -65,6 +86,7 @@ def produce(
     """
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
+    _check_wishes(fields)
     model = Message(topic, b"", properties=dict(properties), **fields)
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
     if path is None:
@@ -80,6 +102,13 @@ def produce(
             for receipt in send_all(broker, messages, wait):
                 rows.add(receipt_document(receipt))
             rows.flush()
+
+
+def _check_wishes(fields: dict[str, Any]) -> None:
+    """Raise click.UsageError where a message would be of two kinds."""
+    given = [option for name, option in WISHES.items() if fields[name] is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
 
 
 def _opened(path: str, up: ExitStack) -> BinaryIO:

@@ -33,6 +33,10 @@ class Message:
     message_id     the unique key; the client makes one unless it is given
     queue_id       the broker chooses one unless it is given
     message_group  messages of one group keep their order
+    delay_level    …, deliver_at_ms (wall time), delay_ms (from when the broker takes it): when it
+                   is to be delivered
+    priority       from 0 on: before messages of less
+    transactional  kept back until its transaction ends
     properties     the producer's own
     """
 
@@ -45,6 +49,7 @@ class Message:
     message_group: str | None = None
     delay_level: int | None = None
     deliver_at_ms: int | None = None
+    delay_ms: int | None = None
     priority: int | None = None
     transactional: bool = False
     properties: dict[str, str] = field(default_factory=dict)

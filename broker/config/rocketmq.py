@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.config.knob import Knob
 from broker.config.sections import KNOBS
-from broker.config.units import HOUR_MS
+from broker.config.units import HOUR_MS, SECOND_MS
 
 Translation = tuple[object, str]
 """A value in our terms, and what to tell the operator: "" when it says the same."""
@@ -57,7 +57,7 @@ _IGNORED: Final[Mapping[str, str]] = {
         flushConsumerOffsetHistoryInterval flushDelayOffsetInterval""",
     "what it is about is not part of this broker": """autoCreateSubscriptionGroup
         rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
-        timerWheelEnable timerPrecisionMs timerRollWindowSlot timerMaxDelaySec timerFlushIntervalMs
+        timerWheelEnable timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs
         maxFilterMessageSize bitMapLengthConsumeQueueExt enableCalcFilterBitMap
         enablePropertyFilter filterSupportRetry expectConsumerNumUseFilter
         maxErrorRateOfBloomFilter filterDataCleanTimeSpan enableCompaction traceTopicEnable
@@ -121,6 +121,14 @@ def _hours(text: str) -> Translation:
     return int(bare) * HOUR_MS, ""
 
 
+def _seconds(text: str) -> Translation:
+    """Return ms of a number of seconds; with a unit ("3d") it is one of ours already."""
+    bare = text.strip()
+    if not (bare.isascii() and bare.isdecimal()):
+        return text, ""
+    return int(bare) * SECOND_MS, ""
+
+
 def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:
     """Return the translation of a share, in percent or as a ratio (0.85), held in its bounds.
 
@@ -142,6 +150,7 @@ def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:
 TRANSLATIONS: Final[Mapping[str, Callable[[str], Translation]]] = {
     "flushDiskType": _flush,
     "fileReservedTime": _hours,
+    "timerMaxDelaySec": _seconds,
     "diskMaxUsedSpaceRatio": _percent("diskMaxUsedSpaceRatio", 10, 95),
     "diskSpaceCleanForciblyRatio": _percent("diskSpaceCleanForciblyRatio", 30, 85),
     "diskSpaceWarningLevelRatio": _percent("diskSpaceWarningLevelRatio", 35, 90),

@@ -263,6 +263,9 @@ class BrokerSection:
         0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp",
         read=int_from_text,
     )  # fmt: skip
+    check_message_types: bool = live_knob(
+        True, "A topic with a type takes messages of that kind only.", "enableTopicMessageTypeCheck"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,6 +276,9 @@ class LimitsSection:
         4 * MIB, "Largest body of a message, and of all messages of one request.",
         "maxMessageSize", lower=1, upper=INT32_MAX,
     )  # fmt: skip
+    delay_max_ms: int = live_knob(
+        24 * HOUR_MS, "How far ahead a message may be delivered.", "timerMaxDelaySec", lower=1
+    )
     in_flight_max: int = knob(
         10_000, "Messages of a queue that one group may have received and not settled.",
         "popInflightMessageThreshold", lower=1, upper=INT32_MAX,

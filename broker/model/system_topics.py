@@ -2,6 +2,7 @@
 
     delayed     SCHEDULE_TOPIC_XXXX      waits there until its level is over
     timed       rmq_sys_wheel_timer      waits there until its second
+    half        RMQ_SYS_TRANS_HALF_…     waits there for its producer's decision
     sent_back   %RETRY%group             the group failed to consume it
     revived     %RETRY%group_topic       its lease was over
     dead        %DLQ%group               the group gave it up
@@ -23,6 +24,7 @@ from broker.model.message import (
     DLQ_ORIGIN_TOPIC,
     FIRST_POP_TIME,
     INT32_MAX,
+    IS_TRANSACTIONAL,
     ORIGIN_GROUP,
     ORIGIN_MESSAGE_ID,
     REAL_QUEUE,
@@ -31,9 +33,11 @@ from broker.model.message import (
     TIMER_DELAY_MS,
     TIMER_DELAY_SECONDS,
     TIMER_OUT,
+    TRANSACTION_ID,
     WAIT,
 )
 from broker.model.topic import (
+    HALF_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     dead_letter_topic,
@@ -54,6 +58,8 @@ ADDED_ON_THE_WAY: Final = frozenset(
     }
 )  # fmt: skip
 """Properties that retries leave on a message."""
+ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION_ID})
+"""Properties that a message gets for the time it waits; those that say why were its producer's."""
 FIRST_BACK_LEVEL: Final = 3
 """The level of a message sent back for the first time; each further time is one more."""
 _NUMBER_LENGTH_MAX: Final = 10
@@ -133,6 +139,27 @@ def timed(place: Place, deliver_at_ms: int, precision_ms: int = 1_000) -> Disgui
         due_ms -= precision_ms
     changed = {TIMER_OUT: str(due_ms), **_real(place)}
     return Disguise(Place(TIMER_TOPIC, 0), changed)
+
+
+def half(place: Place, unique_key: str) -> Disguise:
+    """Return how a transactional message waits until its producer commits it or rolls it back.
+
+    Source   TransactionalMessageBridge.parseHalfMessageInner
+    """
+    assert unique_key
+    changed = {IS_TRANSACTIONAL: "true", TRANSACTION_ID: unique_key, **_real(place)}
+    return Disguise(Place(HALF_TOPIC, 0), changed)
+
+
+def revealed(properties: Mapping[str, str]) -> tuple[Place, dict[str, str]] | None:
+    """Return where a waiting message goes, and the properties it was sent with.
+
+    None   its properties do not say where
+    """
+    place = real_place(properties)
+    if place is None:
+        return None
+    return place, {name: text for name, text in properties.items() if name not in ADDED_TO_WAIT}
 
 
 def real_place(properties: Mapping[str, str]) -> Place | None:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.model.errors import (
+    KindConflict,
     QueueOutOfRange,
     TopicNotReadable,
     TopicNotWritable,
     UnsupportedTopic,
 )
+from broker.model.message_kind import KINDS_TAKEN, MessageKind, kinds_taken
 
 PERMISSION_READ: Final = 4
 PERMISSION_WRITE: Final = 2
@@ -23,7 +25,7 @@ QUEUE_COUNT_MAX: Final = 1_024
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
-TOPIC_TYPES: Final = frozenset({"NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
+TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
 """What kind of messages a topic takes (TopicMessageType)."""
 SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
 """Attributes that decide how a topic is stored, and the one value of each that is served."""
@@ -117,6 +119,8 @@ class TopicConfig:
     """Whether clients may send to it as it is: it is kept, and none of the broker's own."""
     is_readable: bool = field(init=False)
     is_writable: bool = field(init=False)
+    kinds: frozenset[MessageKind] = field(init=False)
+    """Kinds of messages it takes."""
     unsupported: str = field(init=False)
     """The attribute for which it is neither read nor written, "" without one."""
 
@@ -131,6 +135,7 @@ class TopicConfig:
             for name, served in SERVED_ATTRIBUTES.items()
             if self.attributes.get(name, served).upper() != served.upper()
         )
+        self.kinds = kinds_taken(self.attributes.get(TYPE_ATTRIBUTE))
         self.is_readable = bool(self.permission & PERMISSION_READ) and not self.unsupported
         self.is_writable = bool(self.permission & PERMISSION_WRITE) and not self.unsupported
 
@@ -160,6 +165,11 @@ class TopicConfig:
         self.check_supported()
         if not self.is_writable:
             raise TopicNotWritable(topic=self.name, permission=self.permission)
+
+    def check_kind(self, kind: MessageKind) -> None:
+        """Raise KindConflict for a kind of messages that it does not take."""
+        if kind not in self.kinds:
+            raise KindConflict(topic=self.name, type=self.type_name, kind=kind.value)
 
     def check_queue(self, queue_id: int) -> None:
         """Raise QueueOutOfRange for a queue that a consumer cannot pull from."""

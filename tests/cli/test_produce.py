@@ -4,6 +4,8 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.cli.produce import BATCH_BYTES, batches, line_groups
 from broker.model.batch import PutStatus
 from broker.model.errors import BodyTooLarge
@@ -155,3 +157,28 @@ def test_the_statuses_that_are_known_have_names() -> None:
     from broker.cli.documents import SEND_STATUS_NAMES
 
     assert SEND_STATUS_NAMES.keys() == set(PutStatus)
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        (("--delay", "30s"), {"delay_ms": 30_000}),
+        (("--at", "2026-11-23T00:00:00Z"), {"deliver_at_ms": 1_795_392_000_000}),
+        (("--delay-level", "3"), {"delay_level": 3}),
+        (("--priority", "0"), {"priority": 0}),
+    ],
+)
+def test_a_message_says_when_it_is_to_be_delivered(
+    broker: LocalBroker, options: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    run("produce", "orders", "x", *options)
+    (message,) = broker.requests(SEND)[0].messages
+    message.message_id = ""
+    assert message == pb.Message(topic="orders", body=b"x", **fields)
+
+
+def test_a_message_is_asked_for_one_kind_only(broker: LocalBroker) -> None:
+    done = run("produce", "orders", "x", "--delay", "30s", "--group", "g")
+    assert done.code == 2
+    assert "--group and --delay exclude each other" in done.err
+    assert broker.requests(SEND) == []

@@ -48,7 +48,8 @@ def test_each_live_key_is_taken_over(key: str) -> None:
     other = {
         "retention.mode": "off", "retention.hours": "5", "retention.disk_expire_percent": "70",
         "retention.disk_force_percent": "80", "retention.disk_refuse_percent": "88",
-        "broker.permission": "4", "broker.auto_create_topics": "false", "logs.level": "error",
+        "broker.permission": "4", "broker.auto_create_topics": "false",
+        "broker.check_message_types": "false", "logs.level": "error",
     }.get(key, "77h" if key.endswith("_ms") else "77")  # fmt: skip
     other = "77" if key == "broker.accept_from_ms" else other
     found = change(Config(), config(f"{key}={other}"))

@@ -6,7 +6,7 @@ drafts_of(draft("orders", b"a"), draft("orders", b"b", tag="TagA"))
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.services.sending.send import ABSENT_QUEUE, Drafts
+from broker.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, Delivery, Drafts
 from tests.fakes.store_language import BORN_HOST
 
 
@@ -24,6 +24,7 @@ class Draft(NamedTuple):
     born_host: bytes
     flag: int
     properties: Mapping[str, str]
+    delivery: Delivery
 
 
 def draft(
@@ -38,12 +39,13 @@ def draft(
     born_ms: int = 0,
     flag: int = 0,
     properties: dict[str, str] | None = None,
+    delivery: Delivery = AT_ONCE,
     **more: str,
 ) -> Draft:
     """Return a message as a client sends it; `more` are properties too."""
     return Draft(
         topic, body, tag, keys, message_id, queue_id, group, born_ms, BORN_HOST, flag,
-        {**(properties or {}), **more},
+        {**(properties or {}), **more}, delivery,
     )  # fmt: skip
 
 

@@ -32,7 +32,9 @@ CODES: dict[Code, str] = {
     Code.MESSAGE_BODY_TOO_LARGE: "BodyTooLarge",
     Code.MESSAGE_PROPERTIES_TOO_LARGE: "PropertiesTooLarge TooManyProperties",
     Code.PAYLOAD_TOO_LARGE: "RecordTooLarge TooManyMessages",
-    Code.MESSAGE_CORRUPTED: "NoMessages MixedTopics MixedQueues",
+    Code.MESSAGE_CORRUPTED: "NoMessages MixedTopics MixedQueues MixedKinds",
+    Code.ILLEGAL_DELIVERY_TIME: "IllegalDeliveryTime",
+    Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: "KindConflict AmbiguousKind",
     Code.FORBIDDEN: ("TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged GroupDisabled"),
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
@@ -66,6 +68,14 @@ RecordTooLarge: 7 bytes of records do not fit one commit-log file (limit 9); sen
 TooManyMessages: 7 messages in one request exceed the limit of 9
 MixedTopics: a batch goes to one topic, this one names 'topic' and 'other'; send a request for each
 MixedQueues: a batch goes to one queue, this one names two why; send a request for each
+MixedKinds: the messages of a request are of one kind, these are 'kind' and 'other'; send a request
+  for each
+KindConflict: topic 'topic' takes 'type' messages, this is a 'kind' message; send it to a topic of
+  that type, or of type MIXED
+AmbiguousKind: a message has either a message group, a delay level, a delivery time, a delay, a
+  transaction or a priority; message 7 has why
+IllegalDeliveryTime: a delivery 7 ms ahead exceeds the limit of 9 ms; deliver earlier, or raise
+  limits.delay_max_ms
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
 TopicNotWritable: topic 'topic' may not be written (permission 7)
 TopicNotReadable: topic 'topic' may not be read (permission 7)
@@ -248,6 +258,7 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         "BAD_REQUEST": 40000, "ILLEGAL_TOPIC": 40002, "ILLEGAL_CONSUMER_GROUP": 40003,
         "ILLEGAL_MESSAGE_TAG": 40004, "ILLEGAL_MESSAGE_KEY": 40005, "ILLEGAL_MESSAGE_GROUP": 40006,
         "ILLEGAL_MESSAGE_PROPERTY_KEY": 40007, "ILLEGAL_MESSAGE_ID": 40009,
+        "ILLEGAL_DELIVERY_TIME": 40012, "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE": 40014,
         "ILLEGAL_FILTER_EXPRESSION": 40010, "MESSAGE_CORRUPTED": 40016, "ILLEGAL_OFFSET": 40019,
         "FORBIDDEN": 40300, "MESSAGE_NOT_FOUND": 40401, "TOPIC_NOT_FOUND": 40402,
         "CONSUMER_GROUP_NOT_FOUND": 40403, "PAYLOAD_TOO_LARGE": 41300,

@@ -10,11 +10,13 @@ from broker.model.system_topics import (
     back_level,
     dead,
     delayed,
+    half,
     lease_retry_topic,
     lease_retry_topic_v2,
     leased_topic,
     origin_of,
     real_place,
+    revealed,
     revived,
     sent_back,
     timed,
@@ -54,6 +56,25 @@ def test_a_timed_message_finds_its_place_again(
     slot_ms = int(waiting["TIMER_OUT_MS"])
     assert slot_ms % 1_000 == 0
     assert 0 < deliver_at_ms - slot_ms <= 1_000
+
+
+SENT = st.dictionaries(
+    st.sampled_from(["KEYS", "TAGS", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "WAIT", "mine"]),
+    st.text("ab1 ", min_size=1),
+)
+"""What producers and the broker say of a message that does not wait."""
+
+
+@given(PLACES, SENT, st.integers(1, 18), st.integers(1, 10**15), st.text("AB12", min_size=1))
+def test_what_waits_is_revealed_as_it_was_sent(
+    place: Place, sent: dict[str, str], level: int, deliver_at_ms: int, unique_key: str
+) -> None:
+    by_level = {k: v for k, v in sent.items() if k not in DELIVERY_TIMES} | {DELAY: str(level)}
+    assert revealed(delayed(place, level, 18).applied(by_level)) == (place, by_level)
+    assert revealed(timed(place, deliver_at_ms).applied(sent)) == (place, sent)
+    half_sent = sent | {"TRAN_MSG": "true"}
+    assert revealed(half(place, unique_key).applied(half_sent)) == (place, half_sent)
+    assert revealed(sent) is None
 
 
 @given(TOPICS, TOPICS, st.integers(1, 18))

@@ -8,7 +8,8 @@ BrokerError
         IllegalTag · IllegalKey · IllegalProperty · IllegalMessageGroup
         IllegalMessageId · MessageNotFound
         BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge
-        NoMessages · TooManyMessages · MixedTopics · MixedQueues
+        NoMessages · TooManyMessages · MixedTopics · MixedQueues · MixedKinds
+        KindConflict · AmbiguousKind · IllegalDeliveryTime
         QueueOutOfRange · TopicNotWritable · TopicNotReadable · UnsupportedTopic
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
         OriginUnknown

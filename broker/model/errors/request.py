@@ -206,6 +206,51 @@ class MixedQueues(RequestError, code=Code.MESSAGE_CORRUPTED):
     why: str
 
 
+class KindConflict(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
+    """A message of a kind that its topic does not take."""
+
+    message = (
+        "topic {topic} takes {type} messages, this is a {kind} message; send it to a topic of "
+        "that type, or of type MIXED"
+    )
+    topic: str
+    type: str
+    kind: str
+
+
+class AmbiguousKind(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
+    """A message that asks for two things of which it can have one."""
+
+    message = (
+        "a message has either a message group, a delay level, a delivery time, a delay, "
+        "a transaction or a priority; message {position} has {why}"
+    )
+    position: int
+    why: str
+
+
+class MixedKinds(RequestError, code=Code.MESSAGE_CORRUPTED):
+    """A batch with messages of two kinds."""
+
+    message = (
+        "the messages of a request are of one kind, these are {kind} and {other}; send a request "
+        "for each"
+    )
+    kind: str
+    other: str
+
+
+class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
+    """A delivery time further ahead than messages may wait."""
+
+    message = (
+        "a delivery {ahead_ms} ms ahead exceeds the limit of {limit_ms} ms; deliver earlier, or "
+        "raise limits.delay_max_ms"
+    )
+    ahead_ms: int
+    limit_ms: int
+
+
 class QueueOutOfRange(RequestError, code=Code.BAD_REQUEST):
     """A queue id the topic does not have."""
 

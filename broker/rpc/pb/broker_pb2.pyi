@@ -76,7 +76,7 @@ LOWER: Bound
 UPPER: Bound
 
 class Message(_message.Message):
-    __slots__ = ("topic", "body", "tag", "keys", "message_id", "queue_id", "message_group", "delay_level", "deliver_at_ms", "transactional", "properties", "born_timestamp_ms", "born_host", "flag", "priority")
+    __slots__ = ("topic", "body", "tag", "keys", "message_id", "queue_id", "message_group", "delay_level", "deliver_at_ms", "transactional", "properties", "born_timestamp_ms", "born_host", "flag", "priority", "delay_ms")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +99,7 @@ class Message(_message.Message):
     BORN_HOST_FIELD_NUMBER: _ClassVar[int]
     FLAG_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     body: bytes
     tag: str
@@ -114,7 +115,8 @@ class Message(_message.Message):
     born_host: str
     flag: int
     priority: int
-    def __init__(self, topic: _Optional[str] = ..., body: _Optional[bytes] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., message_group: _Optional[str] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., transactional: _Optional[bool] = ..., properties: _Optional[_Mapping[str, str]] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., flag: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
+    delay_ms: int
+    def __init__(self, topic: _Optional[str] = ..., body: _Optional[bytes] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., message_group: _Optional[str] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., transactional: _Optional[bool] = ..., properties: _Optional[_Mapping[str, str]] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., flag: _Optional[int] = ..., priority: _Optional[int] = ..., delay_ms: _Optional[int] = ...) -> None: ...
 
 class SendMessageRequest(_message.Message):
     __slots__ = ("messages", "wait")

@@ -25,7 +25,6 @@ from broker.model.errors import (
     PropertiesTooLarge,
     TooManyMessages,
     TooManyProperties,
-    UnsupportedFeature,
 )
 from broker.model.message import INT32_MAX
 from broker.model.names import (
@@ -41,7 +40,8 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
 from broker.rpc.v1.send_reply import encode_sent
 from broker.rpc.v1.send_shortcut import SendShortcut
-from broker.services.sending.send import ABSENT_QUEUE, PEER, Drafts, Send
+from broker.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from broker.services.sending.send import Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
 """Keys with a separator each that a property block can hold at most."""
@@ -147,7 +147,7 @@ def walk_plain(raw: bytes) -> Drafts | None:
     nothing, zeros = [""] * count, [0] * count
     return Drafts(
         wait != pb.APPENDED, *columns, [ABSENT_QUEUE] * count, nothing, zeros, [PEER] * count,
-        zeros, [NO_PROPERTIES] * count,
+        zeros, [NO_PROPERTIES] * count, [AT_ONCE] * count,
     )  # fmt: skip
 
 
@@ -217,13 +217,13 @@ def _long_size(raw: bytes, position: int) -> tuple[int, int]:
 def drafts_of(request: pb.SendMessageRequest) -> Drafts:
     """Return the messages of a request as `services/sending/send.py` takes them.
 
-    Errors     TooManyMessages, UnsupportedFeature, IllegalNumber, IllegalTag, IllegalMessageGroup,
-               IllegalProperty, PropertiesTooLarge, TooManyProperties
+    Errors     TooManyMessages, IllegalNumber, IllegalTag, IllegalMessageGroup, IllegalProperty,
+                PropertiesTooLarge, TooManyProperties
     """
     check_number("wait", request.wait, upper=pb.APPENDED)
     if len(request.messages) > MESSAGES_MAX:  # before they are touched one by one
         raise TooManyMessages(count=len(request.messages), limit=MESSAGES_MAX)
-    drafts = Drafts(request.wait != pb.APPENDED, [], [], [], [], [], [], [], [], [], [], [])
+    drafts = Drafts(request.wait != pb.APPENDED, [], [], [], [], [], [], [], [], [], [], [], [])
     for message in request.messages:
         _check_rare(message)
         has = message.HasField
@@ -238,7 +238,24 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
         drafts.born_hosts.append(_packed_host(message.born_host) if has("born_host") else PEER)
         drafts.flags.append(message.flag)
         drafts.properties.append(dict(message.properties))
+        drafts.deliveries.append(_delivery(message))
     return drafts
+
+
+def _delivery(message: pb.Message) -> Delivery:
+    """Return when a message is to be delivered."""
+    if message.HasField("priority"):
+        check_number("priority", message.priority, upper=INT32_MAX)
+    check_number("delay_level", message.delay_level, upper=INT32_MAX)
+    check_number("deliver_at_ms", message.deliver_at_ms)
+    check_number("delay_ms", message.delay_ms)
+    return Delivery(
+        message.delay_level,
+        message.deliver_at_ms,
+        message.delay_ms,
+        message.transactional,
+        message.priority if message.HasField("priority") else None,
+    )
 
 
 def _check_rare(message: pb.Message) -> None:
@@ -250,12 +267,6 @@ def _check_rare(message: pb.Message) -> None:
         raise TooManyProperties(count=len(message.properties), limit=PROPERTY_COUNT_MAX)
     if not message.tag and message.HasField("tag"):
         check_tag(message.tag)
-    if message.delay_level or message.deliver_at_ms:
-        raise UnsupportedFeature(feature="delayed messages")
-    if message.transactional:
-        raise UnsupportedFeature(feature="transactional messages")
-    if message.HasField("priority"):
-        raise UnsupportedFeature(feature="message priorities")
     if not message.message_group and message.HasField("message_group"):
         check_message_group(message.message_group)
     check_number("queue_id", message.queue_id, upper=INT32_MAX)

@@ -35,6 +35,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.IllegalMessageGroup, errors.IllegalMessageId, errors.BodyEmpty, errors.BodyTooLarge,
         errors.PropertiesTooLarge, errors.TooManyProperties, errors.RecordTooLarge,
         errors.NoMessages, errors.TooManyMessages, errors.MixedTopics, errors.MixedQueues,
+        errors.MixedKinds, errors.KindConflict, errors.AmbiguousKind, errors.IllegalDeliveryTime,
         errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
     ),
     code_pb2.NOT_FOUND: (
@@ -75,6 +76,7 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "topic": (
         errors.IllegalTopic, errors.SystemTopic, errors.TopicNotFound, errors.TopicExists,
         errors.TopicNotWritable, errors.TopicNotReadable, errors.UnsupportedTopic,
+        errors.KindConflict,
     ),
     "group": (
         errors.IllegalGroup, errors.SystemGroup, errors.GroupNotFound, errors.GroupExists,
@@ -89,8 +91,9 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "body": (errors.BodyEmpty, errors.BodyTooLarge),
     "messages": (
         errors.RecordTooLarge, errors.NoMessages, errors.TooManyMessages, errors.MixedTopics,
-        errors.MixedQueues,
+        errors.MixedQueues, errors.MixedKinds, errors.AmbiguousKind,
     ),
+    "deliver_at_ms": (errors.IllegalDeliveryTime,),
     "queue_id": (errors.QueueOutOfRange,),
     "offset": (errors.OffsetOutOfRange,),
     "filter": (errors.IllegalFilter,),

@@ -14,6 +14,7 @@ from typing import Final, final
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.index_layout import STYLE_5_5
 from broker.format.send_records import SendRecords, TopicFrame
+from broker.model.message_kind import MessageKind
 from broker.model.step import Clock
 from broker.model.topic import PERMISSION_WRITE, TopicConfig
 from broker.services.sending.rules import SendRules, SendStats, Tally
@@ -70,6 +71,7 @@ class PlainSend:
     def take(self, rules: SendRules) -> None:
         """Follow other rules from the next request on."""
         self._rules = rules
+        self._known.clear()
         self._body_size_max = rules.max_message_size_bytes
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
@@ -112,6 +114,8 @@ class PlainSend:
         if config is None or not config.is_plain or not config.is_writable:
             return None
         if not config.write_queue_count:
+            return None
+        if self._rules.check_kinds and MessageKind.NORMAL not in config.kinds:
             return None
         frame = TopicFrame(
             config.name,

@@ -9,7 +9,12 @@ REGION: Final = "DefaultRegion"
 
 
 class SendRules(NamedTuple):
-    """What the operator decided about sending; store_host is packed (8 or 20 bytes)."""
+    """What the operator decided about sending.
+
+    store_host    packed: 8 bytes or 20
+    delay_max_ms  how far ahead a delivery time may be
+    check_kinds   whether a topic takes messages of its type only
+    """
 
     store_host: bytes
     cluster: str
@@ -18,6 +23,8 @@ class SendRules(NamedTuple):
     auto_create_topics: bool = True
     default_queue_count: int = 8
     max_message_size_bytes: int = 4 * 1024 * 1024
+    delay_max_ms: int = 24 * 3_600_000
+    check_kinds: bool = True
 
     @property
     def block_tail(self) -> str:

@@ -5,7 +5,7 @@ queue, messages, sizes. One bad message refuses the whole request and stores not
 nothing unusual take a quicker way (plain.py).
 
 Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, the user's own,
-CLUSTER, MSG_REGION, TRACE_ON.
+what tells when to deliver (waiting.py), CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
 
@@ -35,6 +35,7 @@ from broker.model.errors import (
     TopicNotFound,
 )
 from broker.model.message import KEY_SEPARATOR, KEYS, TAGS
+from broker.model.message_kind import MessageKind
 from broker.model.names import (
     PROPERTY_COUNT_MAX,
     check_key,
@@ -46,63 +47,44 @@ from broker.model.names import (
 )
 from broker.model.stats import Stat
 from broker.model.step import Clock
+from broker.model.system_topics import Place
 from broker.model.topic import (
     DEFAULT_TOPIC,
     PERMISSION_INHERIT,
     PERMISSION_READ,
     PERMISSION_WRITE,
+    SCHEDULE_TOPIC,
     TopicConfig,
     is_group_topic,
     is_system_topic,
 )
+from broker.services.sending.drafts import ABSENT_QUEUE, Drafts, kind_of
 from broker.services.sending.plain import PlainSend
 from broker.services.sending.rules import SendRules, SendStats
+from broker.services.sending.waiting import Waiting, disguise, parted
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 from broker.store.writing.flush_group import FlushGroup
 
-ABSENT_QUEUE: Final = -1
-PEER: Final = b""
+AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 PLAIN_ID_LENGTH: Final = 64
 """Letters and digits up to here are an id without a closer look."""
 
 
-class Drafts(NamedTuple):
-    """Messages as a client asks for them, by column; nothing of them is checked yet.
-
-    wait         answer when what the flush mode promises holds
-    keys         a list for each message
-    message_ids  "" where the broker is to make one
-    queue_ids    ABSENT_QUEUE where the broker is to choose; groups: "" for none
-    born_ms      0 for now
-    born_hosts   packed, PEER for the sender's address
-    properties   the user's own
-    """
-
-    wait: bool
-    topics: list[str]
-    bodies: list[bytes]
-    tags: list[str]
-    keys: list[Sequence[str]]
-    message_ids: list[str]
-    queue_ids: list[int]
-    groups: list[str]
-    born_ms: list[int]
-    born_hosts: list[bytes]
-    flags: list[int]
-    properties: list[Mapping[str, str]]
-
-
 class Sent(NamedTuple):
-    """Where the messages of a request lie: next to each other in one queue.
+    """Where the messages of a request lie: next to each other in one queue, unless they wait.
 
     Message i has message_ids[i], result.physical_offsets[i] and queue offset result.queue_offset +
     i.
+
+    destination    the queue they are for; those that wait lie elsewhere
+    queue_offsets  of messages that wait or have a wish of their own, where each lies; else none
     """
 
     destination: Destination
     message_ids: list[str]
     result: PutResult
+    queue_offsets: Sequence[int] = ()
 
 
 class Send:
@@ -179,13 +161,53 @@ class Send:
             config = await self._make_topic(topic)
         if not config.is_writable:
             config.check_writable()
+        kind = kind_of(drafts)
+        if self._rules.check_kinds:
+            config.check_kind(kind)
         destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
-        batch = self._batch(topic, drafts, peer_host)
-        (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
+        if kind in AT_ONCE_KINDS:
+            batch = self._batch(topic, drafts, peer_host)
+            (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
+            sent = Sent(destination, batch.unique_keys, result)
+        else:
+            sent = await self._send_waiting(destination, drafts, peer_host)
+        result = sent.result
         assert len(result.physical_offsets) == count
-        stored_bytes = result.end - result.physical_offsets[0]
-        self.counts.count(topic, "fifo" if drafts.groups[0] else "normal", count, stored_bytes)
-        return Sent(destination, batch.unique_keys, result)
+        self.counts.count(topic, kind.label, count, result.end - min(result.physical_offsets))
+        return sent
+
+    async def _send_waiting(
+        self, destination: Destination, drafts: Drafts, peer_host: bytes
+    ) -> Sent:
+        """Store messages that are to be delivered another time, or have a priority.
+
+        Errors   IllegalDeliveryTime, those of `send`
+        """
+        now_ms, place = self._clock.wall_ms(), Place(destination.topic, destination.queue_id)
+        level_count = len(self._store.settings.levels.delays_ms)
+        waiting = Waiting(level_count, self._rules.delay_max_ms)
+        drafts = drafts._replace(message_ids=self._named(drafts.message_ids, now_ms))
+        disguises = [
+            disguise(place, delivery, message_id, now_ms, waiting)
+            for delivery, message_id in zip(drafts.deliveries, drafts.message_ids, strict=True)
+        ]
+        added = [_text(one.changed) for one in disguises]
+        batch = self._batch(place.topic, drafts, peer_host, added)
+        parting = parted([one.place for one in disguises], batch, self._rules.store_host)
+        for topic in {run.topic for run, _ in parting.runs} - {place.topic}:
+            # What waits is found by a broker that reads the table of topics.
+            queue_count = level_count if topic == SCHEDULE_TOPIC else 1
+            await self._store.tables.topics.ensure(topic, queue_count)
+        results = await self._store.writing.put(parting.runs, wait=drafts.wait)
+        result, queue_offsets = parting.joined(results)
+        return Sent(destination, batch.unique_keys, result, queue_offsets)
+
+    def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
+        """Return ids, made where there is none."""
+        if "" not in message_ids:
+            return message_ids
+        make_key = self._key_maker.make
+        return [message_id or make_key(now_ms) for message_id in message_ids]
 
     def _check_moment(self) -> None:
         rules = self._rules
@@ -220,7 +242,10 @@ class Send:
         )
 
     def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
-        """Return the queue of a request: the one named, the group's, or a random one."""
+        """Return the queue of a request: the one named, the group's, or a random one.
+
+        A priority stands for a queue: of one that is higher than there are, the last.
+        """
         count = config.write_queue_count
         queue_id, group = drafts.queue_ids[0], drafts.groups[0]
         if drafts.queue_ids.count(queue_id) != len(drafts.queue_ids):
@@ -229,6 +254,11 @@ class Send:
             raise MixedQueues(why="message groups")
         if group:
             check_message_group(group)
+        priority = drafts.deliveries[0].priority
+        if priority is not None:
+            if any(one.priority != priority for one in drafts.deliveries):
+                raise MixedQueues(why="priorities")
+            return min(priority, count - 1)
         if queue_id == ABSENT_QUEUE:
             if group:
                 return (java_hash(group) & 0x7FFFFFFF) % count
@@ -237,21 +267,22 @@ class Send:
             raise QueueOutOfRange(topic=config.name, queue_id=queue_id, count=count)
         return queue_id
 
-    def _batch(self, topic: str, drafts: Drafts, peer_host: bytes) -> Batch:
+    def _batch(
+        self, topic: str, drafts: Drafts, peer_host: bytes, added: Sequence[str] = ()
+    ) -> Batch:
         """Return checked messages as the store takes them.
 
         Plain messages pass together; where anything is unusual each is looked at closely.
+        added   what the block of each gets besides, if any does
         """
-        now_ms, ids, born_ms = self._clock.wall_ms(), drafts.message_ids, drafts.born_ms
-        if "" in ids:
-            make_key = self._key_maker.make
-            ids = [message_id or make_key(now_ms) for message_id in ids]
+        now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
+        ids = self._named(drafts.message_ids, now_ms)
         if not any(born_ms):
             born_ms = [now_ms] * len(ids)
         elif 0 in born_ms:
             born_ms = [moment or now_ms for moment in born_ms]
         keys = list(map(KEY_SEPARATOR.join, drafts.keys))
-        blocks = self._blocks(ids, keys, drafts)
+        blocks = self._blocks(ids, keys, drafts, added)
         if not _are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
             self._check_each(topic, drafts, blocks)
         size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
@@ -269,20 +300,22 @@ class Send:
             reconsume_times=[0] * len(ids),
         )
 
-    def _blocks(self, ids: list[str], keys: list[str], drafts: Drafts) -> list[bytes]:
+    def _blocks(
+        self, ids: list[str], keys: list[str], drafts: Drafts, added: Sequence[str]
+    ) -> list[bytes]:
         """Return the property block of each message."""
         head, tail, tags = self._heads[drafts.wait], self._tail, drafts.tags
         group = f"__SHARDINGKEY\x01{drafts.groups[0]}\x02" if drafts.groups[0] else ""
-        if "" in keys or "" in tags or group or any(drafts.properties):
+        if "" in keys or "" in tags or group or added or any(drafts.properties):
             return [
                 (
                     f"UNIQ_KEY\x01{message_id}{head}"
                     f"{_text({KEYS: names}) if names else ''}"
                     f"{_text({TAGS: tag}) if tag else ''}"
-                    f"{group}{_text(properties)}{tail}"
+                    f"{group}{_text(properties)}{waits}{tail}"
                 ).encode()
-                for message_id, names, tag, properties in zip(
-                    ids, keys, tags, drafts.properties, strict=True
+                for message_id, names, tag, properties, waits in zip(
+                    ids, keys, tags, drafts.properties, added or [""] * len(ids), strict=True
                 )
             ]
         return [

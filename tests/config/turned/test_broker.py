@@ -69,6 +69,28 @@ async def test_a_topic_is_made_with_so_many_queues(tmp_path: Path) -> None:
         assert len((await broker.client.admin.describe_topic("orders")).queues) == 3
 
 
+@pytest.mark.knob("limits.delay_max_ms")
+async def test_a_message_waits_no_longer_than_it_may(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "limits.delay_max_ms=1h") as broker:
+        assert await broker.client.send(Message("orders", b"x", delay_ms=3_600_000))
+        with pytest.raises(ClientError, match="limit of 3600000 ms"):
+            await broker.client.send(Message("orders", b"x", delay_ms=3_600_001))
+
+
+@pytest.mark.knob("broker.check_message_types")
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_a_topic_takes_messages_of_its_type_where_that_is_checked(
+    tmp_path: Path, is_on: bool
+) -> None:
+    async with broker_with(tmp_path, f"broker.check_message_types={is_on}".lower()) as broker:
+        await broker.client.admin.create_topic("later", queue_count=1, type_name="delay")
+        if is_on:
+            with pytest.raises(ClientError, match="takes 'DELAY' messages"):
+                await broker.client.send(Message("later", b"x"))
+        else:
+            assert await broker.client.send(Message("later", b"x"))
+
+
 @pytest.mark.knob("rpc.listen")
 async def test_grpc_is_served_where_it_is_told(tmp_path: Path) -> None:
     with held_port("127.0.0.2:0") as free:

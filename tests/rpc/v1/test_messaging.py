@@ -16,6 +16,7 @@ from broker.model.errors import (
     IllegalPageToken,
     IllegalTopic,
     MessageNotFound,
+    MixedKinds,
     NoMessages,
     OffsetOutOfRange,
     QueueOutOfRange,
@@ -23,7 +24,6 @@ from broker.model.errors import (
     TooManyMessages,
     TopicNotFound,
     TopicNotReadable,
-    UnsupportedFeature,
 )
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_message import drafts_of
@@ -81,7 +81,7 @@ async def test_waiting_is_what_is_stored(broker: StoreBroker, wait: int) -> None
         ([message()] * (MESSAGES_MAX + 1), 0, TooManyMessages),
         ([message()], 3, IllegalNumber),
         ([message(), message(b"")], 0, BodyEmpty),
-        ([message(), message(delay_level=1)], 0, UnsupportedFeature),
+        ([message(), message(delay_level=1)], 0, MixedKinds),
         ([message(topic="SCHEDULE_TOPIC_XXXX")], 0, SystemTopic),
         ([message(topic="a.b")], 0, IllegalTopic),
         ([message(queue_id=2)], 0, QueueOutOfRange),

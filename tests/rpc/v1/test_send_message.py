@@ -19,7 +19,6 @@ from broker.model.errors import (
     PropertiesTooLarge,
     TooManyMessages,
     TooManyProperties,
-    UnsupportedFeature,
 )
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import SMALL_REQUEST_MAX, MalformedRequest
@@ -29,7 +28,7 @@ from broker.rpc.v1.send_message import (
     parse_send_request,
     walk_plain,
 )
-from broker.services.sending.send import ABSENT_QUEUE, PEER, Drafts
+from broker.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
 
 TRIES = 5
 """What processor time it takes is the least that it ever took."""
@@ -103,7 +102,8 @@ def rows_of(drafts: Drafts) -> list[tuple[object, ...]]:
 
 def test_what_is_absent_stays_absent() -> None:
     message = pb.Message(topic="orders", body=b"x")
-    assert draft_of(message) == ("orders", b"x", "", [], "", ABSENT_QUEUE, "", 0, PEER, 0, {})
+    absent: tuple[object, ...] = ("", [], "", ABSENT_QUEUE, "", 0, PEER, 0, {}, AT_ONCE)
+    assert draft_of(message) == ("orders", b"x", *absent)
 
 
 def test_what_is_given_is_taken() -> None:
@@ -121,18 +121,17 @@ def test_what_is_given_is_taken() -> None:
         flag=-3,
     )
     host = host_from_text("[::1]:7")
-    given = ("orders", b"x", "A", ["k1", "k2"], "id", 0, "g", 5, host, -3, {"a": "1"})
+    given = ("orders", b"x", "A", ["k1", "k2"], "id", 0, "g", 5, host, -3, {"a": "1"}, AT_ONCE)
     assert draft_of(message) == given
 
 
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
-        ({"delay_level": 3}, UnsupportedFeature),
-        ({"delay_level": -1}, UnsupportedFeature),
-        ({"deliver_at_ms": 1}, UnsupportedFeature),
-        ({"transactional": True}, UnsupportedFeature),
-        ({"priority": 0}, UnsupportedFeature),
+        ({"delay_level": -1}, IllegalNumber),
+        ({"deliver_at_ms": -1}, IllegalNumber),
+        ({"delay_ms": -1}, IllegalNumber),
+        ({"priority": -1}, IllegalNumber),
         ({"tag": ""}, IllegalTag),
         ({"message_group": ""}, IllegalMessageGroup),
         ({"queue_id": -1}, IllegalNumber),
@@ -146,6 +145,20 @@ def test_what_is_given_is_taken() -> None:
 def test_what_cannot_be_served_is_refused(fields: dict[str, Any], error: type[BrokerError]) -> None:
     with pytest.raises(error):
         draft_of(pb.Message(topic="orders", body=b"x", **fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "delivery"),
+    [
+        ({"delay_level": 3}, Delivery(delay_level=3)),
+        ({"deliver_at_ms": 1}, Delivery(deliver_at_ms=1)),
+        ({"delay_ms": 1}, Delivery(delay_ms=1)),
+        ({"transactional": True}, Delivery(transactional=True)),
+        ({"priority": 0}, Delivery(priority=0)),
+    ],
+)
+def test_what_is_said_of_the_delivery_is_taken(fields: dict[str, Any], delivery: Delivery) -> None:
+    assert draft_of(pb.Message(topic="orders", body=b"x", **fields))[-1] == delivery
 
 
 def test_zeros_that_mean_nothing_pass() -> None:

@@ -17,6 +17,7 @@ TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 def sends(draw: st.DrawFn) -> Sent:
     ids = draw(st.lists(TEXT, min_size=1, max_size=5))
     places = st.integers(0, draw(st.sampled_from([2**20, 2**35, 2**63 - 1])))
+    queue_offsets = st.integers(0, draw(st.sampled_from([1_000, 2**62])))
     return Sent(
         Destination(draw(TEXT), draw(st.integers(0, 2**31 - 1)), draw(HOSTS)),
         ids,
@@ -27,13 +28,16 @@ def sends(draw: st.DrawFn) -> Sent:
             draw(st.integers(0, 2**62)),
             end=0,
         ),
+        draw(st.just(()) | st.lists(queue_offsets, min_size=len(ids), max_size=len(ids))),
     )
 
 
 def plain(sent: Sent) -> pb.SendMessageResponse:
     """Return the reply made by the generated classes: the oracle."""
-    destination, message_ids, result = sent
-    places = zip(message_ids, result.physical_offsets, strict=True)
+    destination, message_ids, result, queue_offsets = sent
+    first = result.queue_offset
+    ordinals = queue_offsets or range(first, first + len(message_ids))
+    places = zip(message_ids, result.physical_offsets, ordinals, strict=True)
     return pb.SendMessageResponse(
         results=[
             pb.SendResult(
@@ -41,12 +45,12 @@ def plain(sent: Sent) -> pb.SendMessageResponse:
                 message_id=message_id,
                 offset_message_id=offset_message_id(destination.store_host, place),
                 queue_id=destination.queue_id,
-                queue_offset=result.queue_offset + number,
+                queue_offset=queue_offset,
                 physical_offset=place,
                 store_timestamp_ms=result.store_timestamp_ms,
                 status=SEND_STATUSES[result.status],
             )
-            for number, (message_id, place) in enumerate(places)
+            for message_id, place, queue_offset in places
         ]
     )
 
