@@ -1,16 +1,16 @@
 """A store, everything that consumes, and what is done to them, beside a model of it.
 
     walk = ConsumeWalk(loop, seed)       two groups of a topic, one of a topic in order
-    await walk.open()
+    await walk.begin()
     await walk.receive(…)                raises AssertionError at the first answer that differs
+    await walk.park(…)                   a receive that waits; what it gets is compared later
     await walk.killed_during(call)       kill -9 while a call is under way
-    await walk.end()                     everything comes, is settled, or lies among dead letters
 
-Calls are awaited one after the other, but for the one that a kill cuts off.
+Calls are awaited one after the other, but for receives that wait and the one that a kill cuts off.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
@@ -24,15 +24,22 @@ from broker.format.record import decode_record
 from broker.model.administration import GroupSettings
 from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStatus
 from broker.model.message import SHARDING_KEY, TAGS, UNIQUE_KEY
-from broker.model.reading import ReadRange
 from broker.model.step import Now
-from broker.model.topic import TYPE_ATTRIBUTE, dead_letter_topic
+from broker.model.topic import TYPE_ATTRIBUTE
+from broker.services.consume.clients import ALIVE_MS
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
 from broker.services.schedule.schedule import Schedule
 from broker.store.job import Job
-from broker.store.reading.patience import value_of
-from tests.fakes.consume_model import BURIED, DONE, Asked, GroupModel, Message, State
+from tests.fakes.consume_model import (
+    BURIED,
+    Asked,
+    Delivery,
+    GroupModel,
+    Message,
+    State,
+    World,
+)
 from tests.fakes.disk import SimDisk
 from tests.fakes.disk_image import Image
 from tests.fakes.loop import SeededLoop
@@ -46,7 +53,10 @@ GROUPS: Final = {"workers": "orders", "auditors": "orders", "readers": "steps"}
 """The topic of each group; `steps` is received in order."""
 DELAYS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 HANDLES_KEPT: Final = 64
-END_ROUNDS: Final = 40
+CALLS_TOLD: Final = 60
+"""Of the last calls, when a walk fails."""
+QUIET_S: Final = 0.1
+"""Within this, all that a call makes others do is done."""
 OK: Final = SettleStatus.OK
 
 
@@ -56,7 +66,19 @@ class Handle(NamedTuple):
     group: str
     text: str
     body: str
-    number: int
+    delivery: int
+
+
+class Parked(NamedTuple):
+    """A receive that waits."""
+
+    group: str
+    asked: Asked
+    answer: "asyncio.Future[Received]"
+
+
+Attempts = dict[tuple[str, str], list[Delivery]]
+"""What receives with an attempt id were given, by group and id."""
 
 
 class ConsumeWalk(SeededStore):
@@ -71,9 +93,16 @@ class ConsumeWalk(SeededStore):
             for group, topic in GROUPS.items()
         }
         self.handles: list[Handle] = []
-        self.ends: Counter[tuple[str, int]] = Counter()
+        self.parked: list[Parked] = []
+        self.attempts: Attempts = {}
+        self.sent: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        """(body, wall time before it was sent) of each message of a queue."""
+        self.redriven: set[str] = set()
+        """Topics in which messages stand twice."""
         self.counts: Counter[str] = Counter()
+        self.calls: deque[str] = deque(maxlen=CALLS_TOLD)
         self.number = 0
+        self.deliveries = 0
         self.consume: Consume
         self.schedule: Schedule
 
@@ -81,6 +110,11 @@ class ConsumeWalk(SeededStore):
     def now_ms(self) -> int:
         """Wall time."""
         return self.loop.clock.wall_ms()
+
+    def note(self, what: str, *words: object) -> None:
+        """Count a call, and keep it for when the walk fails."""
+        self.counts[what] += 1
+        self.calls.append(f"{self.now_ms} {what} {' '.join(map(str, words))}")
 
     # -- lives ---------------------------------------------------------------------------------
     async def begin(self) -> None:
@@ -95,8 +129,13 @@ class ConsumeWalk(SeededStore):
     async def _crashed(self, image: Image) -> None:
         await stop_short()
         await self._open(image)
+        self._restarted(is_crash=True)
+
+    def _restarted(self, *, is_crash: bool) -> None:
+        for key in [key for key in self.attempts if not self.models[key[0]].is_ordered]:
+            del self.attempts[key]  # Leases in order are remembered with their attempts.
         for model in self.models.values():
-            model.crashed()
+            model.restarted(is_crash=is_crash)
 
     async def _open(self, image: Image) -> None:
         await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
@@ -106,28 +145,35 @@ class ConsumeWalk(SeededStore):
 
     async def restart(self) -> None:
         """Stop in order, and open again."""
-        self.counts["restarts"] += 1
-        await self._close()
+        self.note("restarts")
+        await self.close()
         await self._open(self.disk.image)
+        self._restarted(is_crash=False)
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """Stop in order: those who wait are answered."""
         self.consume.drain()
+        await self.served()
+        assert not self.parked, "a stop answers those who wait"
         await self.consume.close()
         await self.schedule.close()
         await self.store.close()
 
     async def kill(self) -> None:
         """What programs wrote stays."""
-        self.counts["kills"] += 1
+        self.note("kills")
+        await self.leave()
         await self._crashed(self.disk.image.copy())
 
     async def cut(self) -> None:
         """What was synced stays."""
-        self.counts["power cuts"] += 1
+        self.note("power cuts")
+        await self.leave()
         await self._crashed(self.disk.image.cut(Random(self.random.getrandbits(32))))
 
     async def killed_during(self, call: Awaitable[Any], turns: int) -> Any:
         """Kill while a call is under way; returns what it was answered, None if nothing."""
+        assert not self.parked, "what they get would not be seen"
         task = asyncio.ensure_future(call)
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -135,10 +181,18 @@ class ConsumeWalk(SeededStore):
         await self.kill()
         return answer
 
+    async def answered(self, call: Callable[[], Awaitable[Any]], turns: int | None) -> Any:
+        """Await a call; `turns` of the loop later the broker is killed: None if nobody was told."""
+        if turns is None:
+            return await call()
+        await self.leave()
+        return await self.killed_during(call(), turns)
+
     async def seen(self) -> None:
-        """Return when what is stored can be read."""
+        """Return when what is stored can be read, and those who waited for it have it."""
         while self.store.dispatched < self.store.appended:
             await self.loop.pause(0.005)
+        await self.served()
 
     async def steps(self) -> None:
         """Let everything happen that is due by itself."""
@@ -150,22 +204,29 @@ class ConsumeWalk(SeededStore):
                     await following.mark.reached()
                 elif following.at_ms is None or following.at_ms > now.monotonic_ms:
                     break
-            await self.seen()
+            while self.store.dispatched < self.store.appended:
+                await self.loop.pause(0.005)
         for model in self.models.values():
             model.steps_done(self.now_ms)
+        await self.served()
+        for group in {parked.group: None for parked in self.parked}:
+            self.models[group].nothing_more(self.now_ms)
 
     # -- producing -----------------------------------------------------------------------------
     async def send(self, topic: str, queue_id: int, *words: tuple[str, str]) -> None:
         """Store messages, each with a (key, tag)."""
+        self.note("sends", topic, queue_id, words)
         for key, tag in words:
             self.number += 1
             body = f"{topic}-{self.number}"
             properties = {UNIQUE_KEY: body, SHARDING_KEY: key, TAGS: tag}
             block = encode_properties(properties)
             row = Row(body.encode(), block, 0, BORN_MS, BORN_HOST, body, "", tag)
+            before_ms = self.now_ms
             result = await self.put(topic, queue_id, row)
-            assert result.queue_offset == self.ends[topic, queue_id]
-            self.ends[topic, queue_id] += 1
+            queue = self.sent.setdefault((topic, queue_id), [])
+            assert result.queue_offset == len(queue)
+            queue.append((body, before_ms))
             message = Message(body, topic, queue_id, result.queue_offset, key, tag)
             for model in self.models.values():
                 if model.topic == topic:
@@ -173,78 +234,159 @@ class ConsumeWalk(SeededStore):
         await self.seen()
 
     # -- consuming -----------------------------------------------------------------------------
-    def _request(self, group: str, count: int, invisible_ms: int, tag: str) -> ReceiveRequest:
-        wanted = parse(tag, tags_code) if tag else EVERYTHING
-        return ReceiveRequest(group, GROUPS[group], wanted, count, invisible_ms, 0, "client")
-
     async def receive(
         self, group: str, count: int = 32, invisible_ms: int = 30_000, tag: str = "",
-        turns: int | None = None,
+        turns: int | None = None, *, attempt: str = "", renews: bool = False,
     ) -> int:  # fmt: skip
-        """Receive; `turns` of the loop later the broker is killed. Returns how many came."""
-        asked = Asked(count, tag, self.now_ms)
-        model = self.models[group]
-        call = self._received(self._request(group, count, invisible_ms, tag))
-        received = await (call if turns is None else self.killed_during(call, turns))
+        """Receive; `turns` of the loop later the broker is killed. Returns how many came.
+
+        attempt   names the receive: what it was given before comes again
+        renews    its leases last as long as its client is heard of
+        """
+        self.note("receives", group, count, invisible_ms, tag, turns, attempt, renews)
+        asked, model = Asked(count, tag, self.now_ms, renews), self.models[group]
+        request = self._request(group, asked, invisible_ms)._replace(attempt_id=attempt)
+        if renews:
+            request = request._replace(client_id="alive", auto_renew=True)
+        received = await self.answered(partial(self._received, request), turns)
         if received is None:
-            model.received_unanswered(self.now_ms, self.now_ms + invisible_ms)
+            self.deliveries += 1
+            until_ms = self.now_ms + invisible_ms
+            model.received_unanswered(self.now_ms, until_ms, self.deliveries)
             await self.seen()
             return 0
-        found = []
+        if renews and turns is None:
+            for one in self.models.values():
+                one.alive_until_ms = self.now_ms + ALIVE_MS
+        found = self._given(group, received, self.attempts.get((group, attempt), []))
+        is_again = bool(attempt) and self._is_again(group, attempt, found)
+        if not is_again:
+            model.received(found, asked, self.now_ms, received.invisible_until_ms)
+        if turns is not None:
+            self._restarted(is_crash=True)
+        await self.seen()
+        return len(found)
+
+    def _request(self, group: str, asked: Asked, invisible_ms: int) -> ReceiveRequest:
+        wanted = parse(asked.tag, tags_code) if asked.tag else EVERYTHING
+        most = asked.most
+        return ReceiveRequest(group, GROUPS[group], wanted, most, invisible_ms, 0, "client")
+
+    def _given(
+        self, group: str, received: Received, before: list[Delivery]
+    ) -> list[Delivery]:  # fmt: skip
+        """Return what came, by the numbers it had before where it came before."""
+        found: list[Delivery] = []
+        numbers = {(one.body, one.attempt): one.delivery for one in before}
         for record, attempt, text in zip(
             received.records, received.attempts, received.handles, strict=True
         ):
             body = decode_record(record).body.decode()
-            found.append((body, attempt))
-            self.handles.append(Handle(group, text, body, attempt))
+            self.deliveries += 1
+            number = numbers.get((body, attempt), self.deliveries)
+            found.append(Delivery(body, attempt, number))
+            self.handles.append(Handle(group, text, body, number))
         del self.handles[:-HANDLES_KEPT]
         self.counts["received"] += len(found)
-        model.received(found, asked, self.now_ms, received.invisible_until_ms)
-        if turns is not None:
-            model.crashed()
-        await self.seen()
-        return len(found)
+        self.calls.append(f"  {[(one.body, one.attempt) for one in found]}")
+        return found
+
+    def _is_again(self, group: str, attempt: str, found: list[Delivery]) -> bool:
+        given = self.attempts.get((group, attempt), [])
+        if self.models[group].repeated(found, given, self.now_ms):
+            self.counts["given again"] += len(found)
+            return True
+        self.attempts[group, attempt] = found
+        return False
 
     async def _received(self, request: ReceiveRequest) -> Received:
         found = self.consume.receive(request)
         return await found if isawaitable(found) else found
 
+    # -- waiting -------------------------------------------------------------------------------
+    async def park(self, group: str, count: int, invisible_ms: int, wait_ms: int) -> None:
+        """Begin a receive that waits."""
+        self.note("waits", group, count, invisible_ms, wait_ms)
+        asked = Asked(count, "", self.now_ms)
+        request = self._request(group, asked, invisible_ms)._replace(wait_ms=wait_ms)
+        answer = asyncio.ensure_future(self._received(request))
+        self.parked.append(Parked(group, asked, answer))
+        await self.served()
+
+    async def served(self) -> None:
+        """Compare what came for those who waited, in the order they came."""
+        if self.parked:
+            await self.loop.pause(QUIET_S)
+        waiting, self.parked = self.parked, []
+        for one in waiting:
+            self.models[one.group].looked("", self.now_ms)
+            if not one.answer.done():
+                self.parked.append(one)
+                continue
+            received = one.answer.result()
+            found = self._given(one.group, received, [])
+            self.counts["waits served"] += bool(found)
+            # What came while it was served went to the next one.
+            asked = one.asked._replace(most=len(found))
+            until_ms = received.invisible_until_ms
+            self.models[one.group].received(found, asked, self.now_ms, until_ms)
+
+    async def leave(self) -> None:
+        """Let nobody wait any more: they hang up, and nothing has happened to any message."""
+        await self.served()
+        for one in self.parked:
+            one.answer.cancel()
+        self.parked.clear()
+
+    # -- settling ------------------------------------------------------------------------------
     async def settle(
         self, call: Callable[[], Awaitable[list[Settled]]], handles: list[Handle],
-        change: Callable[[State], State], turns: int | None = None,
-    ) -> None:  # fmt: skip
+        change: Callable[[State], World], turns: int | None = None,
+    ) -> list[Settled]:  # fmt: skip
         """Use handles of one group; `change` is what becomes of their messages."""
-        settled = await (call() if turns is None else self.killed_during(call(), turns))
+        self.calls.append(f"  {[(h.body, h.delivery) for h in handles]} {turns}")
+        settled = await self.answered(call, turns)
         answers = [None] * len(handles) if settled is None else [s.status is OK for s in settled]
+        self.calls.append(f"  {answers}")
         for handle, answer in zip(handles, answers, strict=True):
             model = self.models[handle.group]
-            model.applied(handle.body, handle.number, answer, change)
+            model.applied(handle.body, handle.delivery, answer, change)
             self.counts["settled" if answer else "refused" if answer is False else "cut off"] += 1
-            if answer is None:
-                model.may_die_twice.add(handle.body)
+            model.may_die_again[handle.body] += answer is None
         await self.seen()
+        return settled or []
 
     def _texts(self, handles: list[Handle]) -> list[str]:
         return [handle.text for handle in handles]
 
     async def ack(self, group: str, handles: list[Handle], turns: int | None = None) -> None:
         """Acknowledge messages."""
+        self.note("acks", group)
         call = partial(self.consume.ack, group, GROUPS[group], self._texts(handles))
-        await self.settle(call, handles, lambda _: DONE, turns)
+        await self.settle(call, handles, lambda _: (), turns)
 
     async def change(
         self, group: str, handles: list[Handle], invisible_ms: int, turns: int | None = None
     ) -> None:
-        """Hide messages for another time."""
+        """Hide messages for another time; the new handles are as good as the old ones."""
+        self.note("changes", group, invisible_ms)
         entries = [(text, invisible_ms) for text in self._texts(handles)]
         call = partial(self.consume.change_invisible, group, GROUPS[group], entries)
-        until_ms = self.now_ms + invisible_ms
-        await self.settle(call, handles, lambda s: s._replace(at_ms=until_ms), turns)
+        until_ms, touched = self.now_ms + invisible_ms, {handle.delivery for handle in handles}
+        if not self.models[group].is_ordered:  # A lease that was changed is another one.
+            for key, given in self.attempts.items():
+                self.attempts[key] = [one for one in given if one.delivery not in touched]
+        settled = await self.settle(
+            call, handles, lambda s: (s._replace(at_ms=until_ms, renews=False),), turns
+        )
+        told = zip(handles, settled, strict=bool(settled))
+        self.handles += [old._replace(text=new.handle) for old, new in told if new.status is OK]
 
     async def back(
         self, group: str, handles: list[Handle], level: int, turns: int | None = None
     ) -> None:
         """Send messages back."""
+        self.note("send backs", group, level)
         entries = [(text, level) for text in self._texts(handles)]
         call = partial(self.consume.send_back, group, GROUPS[group], entries)
         at_ms, model = self.now_ms + DELAYS_MS[level - 1], self.models[group]
@@ -252,46 +394,8 @@ class ConsumeWalk(SeededStore):
 
     async def give_up(self, group: str, handles: list[Handle], turns: int | None = None) -> None:
         """Make messages dead letters."""
+        self.note("given up", group)
         call = partial(
             self.consume.forward_to_dead_letters, group, GROUPS[group], self._texts(handles)
         )
-        await self.settle(call, handles, lambda _: BURIED, turns)
-
-    # -- comparing -----------------------------------------------------------------------------
-    async def bodies_of(self, topic: str, queue_id: int) -> list[str]:
-        """Return the bodies of a queue."""
-        found: list[str] = []
-        end = self.store.reading.queue_range(topic, queue_id)[1]
-        while len(found) < end:
-            asked = ReadRange(topic, queue_id, len(found), 99, 1 << 20)
-            result = await value_of(self.store.reading.pull(asked))
-            found += [decode_record(record).body.decode() for record in result.records]
-        return found
-
-    async def check_topics(self) -> None:
-        """Compare what was sent with what is pulled."""
-        for topic, queue_id in self.ends:
-            model = next(m for m in self.models.values() if m.topic == topic)
-            sent = [m.body for m in model.messages.values() if m.queue_id == queue_id]
-            assert await self.bodies_of(topic, queue_id) == sent
-
-    async def end(self) -> None:
-        """Settle everything that comes until nothing does, then compare what is left."""
-        self.handles.clear()
-        for _ in range(END_ROUNDS):
-            for group in GROUPS:
-                while await self.receive(group):
-                    mine = [handle for handle in self.handles if handle.group == group]
-                    await self.ack(group, mine)
-                    self.handles.clear()
-            if not any(model.unsettled() for model in self.models.values()):
-                break
-            self.loop.clock.advance(61_000)
-            await self.steps()
-        await self.check_topics()
-        for group, model in self.models.items():
-            dead = await self.bodies_of(dead_letter_topic(group), 0)
-            self.counts["dead letters"] += len(dead)
-            model.check_end(dead)
-        self.counts["sent"] += self.number
-        await self._close()
+        await self.settle(call, handles, lambda _: (BURIED,), turns)

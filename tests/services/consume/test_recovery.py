@@ -73,6 +73,18 @@ async def test_nothing_settled_comes_back_after_a_kill(desk: ConsumeDesk, tmp_pa
         assert bodies(await later.receive()) == ["new"]
 
 
+async def test_an_offset_set_back_stays_there_although_a_lease_is_changed_before_a_kill(
+    desk: ConsumeDesk, tmp_path: Path
+) -> None:
+    await desk.send("a", "b")
+    got = await desk.receive()
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 0})
+    await desk.consume.change_invisible(GROUP, TOPIC, [(one, 60_000) for one in got.handles])
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == ["a", "b"]
+
+
 async def test_a_changed_lease_keeps_its_time_and_its_handles(
     desk: ConsumeDesk, tmp_path: Path
 ) -> None:
