@@ -118,6 +118,7 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
         lambda: retention.status,
         store_host,
         members.of_group,
+        consume.leased,
     )
     admin = Admin(store, pull, query, process)
     schedule = Schedule(store, store_host)

@@ -21,7 +21,6 @@ _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 _SEPARATOR: Final = b"\x02"
 _NAME_END: Final = b"\x01"
-_QUEUE_OFFSET_PLACE: Final = RECORD_HEAD.positions["queue_offset"]
 _STORE_TIME_PLACES: Final = (
     RECORD_HEAD.positions["store_timestamp"],
     RECORD_HEAD.positions["store_timestamp"] + IPV6_HOST_SIZE - IPV4_HOST_SIZE,
@@ -50,11 +49,6 @@ def store_time_of(record: bytes) -> int:
     born_host = FLAG_BORN_HOST_V6 & _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)[1]
     place = _STORE_TIME_PLACES[bool(born_host)]
     return int.from_bytes(record[place : place + 8])
-
-
-def queue_offset_of(record: bytes) -> int:
-    """Return the ordinal in the queue that a record says."""
-    return int.from_bytes(record[_QUEUE_OFFSET_PLACE : _QUEUE_OFFSET_PLACE + 8])
 
 
 def led_by_separator(properties: bytes) -> bytes:

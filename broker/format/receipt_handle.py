@@ -25,7 +25,7 @@ GROUP_RETRY: Final = 3
 """The topic that a group's messages come back by that were sent back; our own value."""
 ORDERED: Final = 999
 """The revive queue of a lease that has no checkpoint (KeyBuilder.POP_ORDER_REVIVE_QUEUE)."""
-HANDLE_LENGTH_MAX: Final = 1_024
+PREFIX_LENGTH_MAX: Final = 1_024
 _FIELD_COUNT_MIN: Final = 7
 _NUMBER_LENGTH_MAX: Final = 19
 
@@ -55,15 +55,20 @@ def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
 
     Cost     below 1 µs where the place was read before
     """
-    prefix, _, text = handle.rpartition(" ")
-    queue_offset = number_of(text)
-    place = _place_of(prefix) if queue_offset >= 0 and len(handle) <= HANDLE_LENGTH_MAX else None
-    return None if place is None else (place, queue_offset)
+    cut = handle.rfind(" ") + 1
+    queue_offset = number_of(handle[cut:])
+    place = place_of(handle[:cut])
+    return None if place is None or queue_offset < 0 else (place, queue_offset)
+
+
+def place_of(prefix: str) -> LeasePlace | None:
+    """Return the place that a handle begins with, the space behind it included; None for none."""
+    return _kept_place(prefix) if len(prefix) <= PREFIX_LENGTH_MAX else None
 
 
 @lru_cache(maxsize=4096)
-def _place_of(prefix: str) -> LeasePlace | None:
-    fields = prefix.split(" ")
+def _kept_place(prefix: str) -> LeasePlace | None:
+    fields = prefix.split(" ")[:-1]
     if len(fields) < _FIELD_COUNT_MIN:
         return None
     start, popped, invisible, revive_queue, retry = map(number_of, fields[:5])

@@ -19,6 +19,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
+from broker.model.consuming import Leased
 from broker.model.errors import DiskSlow, StorageError
 from broker.model.message import first_unread
 from broker.model.stats import Gauge, LabelValues
@@ -36,8 +37,6 @@ OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
 Position = tuple[str, str, Mapping[int, int]]
 """Where a group stands: (group, topic, queue id -> queue offset)."""
-Leased = Mapping[tuple[str, str], Mapping[int, tuple[int, int]]]
-"""(group, topic) -> queue id -> (messages under leases, queue offset of about the first)."""
 
 
 class Lag:

@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.metrics.lag import Lag, Leased, Position
+from broker.metrics.lag import Lag, Position
+from broker.model.consuming import Leased
 from broker.model.errors import DiskSlow, StorageError
 from broker.model.message import StoredMessage
 from broker.model.stats import Gauge, Histogram, LabelValues, Stat

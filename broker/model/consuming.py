@@ -4,7 +4,7 @@ A received message stays invisible to others of its group until its lease ends: 
 back, forwarded to the group's dead letters, or run out of time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -14,6 +14,9 @@ RECEIVE_MAX: Final = 32
 """Messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 """Longest time for which a message is hidden by one lease."""
+
+Leased = Mapping[tuple[str, str], Mapping[int, tuple[int, int]]]
+"""What groups have under leases: (group, topic) -> queue id -> (how many, about the first)."""
 
 
 class ReceiveRequest(NamedTuple):
@@ -26,6 +29,7 @@ class ReceiveRequest(NamedTuple):
     attempt_id     repeated by a client that lost the answer, which is then given again; "" for none
     auto_renew     leases last as long as the client is alive
     broadcast      every client gets every message: its own position, no leases
+    joined         records that lie next to each other in the log may come as one element
     room           asked how many bytes may be read, of so many that are wanted, and told how many
                    were; `int` gives what is wanted
     """
@@ -41,12 +45,13 @@ class ReceiveRequest(NamedTuple):
     auto_renew: bool = False
     broadcast: bool = False
     room: Callable[[int], int] = int
+    joined: bool = False
 
 
 class Received(NamedTuple):
     """Messages under leases: lists of one length; empty where nothing came within the time.
 
-    records              as stored
+    records              as stored; fewer where the request takes them joined
     handles              what each lease is settled by
     attempts             the how manieth delivery it is, 1 for the first
     invisible_until_ms   when the leases run out, wall time

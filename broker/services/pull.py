@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from broker.format.named_properties import queue_offset_of
+from broker.format.record_heads import queue_offset_of
 from broker.model.delivered import Delivered
 from broker.model.errors import BrokerError
 from broker.model.filter import Filter

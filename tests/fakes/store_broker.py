@@ -81,6 +81,7 @@ class StoreBroker:
             lambda: self.settings,
             lambda: self.drains.append("asked"),
             members_of=self.members.of_group,
+            read_leased=self.consume.leased,
         )
         self.admin = Admin(store, self.pull, self.query, process)
         self.methods: dict[str, Method] = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.format.receipt_handle import HANDLE_LENGTH_MAX, LeasePlace, read_handle
+from broker.format.receipt_handle import PREFIX_LENGTH_MAX, LeasePlace, read_handle
 from broker.model.message import OFFSET_MAX
 
 NUMBERS = st.integers(0, OFFSET_MAX)
@@ -34,7 +34,7 @@ def test_whatever_is_sent_is_a_handle_or_none(text: str) -> None:
     "handle",
     [
         "", "1 2 3 4 0 b 5", "1 2 3 4 4 b 5 6", "-1 2 3 4 0 b 5 6", "1 2 3 4 0 b 5 -6",
-        "1 2 3 4 0 b 5 9223372036854775808", "1 2 3 4 0 b 5 ١", "x" * HANDLE_LENGTH_MAX + " 1",
+        "1 2 3 4 0 b 5 9223372036854775808", "1 2 3 4 0 b 5 ١", "x" * PREFIX_LENGTH_MAX + " 1",
     ],
 )  # fmt: skip
 def test_what_is_none_is_refused(handle: str) -> None:

@@ -201,13 +201,16 @@ class Admin:
     async def group_lag(self, request: pb.GroupLagRequest, call: Call) -> pb.GroupLagResponse:
         """Return the lag of a group, or a page of the lags of all."""
         if request.group:
-            lags = await lag.group_lag(self._store, request.group, request.topic)
+            lags = await lag.group_lag(
+                self._store, request.group, request.topic, self._process.read_leased
+            )
             return pb.GroupLagResponse(topics=map(_proto_lag, lags))
         page = await lag.all_lags(
             self._store,
             topic=request.topic,
             page_size=request.page_size,
             page_token=request.page_token,
+            read_leased=self._process.read_leased,
         )
         found = map(_proto_lag, page.items)
         return pb.GroupLagResponse(topics=found, next_page_token=page.next_page_token)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from broker.format.record import decode_record
+from broker.format.record_heads import split_pieces
 from broker.format.stored_messages import MessageWriter
 from broker.model.consuming import (
     INVISIBLE_MAX_MS,
@@ -116,6 +117,7 @@ class Consuming:
             message.auto_renew,
             message.broadcast,
             call.room,
+            joined=True,
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:
@@ -139,7 +141,7 @@ class Consuming:
         """
         messages, handles, attempts = self._messages, received.handles, received.attempts
         messages.begin()
-        fits = [self._write(record) for record in received.records]
+        fits = [self._write(record) for record in split_pieces(received.records)]
         if handles and not all(fits):
             left_out = [handle for handle, is_in in zip(handles, fits, strict=True) if not is_in]
             self._consume.release(group, topic, left_out)
@@ -160,10 +162,12 @@ class Consuming:
         return messages.add_encoded(encoded, REPLY_SIZE_MAX)
 
     def _count(self, group: str, topic: str, received: Received) -> None:
-        attempts, sizes = received.attempts, list(map(len, received.records))
+        attempts = received.attempts
         if max(attempts) == 1:
-            self._delivered.count(topic, group, len(sizes), sum(sizes), "false")
+            size_bytes = sum(map(len, received.records))
+            self._delivered.count(topic, group, len(attempts), size_bytes, "false")
             return
+        sizes = list(map(len, split_pieces(received.records)))
         for word, is_retry in (("false", False), ("true", True)):
             chosen = [size for size, n in zip(sizes, attempts, strict=True) if (n > 1) is is_retry]
             if chosen:

@@ -1,15 +1,17 @@
 """How far consumer groups are behind, queue by queue, and how old what they missed is.
 
-A queue that a group has no offset in counts as consumed; messages that expired unread do not wait
-any more. Metrics count the same way (metrics/lag.py).
+What a group has under leases is not consumed yet, though its offset lies behind it. A queue that a
+group has no offset in counts as consumed; messages that expired unread do not wait any more.
+Metrics count the same way (metrics/lag.py).
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from broker.model.administration import Page, QueueLag, TopicLag, page_of
+from broker.model.consuming import Leased
 from broker.model.errors import IllegalPageToken
 from broker.model.message import first_unread
 from broker.store.message_store import MessageStore
@@ -18,10 +20,15 @@ from broker.store.reading.patience import value_of
 TOKEN_SEPARATOR: Final = "@"
 """Between group and topic; neither name may hold it."""
 
+NOTHING_LEASED: Final = (0, 0)
 
-async def group_lag(store: MessageStore, group: str, topic: str = "") -> list[TopicLag]:
+
+async def group_lag(
+    store: MessageStore, group: str, topic: str = "", read_leased: Callable[[], Leased] = dict
+) -> list[TopicLag]:
     """Return the lag of a group with its queues, in one topic or in all it has an offset in.
 
+    read_leased   returns what groups have under leases
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     Cost     one look into the log for each queue that is behind
     """
@@ -29,20 +36,30 @@ async def group_lag(store: MessageStore, group: str, topic: str = "") -> list[To
         store.tables.topics.existing(topic)
     store.tables.groups.existing(group)
     rows = store.tables.offsets.all_of(group)
+    leased = read_leased()
     lags = []
     for name in [topic] if topic else sorted(rows):
-        lag = _topic_lag(store, group, name, rows.get(name, {}))
-        queues = [queue._replace(lag_ms=await _age_ms(store, name, queue)) for queue in lag.queues]
+        held = leased.get((group, name), {})
+        lag = _topic_lag(store, group, name, rows.get(name, {}), held)
+        queues = [
+            queue._replace(lag_ms=await _age_ms(store, name, queue, held)) for queue in lag.queues
+        ]
         oldest_ms = max((queue.lag_ms for queue in queues), default=0)
         lags.append(lag._replace(lag_ms=oldest_ms, queues=queues))
     return lags
 
 
 async def all_lags(
-    store: MessageStore, *, topic: str = "", page_size: int = 0, page_token: str = ""
+    store: MessageStore,
+    *,
+    topic: str = "",
+    page_size: int = 0,
+    page_token: str = "",
+    read_leased: Callable[[], Leased] = dict,
 ) -> Page[TopicLag]:
     """Return the lags of all groups, without queues and ages; in one topic or in all, a page.
 
+    read_leased   returns what groups have under leases
     Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
     """
     if topic:
@@ -54,21 +71,24 @@ async def all_lags(
         if topic in ("", name)
     )
     page = page_of(pairs, page_size, page_token, _check_pair)
-    lags = []
+    lags, leased = [], read_leased()
     for pair in page.items:
         group, _, name = pair.partition(TOKEN_SEPARATOR)
         committed = store.tables.offsets.all_of(group).get(name, {})
-        lags.append(_topic_lag(store, group, name, committed)._replace(queues=[]))
+        held = leased.get((group, name), {})
+        lags.append(_topic_lag(store, group, name, committed, held)._replace(queues=[]))
         await asyncio.sleep(0)
     return Page(lags, page.next_page_token)
 
 
-def queue_lag(queue_id: int, committed: int | None, lower: int, upper: int) -> QueueLag:
+def queue_lag(
+    queue_id: int, committed: int | None, lower: int, upper: int, leased_count: int = 0
+) -> QueueLag:
     """Return how far a group is behind in a queue of [lower, upper), without the age."""
     assert 0 <= lower <= upper, "a queue ends where it begins or behind"
     begin = upper if committed is None else first_unread(committed, lower, upper)
     assert lower <= begin <= upper, "what is left to read is in the queue"
-    return QueueLag(queue_id, committed, lower, upper, upper - begin, 0)
+    return QueueLag(queue_id, committed, lower, upper, upper - begin + leased_count, 0)
 
 
 def _check_pair(token: str) -> None:
@@ -76,24 +96,34 @@ def _check_pair(token: str) -> None:
         raise IllegalPageToken(token=token)
 
 
-async def _age_ms(store: MessageStore, topic: str, lag: QueueLag) -> int:
+async def _age_ms(
+    store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, tuple[int, int]]
+) -> int:
     """Return how old the first message is that a group missed, 0 where it missed none."""
     if not lag.lag_messages:
         return 0
-    begin = lag.max_offset - lag.lag_messages
+    count, first = leased.get(lag.queue_id, NOTHING_LEASED)
+    begin = lag.max_offset - lag.lag_messages + count
+    if count:
+        begin = min(begin, first)
     stored_ms = await value_of(store.reading.store_timestamp_at(topic, lag.queue_id, begin))
     return 0 if stored_ms is None else max(store.clock.wall_ms() - stored_ms, 0)
 
 
 def _topic_lag(
-    store: MessageStore, group: str, topic: str, committed: Mapping[int, int]
+    store: MessageStore,
+    group: str,
+    topic: str,
+    committed: Mapping[int, int],
+    leased: Mapping[int, tuple[int, int]],
 ) -> TopicLag:
     """Return the lag in every queue the topic has, and those the group knows besides."""
     config = store.tables.topics.find(topic)
     count = config.queue_count if config is not None else 0
-    queues = [
-        queue_lag(queue_id, committed.get(queue_id), *store.reading.queue_range(topic, queue_id))
-        for queue_id in sorted({*range(count), *committed})
-    ]
+    queues = []
+    for queue_id in sorted({*range(count), *committed}):
+        lower, upper = store.reading.queue_range(topic, queue_id)
+        held, _ = leased.get(queue_id, NOTHING_LEASED)
+        queues.append(queue_lag(queue_id, committed.get(queue_id), lower, upper, held))
     lag_messages = sum(queue.lag_messages for queue in queues)
     return TopicLag(group, topic, sum(committed.values()), lag_messages, 0, queues)

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from broker import __version__, native
 from broker.model.administration import Member, StoreStatus
+from broker.model.consuming import Leased
 from broker.model.stats import Gauge
 from broker.store.message_store import MessageStore
 
@@ -20,6 +21,7 @@ class Process(NamedTuple):
     retention_status   returns what retention is doing
     store_host         its packed address, which records that are put again carry
     members_of         returns who consumes for a group
+    read_leased        returns what groups have under leases (services/administration/lag.py)
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
@@ -27,6 +29,7 @@ class Process(NamedTuple):
     retention_status: Callable[[], str] = lambda: "off"
     store_host: bytes = bytes(8)
     members_of: Callable[[str], list[Member]] = lambda group: []
+    read_leased: Callable[[], Leased] = dict
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:

@@ -117,17 +117,6 @@ class GroupTopic:
         return [queue for queues in self.queues for queue in queues]
 
 
-def actual_topic(group: str, topic: str, retry: int) -> str:
-    """Return the topic that a handle's message lies in (format/receipt_handle.py)."""
-    if topic.startswith(RETRY_PREFIX):
-        return topic
-    names = (
-        topic, lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic),
-        retry_topic(group),
-    )  # fmt: skip
-    return names[retry]
-
-
 def by_origin(in_flight: Mapping[LabelValues, float]) -> dict[LabelValues, float]:
     """Return counts by (group, topic) as RocketMQ labels them: retries with their topic."""
     shown: dict[LabelValues, float] = {}

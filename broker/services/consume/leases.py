@@ -142,10 +142,17 @@ class LeaseTable:
         return found
 
     def add(self, lease: Lease) -> None:
-        """Hold the messages of a lease until it is settled; they are in no other."""
+        """Hold the messages of a lease until it is settled.
+
+        Effects  they are in no other any more: of two that say so in the journal the later one
+                 holds. An offset that was set back has them leased anew while others are changed.
+        """
         leased = lease.queue.leased
         for queue_offset in lease.queue_offsets:
-            assert queue_offset not in leased, "a message is in one lease"
+            older = leased.get(queue_offset)
+            if older is not None:
+                self.take_one(older, queue_offset)
+                self.close(older, 1)
             leased[queue_offset] = lease
         self.count += lease.pending_count
         if lease.journal_offset < 0:

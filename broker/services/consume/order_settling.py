@@ -14,7 +14,7 @@ from broker.format.receipt_handle import ORDERED, LeasePlace, read_handle
 from broker.model.administration import GroupConfig
 from broker.model.batch import Run
 from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
-from broker.services.consume.group_topic import actual_topic
+from broker.services.consume.handles import actual_topic
 from broker.services.consume.leases import GroupQueue, LeaseTable
 from broker.services.consume.order_queue import OrderedQueue
 from broker.services.consume.order_table import OrderTable

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from broker.format.content import decode_properties
 from broker.format.receipt_handle import ORDERED, LeasePlace
 from broker.format.record import split_record
+from broker.format.record_heads import attempt_of, queue_offset_of
 from broker.model.administration import GroupConfig
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import BrokerError, MessageDamaged
@@ -26,13 +27,12 @@ from broker.services.consume.leases import GroupQueue
 from broker.services.consume.order_queue import OrderedQueue
 from broker.services.consume.order_table import OrderTable
 from broker.services.consume.redelivery import Redelivery
-from broker.services.consume.rereading import queue_offset_of, reread
+from broker.services.consume.rereading import reread
 from broker.services.consume.taking import (
     RECEIVE_BYTES_MAX,
     SCANS_MAX,
     is_wanted,
     judged_by_code,
-    place_and_attempt,
 )
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
@@ -299,7 +299,7 @@ class OrderedTaking:
         dead = [
             at
             for at, record in records.items()
-            if state.is_ready(at) and _attempt_of(record) + state.deliveries(at) > max(limit, 1)
+            if state.is_ready(at) and attempt_of(record) + state.deliveries(at) > max(limit, 1)
         ]
         if not dead:
             return False
@@ -337,11 +337,6 @@ def message_group_of(record: bytes) -> str:
     return decode_properties(record[block_begin:block_end]).get(SHARDING_KEY, "")
 
 
-def _attempt_of(record: bytes) -> int:
-    """Return the how manieth delivery of a record was its first where it lies."""
-    return place_and_attempt(record)[1]
-
-
 def _claim(request: ReceiveRequest) -> str:
     return f"{request.client_id} {request.attempt_id}" if request.attempt_id else ""
 
@@ -369,7 +364,7 @@ def _received(parts: Sequence[Part], broker: str) -> Received:
         records += one.records
         handles += [f"{place.prefix}{at}" for at in one.offsets]
         attempts += [
-            _attempt_of(record) - 1 + one.state.deliveries(at)
+            attempt_of(record) - 1 + one.state.deliveries(at)
             for at, record in zip(one.offsets, one.records, strict=True)
         ]
     last = parts[-1]

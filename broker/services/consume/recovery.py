@@ -16,6 +16,7 @@ from typing import Final
 
 from broker.format.pop_records import Ack, Batched, Checkpoint, read_entry
 from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
+from broker.format.record_heads import queue_offset_of
 from broker.model.errors import MessageDamaged
 from broker.model.reading import ReadRange
 from broker.model.system_topics import (
@@ -26,7 +27,6 @@ from broker.model.system_topics import (
 )
 from broker.model.topic import retry_topic
 from broker.services.consume.leases import GroupQueueKey, Lease, LeaseTable
-from broker.services.consume.rereading import queue_offset_of
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -141,7 +141,9 @@ class Recovery:
         before = self._holders.get((key, checkpoint.queue_offsets[0]))
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending
         first_ms = checkpoint.first_popped_ms
-        if not first_ms:
+        if not first_ms and self._offsets.leases.is_adopted:
+            first_ms = batched.popped_at_ms  # One of ours says it where it is a change.
+        elif not first_ms:
             first_ms = before.first_popped_ms if before and is_change else batched.popped_at_ms
         told = self._told[batched] = _Told(checkpoint, journal_offset, first_ms)
         for queue_offset in checkpoint.queue_offsets:

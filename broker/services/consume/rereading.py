@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker.format.record_heads import queue_offset_of
 from broker.model.errors import MessageDamaged
 from broker.model.reading import ReadRange
 from broker.services.consume.leases import GroupQueue
@@ -9,12 +10,6 @@ from broker.store.reading.patience import value_of
 from broker.store.reading.reading import Reading
 
 _BYTES_MAX: Final = 4 * 1024 * 1024
-_QUEUE_OFFSET: Final = slice(20, 28)
-
-
-def queue_offset_of(record: bytes) -> int:
-    """Return the queue offset in a stored record."""
-    return int.from_bytes(record[_QUEUE_OFFSET])
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:

@@ -27,6 +27,8 @@ REVIVED_MAX: Final = 32
 """Messages that one put brings back: some milliseconds of work."""
 CARRIED_MAX: Final = 256
 """Leases that one put writes down anew."""
+CARRIED_BYTES_MAX: Final = 4 * 1024
+"""What the record of a lease takes at most."""
 RENEWED_MS: Final = 60_000
 """How long a lease that renews itself lasts each time."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
@@ -108,10 +110,18 @@ class Reviving:
 
     def old(self, journal_max: int) -> list[Lease]:
         """Return leases for which a start would read more than so much of the journal."""
-        return self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
+        old = self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
+        return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
 
-    async def carry(self, leases: list[Lease]) -> None:
-        """Write leases down anew, as far as they are not settled."""
+    async def carry(self, old: list[Lease]) -> None:
+        """Write leases down anew, as far as they are not settled, if that needs no waiting.
+
+        What is settled in between would be told of before the new checkpoint, which says that it is
+        not: a start believes what comes last.
+        """
+        leases = [lease for lease in old if lease.pending_count and not lease.settling_count]
+        if not leases or not self._store.writing.takes(len(leases) * CARRIED_BYTES_MAX):
+            return
         checkpoints = [
             Checkpoint(
                 lease.batched,

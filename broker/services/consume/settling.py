@@ -9,14 +9,13 @@ Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.format.pop_records import Checkpoint, Entry
-from broker.format.receipt_handle import number_of, read_handle
 from broker.model.administration import GroupConfig
 from broker.model.batch import Run
 from broker.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
-from broker.services.consume.group_topic import actual_topic
+from broker.services.consume.handles import Held, TakenOut, find, take_out
 from broker.services.consume.journal import Journal
 from broker.services.consume.leases import Lease, LeaseTable
 from broker.services.consume.redelivery import Redelivery
@@ -29,27 +28,6 @@ ILLEGAL_TIME: Final = SettleStatus.ILLEGAL_INVISIBLE_TIME
 
 Moved = Callable[[bytes, Lease, int], Run]
 """(record, its lease, place in the call) -> what is put in its stead."""
-
-
-class Held(NamedTuple):
-    """A message that a handle leads to."""
-
-    lease: Lease
-    queue_offset: int
-
-
-class _Source(NamedTuple):
-    """Leases of a queue, and when the receive of a handle was."""
-
-    leased: dict[int, Lease]
-    popped_at_ms: int
-
-    def lease_of(self, queue_offset: int) -> Lease | None:
-        """Return the lease of a message that the handle belongs to, None where there is none."""
-        lease = self.leased.get(queue_offset)
-        if lease is None or not lease.first_popped_ms <= self.popped_at_ms <= lease.popped_at_ms:
-            return None
-        return lease
 
 
 class Settling:
@@ -67,12 +45,7 @@ class Settling:
 
     def find(self, group: str, topic: str, handle: str) -> Held | None:
         """Return what a handle leads to, None where its message is in no lease it belongs to."""
-        source = self._source(group, topic, handle)
-        if source is None:
-            return None
-        queue_offset = number_of(handle.rpartition(" ")[2])
-        lease = source.lease_of(queue_offset)
-        return None if lease is None else Held(lease, queue_offset)
+        return find(self._leases, group, topic, handle)
 
     # -- acknowledged --------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
@@ -80,48 +53,11 @@ class Settling:
 
         Errors   those of a put: nothing was settled
         """
-        settled, by_lease = self._taken(group, topic, handles)
-        if by_lease:
-            acks = [self._journal.ack(lease, sorted(at)) for lease, at in by_lease.items()]
-            await self._put(acks, [], by_lease)
-        return settled
-
-    def _taken(
-        self, group: str, topic: str, handles: Sequence[str]
-    ) -> tuple[list[Settled], dict[Lease, list[int]]]:
-        """Return what each handle is told, and take the messages of the good ones."""
-        settled: list[Settled] = []
-        by_lease: dict[Lease, list[int]] = {}
-        last: str | None = None
-        source: _Source | None = None
-        for handle in handles:
-            prefix, _, text = handle.rpartition(" ")
-            if prefix != last:  # Those of one receive follow each other.
-                last = prefix
-                source = self._source(group, topic, handle)
-            queue_offset = number_of(text)
-            lease = None if source is None else source.lease_of(queue_offset)
-            if lease is None:
-                settled.append(Settled(INVALID, handle))
-                continue
-            self._leases.take_one(lease, queue_offset)
-            taken = by_lease.get(lease)
-            if taken is None:
-                by_lease[lease] = [queue_offset]
-            else:
-                taken.append(queue_offset)
-            settled.append(Settled(OK, handle))
-        return settled, by_lease
-
-    def _source(self, group: str, topic: str, handle: str) -> _Source | None:
-        """Return where the messages of a handle's receive lie, None where nothing of it is."""
-        read = read_handle(handle)
-        if read is None:
-            return None
-        place, _ = read
-        actual = actual_topic(group, topic, place.retry)
-        queue = self._leases.queues.get((group, actual, place.queue_id))
-        return None if queue is None else _Source(queue.leased, place.popped_at_ms)
+        taken = take_out(self._leases, group, topic, handles)
+        if taken.by_lease:
+            acks = [self._journal.ack(lease, at) for lease, at in taken.by_lease.items()]
+            await self._put(acks, [], taken.by_lease)
+        return _told(handles, taken)
 
     async def _put(
         self, entries: Sequence[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
@@ -149,24 +85,22 @@ class Settling:
 
         Errors   those of a put: nothing was changed
         """
-        settled: list[Settled] = []
-        by_lease: dict[Lease, list[int]] = {}
-        changes: list[tuple[Held, int, int]] = []
-        for handle, invisible_ms in entries:
-            held = self.find(group, topic, handle)
-            if not 0 <= invisible_ms <= INVISIBLE_MAX_MS:
-                settled.append(Settled(ILLEGAL_TIME, handle))
-            elif held is None:
-                settled.append(Settled(INVALID, handle))
-            else:
-                self._leases.take_one(held.lease, held.queue_offset)
-                by_lease.setdefault(held.lease, []).append(held.queue_offset)
-                changes.append((held, invisible_ms, len(settled)))
-                settled.append(Settled(OK, handle))
+        legal = [ms if 0 <= ms <= INVISIBLE_MAX_MS else -1 for _, ms in entries]
+        handles = [handle for handle, _ in entries]
+        asked = [handle if ms >= 0 else "" for handle, ms in zip(handles, legal, strict=True)]
+        taken = take_out(self._leases, group, topic, asked)
+        settled = _told(handles, taken)
+        changes: list[tuple[Lease, list[int], int]] = []
+        places: list[int] = []
+        for place, lease in enumerate(taken.leases):
+            if legal[place] < 0:
+                settled[place] = Settled(ILLEGAL_TIME, handles[place])
+            elif lease is not None:
+                changes.append((lease, [taken.queue_offsets[place]], legal[place]))
+                places.append(place)
         if changes:
-            pairs = [(held.lease, [held.queue_offset], ms) for held, ms, _ in changes]
-            made = await self._extended(pairs, by_lease)
-            for (_, _, place), lease in zip(changes, made, strict=True):
+            made = await self._extended(changes, taken.by_lease)
+            for place, lease in zip(places, made, strict=True):
                 settled[place] = Settled(OK, f"{lease.place.prefix}{lease.start_offset}")
             await self._journal.durable()
         return settled
@@ -211,7 +145,7 @@ class Settling:
             for lease, at, invisible_ms in changes
         ]
         told = [self._journal.checkpoint(checkpoint) for checkpoint in checkpoints]
-        acks = [self._journal.ack(lease, sorted(at)) for lease, at in by_lease.items()]
+        acks = [self._journal.ack(lease, at) for lease, at in by_lease.items()]
         try:
             first = await self._journal.put([*told, *acks])
         except BaseException:
@@ -264,29 +198,29 @@ class Settling:
         self, group: str, topic: str, handles: Sequence[str], moved: Moved
     ) -> list[Settled]:
         """Settle messages by putting others in their stead, as far as they are still there."""
-        settled: list[Settled] = []
-        by_lease: dict[Lease, list[int]] = {}
-        places: dict[tuple[Lease, int], int] = {}
-        for place, handle in enumerate(handles):
-            held = self.find(group, topic, handle)
-            if held is None:
-                settled.append(Settled(INVALID, handle))
-                continue
-            self._leases.take_one(held.lease, held.queue_offset)
-            by_lease.setdefault(held.lease, []).append(held.queue_offset)
-            places[held] = place
-            settled.append(Settled(OK, handle))
+        taken = take_out(self._leases, group, topic, handles)
+        by_lease = taken.by_lease
         if not by_lease:
-            return settled
+            return _told(handles, taken)
+        pairs = zip(taken.leases, taken.queue_offsets, strict=True)
+        places = {pair: place for place, pair in enumerate(pairs)}
         runs: list[Run] = []
         acks: list[Entry] = []
         try:
             for lease, queue_offsets in by_lease.items():
-                records = await reread(self._store.reading, lease.queue, sorted(queue_offsets))
+                records = await reread(self._store.reading, lease.queue, queue_offsets)
                 runs += [moved(record, lease, places[lease, at]) for at, record in records.items()]
-                acks.append(self._journal.ack(lease, sorted(queue_offsets)))
+                acks.append(self._journal.ack(lease, queue_offsets))
         except BaseException:
             self._give_back(by_lease)
             raise
         await self._put(acks, runs, by_lease)
-        return settled
+        return _told(handles, taken)
+
+
+def _told(handles: Sequence[str], taken: TakenOut) -> list[Settled]:
+    """Return what each handle is answered."""
+    return [
+        Settled(INVALID if lease is None else OK, handle)
+        for handle, lease in zip(handles, taken.leases, strict=True)
+    ]

@@ -10,15 +10,15 @@ Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 
 import logging
 from collections.abc import Callable
-from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.format.again import facts_of
 from broker.format.pop_records import Batched, Checkpoint
 from broker.format.receipt_handle import GROUP_RETRY
+from broker.format.record_heads import read_heads
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import MessageDamaged
-from broker.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, RETRY_TOPIC
+from broker.model.message import RETRY_TOPIC
 from broker.model.reading import ReadRange
 from broker.services.consume.attempts import Attempts
 from broker.services.consume.group_topic import GroupTopic
@@ -32,24 +32,21 @@ RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Records of one receive, but for the first."""
 SCANS_MAX: Final = 8
 """Reads of one queue in which nothing matches, before other queues and callers have their turn."""
-_HEAD: Final = Struct(">q8xi32xi")
-"""Queue offset, system flag, and of records with short addresses how often it was retried."""
-_HEAD_POSITION: Final = 20
-_TIMES: Final = Struct(">i")
-_TIMES_POSITION: Final = 72
-_HOSTS_V6: Final = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
-_HOST_V6_MORE: Final = 12
 logger = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
     """What a read brought: records that are wanted, and where to go on behind them.
 
-    stored   where the group stood before
+    records         one by one, or joined where the request takes them so
+    queue_offsets   …, attempts: of each record
+    stored          where the group stood before
     """
 
     queue: GroupQueue
     records: list[bytes]
+    queue_offsets: list[int]
+    attempts: list[int]
     next_offset: int
     stored: int | None
 
@@ -59,15 +56,6 @@ class Taken(NamedTuple):
 
     received: Received
     leases: list[Lease]
-
-
-def place_and_attempt(record: bytes) -> tuple[int, int]:
-    """Return a stored record's queue offset, and the how manieth delivery the next one is."""
-    queue_offset, flag, times = _HEAD.unpack_from(record, _HEAD_POSITION)
-    if flag & _HOSTS_V6:
-        more = _HOST_V6_MORE * (bool(flag & FLAG_BORN_HOST_V6) + bool(flag & FLAG_STORE_HOST_V6))
-        (times,) = _TIMES.unpack_from(record, _TIMES_POSITION + more)
-    return queue_offset, times + 1
 
 
 def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
@@ -183,7 +171,7 @@ class Taking:
             room = min(count, self._in_flight_max - len(queue.leased))
             one = await self._read_queue(request, queue, position, room, size_bytes)
             found.append(one)
-            count -= len(one.records)
+            count -= len(one.queue_offsets)
             size_bytes -= sum(map(len, one.records))
             if count <= 0 or size_bytes <= 0:
                 break
@@ -195,43 +183,48 @@ class Taking:
     ) -> Found:
         """Return the next messages of a queue, as far as its first read that finds some."""
         is_judged = not request.wanted.is_everything
+        is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
         stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         records: list[bytes] = []
+        begin, record_count = position, 0
         for _ in range(SCANS_MAX):
             asked = ReadRange(queue.topic, queue.queue_id, position, count, size_bytes)
             try:
-                result = await value_of(self._reading.pull(asked, accept))
+                result = await value_of(self._reading.pull(asked, accept, joined=is_joined))
             except MessageDamaged as error:
                 logger.warning("message.damaged", extra={"reason": str(error)})
                 position = error.next_begin_offset
                 continue
-            records = result.records
+            records, record_count = result.records, result.record_count
             if is_judged:
                 records = [record for record in records if is_wanted(request, queue, record)]
             if records or result.next_begin_offset <= position:
                 position = max(position, result.next_begin_offset)
                 break
             position = result.next_begin_offset
-        return Found(queue, records, position, stored)
+        queue_offsets, attempts = read_heads(records)
+        if is_joined and len(queue_offsets) != record_count:  # Damaged since they were checked.
+            apart = request._replace(joined=False)
+            return await self._read_queue(apart, queue, begin, count, size_bytes)
+        return Found(queue, records, queue_offsets, attempts, position, stored)
 
     def _skip(self, found: list[Found]) -> None:
         """Move offsets behind what was read, but those that somebody has set meanwhile."""
-        for queue, _, next_offset, stored in found:
-            if self._offsets.find(queue.group, queue.topic, queue.queue_id) == stored:
-                self._offsets.lease(queue.group, queue.topic, queue.queue_id, next_offset)
+        for one in found:
+            place = one.queue.group, one.queue.topic, one.queue.queue_id
+            if self._offsets.find(*place) == one.stored:
+                self._offsets.lease(*place, one.next_offset)
 
     async def _lease(self, request: ReceiveRequest, found: list[Found]) -> Taken:
-        assert sum(len(one.records) for one in found) <= request.max_messages
+        assert sum(len(one.queue_offsets) for one in found) <= request.max_messages
         now_ms = self._store.clock.wall_ms()
         revive_queue = self._journal.revive_queue()
         made: list[tuple[GroupQueue, Checkpoint]] = []
         attempts: list[int] = []
-        for queue, records, _, _ in found:
-            if records:
-                heads = [place_and_attempt(record) for record in records]
-                at = [queue_offset for queue_offset, _ in heads]
-                attempts += [attempt for _, attempt in heads]
+        for queue, _, at, its_attempts, _, _ in found:
+            if at:
+                attempts += its_attempts
                 batched = Batched(
                     queue.group, queue.topic, queue.queue_id, at[0], now_ms, self._journal.broker
                 )
@@ -256,7 +249,7 @@ class Taking:
         prefixes = [(lease.place.prefix, lease.queue_offsets) for lease in leases]
         handles = [f"{prefix}{at}" for prefix, offsets in prefixes for at in offsets]
         received = Received(records, handles, attempts, leases[0].due_ms, now_ms)
-        assert len(records) == len(handles) == len(attempts)
+        assert len(handles) == len(attempts)
         self.attempts.note(request, leases)
         return Taken(received, leases)
 
@@ -275,7 +268,7 @@ class Taking:
             handles += [f"{prefix}{at}" for at in found]
             lease.client_id = request.client_id if request.auto_renew else ""
             self._leases.end_at(lease, lease.end_ms)
-        attempts = [place_and_attempt(record)[1] for record in records]
+        _, attempts = read_heads(records)
         first_ms = min(lease.first_popped_ms for lease in leases)
         return Received(records, handles, attempts, min(one.end_ms for one in leases), first_ms)
 

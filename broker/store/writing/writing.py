@@ -146,6 +146,10 @@ class Writing:
         """What puts are answered with, None while they are taken."""
         return self.gate.refusal
 
+    def takes(self, size_bytes: int) -> bool:
+        """Return whether a put of records of so many bytes would be stored now, without waiting."""
+        return self.gate.is_open and self._log.has_room(size_bytes)
+
     @property
     def is_writable(self) -> bool:
         """Whether a put of the usual size would be taken now."""

@@ -6,6 +6,7 @@ import pytest
 
 from broker.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken, TopicNotFound
 from broker.rpc.pb import admin_pb2 as pb
+from broker.rpc.pb import broker_pb2 as rpc
 from broker.services.administration.lag import queue_lag
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -45,6 +46,25 @@ async def test_who_has_read_all_is_not_behind(broker: StoreBroker) -> None:
     await consumed(broker, q0=1)
     (row,) = await lag(broker, group="readers")
     assert (row.lag_messages, row.lag_ms) == (0, 0)
+
+
+async def test_what_is_under_leases_is_not_consumed(broker: StoreBroker) -> None:
+    for broker.clock.wall in (100, 200, 300):
+        await broker.add("orders", b"a")
+    await consumed(broker, q0=1)
+    received = await broker.answer(
+        "Receive", rpc.ReceiveRequest(group="readers", topic="orders", max_messages=1)
+    )
+    broker.clock.wall = 1_000
+    (row,) = await lag(broker, group="readers")
+    assert (row.committed_sum, row.lag_messages, row.lag_ms) == (2, 2, 800)
+    assert [queue.lag_messages for queue in row.queues] == [2, 0]
+    (row,) = await lag(broker)
+    assert row.lag_messages == 2
+    ack = rpc.AckRequest(group="readers", topic="orders", receipt_handles=received.receipt_handles)
+    await broker.answer("Ack", ack)
+    (row,) = await lag(broker, group="readers")
+    assert (row.lag_messages, row.lag_ms) == (1, 700)
 
 
 async def test_a_clock_that_went_back_makes_no_negative_age(broker: StoreBroker) -> None:
