@@ -83,6 +83,13 @@ def spread(worlds: Worlds, ways: Callable[[State], Iterable[State]]) -> Worlds:
     return frozenset(tuple(sorted(one)) for w in worlds for one in product(*map(ways, w)))
 
 
+def _overtaken(world: World, delivery: int) -> World:
+    """Return a world in which a new lease takes the place of one of the same message."""
+    if not any(s.delivery == delivery and s.number == 1 for s in world):
+        return world
+    return tuple(s for s in world if s.kind != LEASED or s.number > 1 or s.delivery == delivery)
+
+
 class GroupModel:
     """One group in one topic; in order, or not."""
 
@@ -144,7 +151,7 @@ class GroupModel:
             worlds = self.worlds[one.body]
             lease = State(LEASED, one.attempt, until_ms, one.delivery, asked.renews)
             came = [
-                self._leased(world, state, lease)
+                _overtaken(changed(world, state, lease), lease.delivery)
                 for world in worlds
                 for state in world
                 if self._may_go(state, now_ms) and state.number + 1 == one.attempt
@@ -157,13 +164,6 @@ class GroupModel:
             self._check_order({one.body for one in found}, now_ms)
         if len(found) < asked.most and not asked.tag:
             self.nothing_more(asked.at_ms)
-
-    def _leased(self, world: World, state: State, lease: State) -> World:
-        """Lease a copy; one that lies where another lease is takes its place."""
-        world = changed(world, state)
-        if lease.number == 1:
-            world = tuple(s for s in world if s.kind != LEASED or s.number > 1)
-        return tuple(sorted([*world, lease]))
 
     def repeated(self, found: list[Delivery], given: list[Delivery], now_ms: int) -> bool:
         """A receive was made again: whether it was given what is left of what it had.
@@ -258,15 +258,16 @@ class GroupModel:
 
     def received_unanswered(self, now_ms: int, until_ms: int, delivery: int) -> None:
         """A receive was cut off: whatever could go out may be leased."""
+
+        def ways(state: State) -> Iterable[State]:
+            yield state
+            if self._may_go(state, now_ms):
+                yield State(LEASED, state.number + 1, until_ms, delivery)
+
         for body, worlds in self.worlds.items():
-            leased = {
-                self._leased(world, s, State(LEASED, s.number + 1, until_ms, delivery))
-                for world in worlds
-                for s in world
-                if self._may_go(s, now_ms)
-            }
             self.may_die_again[body] += any(self._is_over(s, now_ms) for w in worlds for s in w)
-            self.worlds[body] = worlds | leased
+            after = spread(worlds, ways)
+            self.worlds[body] = frozenset(_overtaken(world, delivery) for world in after)
         self.looked("", now_ms)
 
     def applied(
