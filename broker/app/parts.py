@@ -137,6 +137,7 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
         max_message_size_bytes=config.limits.max_message_size_bytes,
         delay_max_ms=config.limits.delay_max_ms,
         check_kinds=config.broker.check_message_types,
+        broker=config.broker.name,
     )
 
 

@@ -56,8 +56,11 @@ def leased_document(leased: Leased) -> Document:
 
 
 def receipt_document(receipt: Receipt) -> Document:
-    """Return where a message that was sent lies."""
-    return {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
+    """Return where a message that was sent lies, and by what it is recalled if it waits."""
+    document = {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
+    if not receipt.recall_handle:
+        del document["recall_handle"]
+    return document
 
 
 def topic_document(topic: TopicState) -> Document:

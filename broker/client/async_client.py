@@ -127,6 +127,17 @@ class AsyncClient:
             value_of(Receipt, result, status=PutStatus(result.status)) for result in answer.results
         ]
 
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Take back a message that waits for its time; returns its id. Durable when this returns.
+
+        recall_handle   of the receipt of its send
+        Errors   NotWaiting: it was delivered
+        """
+        answer = await self._stub.ask(
+            "Recall", is_repeatable=True, topic=topic, recall_handle=recall_handle
+        )
+        return str(answer.message_id)
+
     # --- reading ----------------------------------------------------------------------------------
 
     async def pull(self, query: PullQuery) -> PullPage:

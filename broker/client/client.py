@@ -125,6 +125,7 @@ class Client(Blocking[AsyncClient]):
     close = blocking(AsyncClient.close)
     send = blocking(AsyncClient.send)
     send_many = blocking(AsyncClient.send_many)
+    recall = blocking(AsyncClient.recall)
     pull = blocking(AsyncClient.pull)
     query_by_key = blocking(AsyncClient.query_by_key)
     query_by_id = blocking(AsyncClient.query_by_id)

@@ -59,7 +59,10 @@ class Message:
 
 
 class Receipt(NamedTuple):
-    """Where a message that was sent lies."""
+    """Where a message that was sent lies.
+
+    recall_handle   of one that waits for a time, what takes it back; else ""
+    """
 
     topic: str
     message_id: str
@@ -69,6 +72,7 @@ class Receipt(NamedTuple):
     physical_offset: int
     store_timestamp_ms: int
     status: PutStatus
+    recall_handle: str = ""
 
 
 @dataclass(frozen=True)

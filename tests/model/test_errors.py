@@ -15,7 +15,8 @@ from broker.model.errors.storage import BrokerReadOnly, StorageError, StoreFaile
 
 CODES: dict[Code, str] = {
     Code.BAD_REQUEST: (
-        "RequestError IllegalAttribute QueueOutOfRange IllegalNumber IllegalPageToken"
+        "RequestError IllegalAttribute QueueOutOfRange IllegalNumber IllegalPageToken "
+        "IllegalRecallHandle"
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
@@ -27,7 +28,7 @@ CODES: dict[Code, str] = {
     Code.ILLEGAL_MESSAGE_PROPERTY_KEY: "IllegalProperty",
     Code.ILLEGAL_MESSAGE_GROUP: "IllegalMessageGroup",
     Code.ILLEGAL_MESSAGE_ID: "IllegalMessageId",
-    Code.MESSAGE_NOT_FOUND: "MessageNotFound",
+    Code.MESSAGE_NOT_FOUND: "MessageNotFound NotWaiting",
     Code.MESSAGE_BODY_EMPTY: "BodyEmpty",
     Code.MESSAGE_BODY_TOO_LARGE: "BodyTooLarge",
     Code.MESSAGE_PROPERTIES_TOO_LARGE: "PropertiesTooLarge TooManyProperties",
@@ -76,6 +77,8 @@ AmbiguousKind: a message has either a message group, a delay level, a delivery t
   transaction or a priority; message 7 has why
 IllegalDeliveryTime: a delivery 7 ms ahead exceeds the limit of 9 ms; deliver earlier, or raise
   limits.delay_max_ms
+IllegalRecallHandle: the recall handle is not valid: why; give the one that the send answered
+NotWaiting: message 'message_id' of topic 'topic' does not wait any more: its time is over
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
 TopicNotWritable: topic 'topic' may not be written (permission 7)
 TopicNotReadable: topic 'topic' may not be read (permission 7)

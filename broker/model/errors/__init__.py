@@ -9,7 +9,7 @@ BrokerError
         IllegalMessageId · MessageNotFound
         BodyEmpty · BodyTooLarge · PropertiesTooLarge · TooManyProperties · RecordTooLarge
         NoMessages · TooManyMessages · MixedTopics · MixedQueues · MixedKinds
-        KindConflict · AmbiguousKind · IllegalDeliveryTime
+        KindConflict · AmbiguousKind · IllegalDeliveryTime · IllegalRecallHandle · NotWaiting
         QueueOutOfRange · TopicNotWritable · TopicNotReadable · UnsupportedTopic
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
         OriginUnknown

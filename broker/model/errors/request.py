@@ -251,6 +251,21 @@ class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
     limit_ms: int
 
 
+class IllegalRecallHandle(RequestError):
+    """A recall handle that this broker cannot have given for the topic."""
+
+    message = "the recall handle is not valid: {why}; give the one that the send answered"
+    why: str
+
+
+class NotWaiting(RequestError, code=Code.MESSAGE_NOT_FOUND):
+    """A recall that comes too late."""
+
+    message = "message {message_id} of topic {topic} does not wait any more: its time is over"
+    topic: str
+    message_id: str
+
+
 class QueueOutOfRange(RequestError, code=Code.BAD_REQUEST):
     """A queue id the topic does not have."""
 

@@ -127,7 +127,7 @@ class SendMessageRequest(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., wait: _Optional[_Union[Wait, str]] = ...) -> None: ...
 
 class SendResult(_message.Message):
-    __slots__ = ("topic", "message_id", "offset_message_id", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "status")
+    __slots__ = ("topic", "message_id", "offset_message_id", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "status", "recall_handle")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +136,7 @@ class SendResult(_message.Message):
     PHYSICAL_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    RECALL_HANDLE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     message_id: str
     offset_message_id: str
@@ -144,7 +145,22 @@ class SendResult(_message.Message):
     physical_offset: int
     store_timestamp_ms: int
     status: SendStatus
-    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., status: _Optional[_Union[SendStatus, str]] = ...) -> None: ...
+    recall_handle: str
+    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., status: _Optional[_Union[SendStatus, str]] = ..., recall_handle: _Optional[str] = ...) -> None: ...
+
+class RecallRequest(_message.Message):
+    __slots__ = ("topic", "recall_handle")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    RECALL_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    recall_handle: str
+    def __init__(self, topic: _Optional[str] = ..., recall_handle: _Optional[str] = ...) -> None: ...
+
+class RecallResponse(_message.Message):
+    __slots__ = ("message_id",)
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    def __init__(self, message_id: _Optional[str] = ...) -> None: ...
 
 class SendMessageResponse(_message.Message):
     __slots__ = ("results",)

@@ -24,6 +24,7 @@ SETTLE_SIZE_MAX: Final = 256 * 1024
 SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDeadLetters"})
 REQUEST_CODES: Final[Mapping[str, str]] = {
     "SendMessage": "send_message_v2",
+    "Recall": "recall_message",
     "QueryByKey": "query_message",
     "QueryByTag": "query_message",
     "QueryById": "view_message_by_id",
@@ -94,4 +95,6 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
         own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
         own |= {"request_size_max": SEND_SIZE_MAX}
         own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessage) else None}
+    elif name == "Recall":
+        call_class = CallClass.SEND
     return method(descriptor, name, handler, call_class, **own)

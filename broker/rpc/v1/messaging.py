@@ -29,7 +29,9 @@ from broker.store.message_store import MessageStore
 class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
-    __slots__ = ("_pull_message", "_query", "_store", "consuming", "query_messages", "send_message")
+    __slots__ = (
+        "_pull_message", "_query", "_send", "_store", "consuming", "query_messages", "send_message",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Messaging:
     ) -> None:
         self._store = store
         self._query = query
+        self._send = send
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
         self.send_message = SendMessage(send)
         self.consuming = Consuming(store, consume, pull, members)
@@ -53,6 +56,7 @@ class Messaging:
             BROKER,
             {
                 "SendMessage": self.send_message,
+                "Recall": self.recall,
                 "PullMessage": self._pull_message,
                 **self.consuming.handlers(),
                 "QueryByKey": self.query_messages.by_key,
@@ -63,6 +67,15 @@ class Messaging:
                 "FetchOffset": self.fetch_offset,
             },
         )
+
+    async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
+        """Take a message back that waits for its time.
+
+        Errors   those of `Recall.recall`
+        """
+        recall = self._send.recall.recall
+        message_id = await recall(request.topic, request.recall_handle, call.peer_host)
+        return pb.RecallResponse(message_id=message_id)
 
     async def query_by_time(
         self, request: pb.QueryByTimeRequest, call: Call

@@ -5,6 +5,7 @@ the rest is written once. Offsets are written as varints of one width, which any
 that all results of equally long ids have one length.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -63,7 +64,7 @@ def encode_sent(sent: Sent) -> bytes:
 
     Cost     about 0.6 µs a message, and 2 µs
     """
-    (topic, queue_id, store_host, _, _), message_ids, result, queue_offsets = sent
+    (topic, queue_id, store_host, _, _), message_ids, result, queue_offsets, handles = sent
     places, queue_offset = result.physical_offsets, result.queue_offset
     assert len(places) == len(message_ids)
     ordinals = queue_offsets or range(queue_offset, queue_offset + len(places))
@@ -87,7 +88,16 @@ def encode_sent(sent: Sent) -> bytes:
             start, identity, host, b"%016X" % place, b"\x28", number(ordinal), b"\x30",
             number(place), tail,
         )  # fmt: skip
-    return b"".join(parts)
+    encoded = b"".join(parts)
+    return _with_handles(encoded, handles) if any(handles) else encoded
+
+
+def _with_handles(encoded: bytes, handles: Sequence[str]) -> bytes:
+    """Return a reply whose results tell by what messages are recalled."""
+    reply = pb.SendMessageResponse.FromString(encoded)
+    for result, handle in zip(reply.results, handles, strict=True):
+        result.recall_handle = handle
+    return reply.SerializeToString()
 
 
 def _size(value: int) -> bytes:

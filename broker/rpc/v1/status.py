@@ -36,10 +36,12 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.PropertiesTooLarge, errors.TooManyProperties, errors.RecordTooLarge,
         errors.NoMessages, errors.TooManyMessages, errors.MixedTopics, errors.MixedQueues,
         errors.MixedKinds, errors.KindConflict, errors.AmbiguousKind, errors.IllegalDeliveryTime,
+        errors.IllegalRecallHandle,
         errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
     ),
     code_pb2.NOT_FOUND: (
-        errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, UnknownService,
+        errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
+        UnknownService,
     ),
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
     code_pb2.PERMISSION_DENIED: (
@@ -88,6 +90,7 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "properties": (errors.IllegalProperty, errors.PropertiesTooLarge, errors.TooManyProperties),
     "message_group": (errors.IllegalMessageGroup,),
     "message_id": (errors.IllegalMessageId, errors.MessageNotFound),
+    "recall_handle": (errors.IllegalRecallHandle, errors.NotWaiting),
     "body": (errors.BodyEmpty, errors.BodyTooLarge),
     "messages": (
         errors.RecordTooLarge, errors.NoMessages, errors.TooManyMessages, errors.MixedTopics,

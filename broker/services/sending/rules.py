@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple, final
 
+from broker.model.errors import BrokerReadOnly, NotAccepting
 from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
 from broker.model.topic import PERMISSION_READ, PERMISSION_WRITE
 
@@ -12,6 +13,7 @@ class SendRules(NamedTuple):
     """What the operator decided about sending.
 
     store_host    packed: 8 bytes or 20
+    broker        its name
     delay_max_ms  how far ahead a delivery time may be
     check_kinds   whether a topic takes messages of its type only
     """
@@ -25,6 +27,14 @@ class SendRules(NamedTuple):
     max_message_size_bytes: int = 4 * 1024 * 1024
     delay_max_ms: int = 24 * 3_600_000
     check_kinds: bool = True
+    broker: str = "broker-a"
+
+    def check_moment(self, now_ms: int) -> None:
+        """Raise NotAccepting or BrokerReadOnly where nothing may be sent now."""
+        if self.accept_from_ms and now_ms < self.accept_from_ms:
+            raise NotAccepting(accept_from_ms=self.accept_from_ms)
+        if not self.permission & PERMISSION_WRITE:
+            raise BrokerReadOnly(why=f"its permission is {self.permission}")
 
     @property
     def block_tail(self) -> str:

@@ -22,11 +22,9 @@ from broker.model.batch import Batch, Destination, PutResult
 from broker.model.errors import (
     BodyEmpty,
     BodyTooLarge,
-    BrokerReadOnly,
     MixedQueues,
     MixedTopics,
     NoMessages,
-    NotAccepting,
     PropertiesTooLarge,
     QueueOutOfRange,
     SystemTopic,
@@ -60,8 +58,9 @@ from broker.model.topic import (
 )
 from broker.services.sending.drafts import ABSENT_QUEUE, Drafts, kind_of
 from broker.services.sending.plain import PlainSend
+from broker.services.sending.recall import Recall
 from broker.services.sending.rules import SendRules, SendStats
-from broker.services.sending.waiting import Waiting, disguise, parted
+from broker.services.sending.waiting import Waiting, disguise, parted, recall_handle
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 from broker.store.writing.flush_group import FlushGroup
@@ -79,12 +78,14 @@ class Sent(NamedTuple):
 
     destination    the queue they are for; those that wait lie elsewhere
     queue_offsets  of messages that wait or have a wish of their own, where each lies; else none
+    handles        of those, what each is recalled by, "" where it cannot be
     """
 
     destination: Destination
     message_ids: list[str]
     result: PutResult
     queue_offsets: Sequence[int] = ()
+    handles: Sequence[str] = ()
 
 
 class Send:
@@ -92,7 +93,7 @@ class Send:
 
     __slots__ = (
         "_clock", "_heads", "_key_maker", "_properties_max", "_random", "_rules", "_store", "_tail",
-        "counts", "plain",
+        "counts", "plain", "recall",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +115,7 @@ class Send:
         self._heads = ("\x02WAIT\x01false\x02", "\x02WAIT\x01true\x02")
         self._tail = rules.block_tail
         self.counts = SendStats()
+        self.recall = Recall(store, rules, clock)
         self.plain = PlainSend(
             store, rules, clock, self.counts, key_maker=key_maker, random=random,
             block_size_max=self._properties_max,
@@ -125,6 +127,7 @@ class Send:
         assert rules.cluster == self._rules.cluster
         self._rules = rules
         self.plain.take(rules)
+        self.recall.take(rules)
 
     @property
     def stats(self) -> list[Stat]:
@@ -149,7 +152,7 @@ class Send:
         Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
-        self._check_moment()
+        self._rules.check_moment(self._clock.wall_ms())
         count = len(drafts.bodies)
         if not count:
             raise NoMessages()
@@ -200,7 +203,11 @@ class Send:
             await self._store.tables.topics.ensure(topic, queue_count)
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         result, queue_offsets = parting.joined(results)
-        return Sent(destination, batch.unique_keys, result, queue_offsets)
+        handles = [
+            recall_handle(one, place, self._rules.broker, message_id)
+            for one, message_id in zip(disguises, batch.unique_keys, strict=True)
+        ]
+        return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
 
     def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
         """Return ids, made where there is none."""
@@ -208,13 +215,6 @@ class Send:
             return message_ids
         make_key = self._key_maker.make
         return [message_id or make_key(now_ms) for message_id in message_ids]
-
-    def _check_moment(self) -> None:
-        rules = self._rules
-        if rules.accept_from_ms and self._clock.wall_ms() < rules.accept_from_ms:
-            raise NotAccepting(accept_from_ms=rules.accept_from_ms)
-        if not rules.permission & PERMISSION_WRITE:
-            raise BrokerReadOnly(why=f"its permission is {rules.permission}")
 
     async def _make_topic(self, topic: str) -> TopicConfig:
         """Return a topic that the table does not hold: kept if it has queues, else made.

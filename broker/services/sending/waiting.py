@@ -10,9 +10,10 @@ Source: HookUtils.handleScheduleMessage, TransactionalMessageBridge.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.format.recall_handle import RecallHandle, encode_recall_handle
 from broker.model.batch import Batch, Destination, PutResult, Run
 from broker.model.errors import IllegalDeliveryTime
-from broker.model.message import DELIVER_AT, PRIORITY, PRODUCER_GROUP, TIMER_DELAY_MS
+from broker.model.message import DELIVER_AT, PRIORITY, PRODUCER_GROUP, TIMER_DELAY_MS, TIMER_OUT
 from broker.model.system_topics import Disguise, Place, delayed, half, timed
 from broker.services.sending.drafts import Delivery
 
@@ -76,6 +77,18 @@ def disguise(
         return Disguise(place, said)
     waits = timed(place, at_ms)
     return waits._replace(changed=said | waits.changed)
+
+
+def recall_handle(disguise: Disguise, place: Place, broker: str, message_id: str) -> str:
+    """Return what a message is recalled by, "" for one that waits for no time of its own.
+
+    place   where it is to be delivered
+    """
+    slot_text = disguise.changed.get(TIMER_OUT)
+    if slot_text is None or " " in message_id:
+        return ""
+    handle = RecallHandle(place.topic, broker, int(slot_text) + 1, message_id)
+    return encode_recall_handle(handle)
 
 
 def parted(places: Sequence[Place], batch: Batch, store_host: bytes) -> Parting:

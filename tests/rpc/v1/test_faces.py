@@ -17,6 +17,7 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
         assert {row.name for row in service.methods} == set(descriptor.methods_by_name)
         own = {
             "SendMessage": CallClass.SEND,
+            "Recall": CallClass.SEND,
             "PullMessage": CallClass.POLL,
             "Receive": CallClass.POLL,
             **dict.fromkeys(SETTLING, CallClass.SETTLE),

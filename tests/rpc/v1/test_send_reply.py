@@ -29,15 +29,17 @@ def sends(draw: st.DrawFn) -> Sent:
             end=0,
         ),
         draw(st.just(()) | st.lists(queue_offsets, min_size=len(ids), max_size=len(ids))),
+        draw(st.just(()) | st.lists(st.just("") | TEXT, min_size=len(ids), max_size=len(ids))),
     )
 
 
 def plain(sent: Sent) -> pb.SendMessageResponse:
     """Return the reply made by the generated classes: the oracle."""
-    destination, message_ids, result, queue_offsets = sent
+    destination, message_ids, result, queue_offsets, handles = sent
     first = result.queue_offset
     ordinals = queue_offsets or range(first, first + len(message_ids))
-    places = zip(message_ids, result.physical_offsets, ordinals, strict=True)
+    handles = handles or [""] * len(message_ids)
+    places = zip(message_ids, result.physical_offsets, ordinals, handles, strict=True)
     return pb.SendMessageResponse(
         results=[
             pb.SendResult(
@@ -49,8 +51,9 @@ def plain(sent: Sent) -> pb.SendMessageResponse:
                 physical_offset=place,
                 store_timestamp_ms=result.store_timestamp_ms,
                 status=SEND_STATUSES[result.status],
+                recall_handle=handle,
             )
-            for message_id, place, queue_offset in places
+            for message_id, place, queue_offset, handle in places
         ]
     )
 

@@ -1,0 +1,67 @@
+"""Recalling messages that wait for their time: a marker follows each into its slot of the timer.
+
+    handle ─► topic, time, unique key ─► a record in rmq_sys_wheel_timer with TIMER_DEL_UNIQKEY
+
+The marker is durable when the call returns, and cancels the message wherever the timer is served:
+by this broker, after a start, by a real one.
+Source: RecallMessageProcessor.
+"""
+
+from broker.format.recall_handle import RecallHandle, decode_recall_handle
+from broker.format.recall_marker import recall_marker
+from broker.model.errors import IllegalRecallHandle, NotWaiting, TopicNotFound
+from broker.model.message_kind import MessageKind
+from broker.model.step import Clock
+from broker.model.topic import is_group_topic, is_system_topic
+from broker.services.sending.rules import SendRules
+from broker.store.message_store import MessageStore
+
+
+class Recall:
+    """Puts markers for messages that are not wanted any more."""
+
+    __slots__ = ("_clock", "_rules", "_store")
+
+    def __init__(self, store: MessageStore, rules: SendRules, clock: Clock) -> None:
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+
+    def take(self, rules: SendRules) -> None:
+        """Follow other rules from the next request on."""
+        assert rules.broker == self._rules.broker
+        self._rules = rules
+
+    async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
+        """Take a waiting message back; returns its unique key. Twice is as once.
+
+        text     what the send of the message answered
+        Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,
+                 BrokerReadOnly; those of a put
+        """
+        now_ms = self._clock.wall_ms()
+        self._rules.check_moment(now_ms)
+        config = self._store.tables.topics.find(topic)
+        if config is None or is_system_topic(topic) or is_group_topic(topic):
+            raise TopicNotFound(topic=topic)
+        if self._rules.check_kinds:
+            config.check_kind(MessageKind.DELAY)
+        handle = self._read(topic, text)
+        if handle.at_ms <= now_ms:
+            raise NotWaiting(topic=topic, message_id=handle.unique_key)
+        if handle.at_ms - now_ms > self._rules.delay_max_ms:
+            raise IllegalRecallHandle(why="its time is further ahead than messages may wait")
+        run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
+        await self._store.writing.put([run])
+        return handle.unique_key
+
+    def _read(self, topic: str, text: str) -> RecallHandle:
+        try:
+            handle = decode_recall_handle(text)
+        except ValueError as error:
+            raise IllegalRecallHandle(why=str(error)) from error
+        if handle.topic != topic:
+            raise IllegalRecallHandle(why="it is of another topic")
+        if handle.broker != self._rules.broker:
+            raise IllegalRecallHandle(why="it is of another broker")
+        return handle

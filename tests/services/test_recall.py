@@ -1,0 +1,98 @@
+"""A message that waits for its time is recalled by what its send answered."""
+
+from typing import Any
+
+import pytest
+
+from broker.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
+from broker.model import errors
+from broker.model.system_topics import TIMER_TOPIC
+from broker.model.topic import TYPE_ATTRIBUTE
+from broker.rpc.pb import broker_pb2 as pb
+from tests.fakes.clock import START_MS
+from tests.fakes.store_broker import StoreBroker
+
+HOUR_MS = 3_600_000
+
+
+async def sent(broker: StoreBroker, **fields: Any) -> pb.SendResult:
+    """Send a message; returns what is answered."""
+    message = pb.Message(topic="orders", body=b"x", message_id="ID1", queue_id=1, **fields)
+    answer = await broker.answer("SendMessage", pb.SendMessageRequest(messages=[message]))
+    result: pb.SendResult = answer.results[0]
+    return result
+
+
+async def recalled(broker: StoreBroker, handle: str, topic: str = "orders") -> str:
+    """Recall a message; returns its id."""
+    request = pb.RecallRequest(topic=topic, recall_handle=handle)
+    return str((await broker.answer("Recall", request)).message_id)
+
+
+async def test_only_what_waits_for_a_time_has_a_handle(broker: StoreBroker) -> None:
+    handle = (await sent(broker, deliver_at_ms=START_MS + 5_500)).recall_handle
+    assert decode_recall_handle(handle) == ("orders", "broker-a", START_MS + 5_001, "ID1")
+    handle = (await sent(broker, delay_ms=5_000)).recall_handle
+    assert decode_recall_handle(handle) == ("orders", "broker-a", START_MS + 4_001, "ID1")
+    for wish in ({"deliver_at_ms": START_MS}, {"delay_level": 1}, {"transactional": True}, {}):
+        assert (await sent(broker, **wish)).recall_handle == ""
+
+
+async def test_a_recall_is_the_marker_of_a_real_broker(broker: StoreBroker) -> None:
+    handle = (await sent(broker, deliver_at_ms=START_MS + 5_500)).recall_handle
+    assert await recalled(broker, handle) == "ID1"
+    waits, marker = await broker.messages()
+    assert (marker.topic, marker.queue_id, marker.body) == (TIMER_TOPIC, 0, b"0")
+    assert marker.properties == {
+        "TIMER_DEL_UNIQKEY": "ID1",
+        "UNIQ_KEY": "ID1",
+        "TIMER_DELIVER_MS": str(START_MS + 5_001),
+        "BORN_TIMESTAMP": str(START_MS),
+        "PGROUP": "orders",
+        "TAGS": "_RECALL_TAG_",
+        "TIMER_OUT_MS": waits.properties["TIMER_OUT_MS"],
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "0",
+    }
+
+
+async def test_a_message_may_be_recalled_twice(broker: StoreBroker) -> None:
+    handle = (await sent(broker, delay_ms=5_000)).recall_handle
+    assert [await recalled(broker, handle) for _ in range(2)] == ["ID1", "ID1"]
+
+
+async def test_what_was_delivered_cannot_be_recalled(broker: StoreBroker) -> None:
+    handle = (await sent(broker, delay_ms=5_000)).recall_handle
+    broker.clock.advance(4_001)
+    with pytest.raises(errors.NotWaiting):
+        await recalled(broker, handle)
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        "", "garbage",
+        encode_recall_handle(RecallHandle("other", "broker-a", START_MS + 1_001, "ID1")),
+        encode_recall_handle(RecallHandle("orders", "broker-b", START_MS + 1_001, "ID1")),
+        encode_recall_handle(RecallHandle("orders", "broker-a", START_MS + 25 * HOUR_MS, "ID1")),
+    ],
+)  # fmt: skip
+async def test_what_this_broker_did_not_answer_is_no_handle(
+    broker: StoreBroker, handle: str
+) -> None:
+    with pytest.raises(errors.IllegalRecallHandle):
+        await recalled(broker, handle)
+    assert await broker.messages() == []
+
+
+async def test_a_topic_has_to_be_one_of_later_messages(broker: StoreBroker) -> None:
+    handle = (await sent(broker, delay_ms=5_000)).recall_handle
+    with pytest.raises(errors.TopicNotFound):
+        await recalled(broker, handle, "fresh")
+    with pytest.raises(errors.TopicNotFound):
+        await recalled(broker, handle, TIMER_TOPIC)
+    await broker.store.tables.topics.create(
+        "plain", queue_count=1, attributes={TYPE_ATTRIBUTE: "NORMAL"}
+    )
+    with pytest.raises(errors.KindConflict):
+        await recalled(broker, handle, "plain")
