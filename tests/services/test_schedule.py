@@ -150,6 +150,79 @@ async def test_a_clock_that_was_set_back_lets_nothing_come_early_or_wait_for_eve
     assert waiting.bodies() == ["a", "b"]
 
 
+async def test_a_clock_that_is_set_forward_lets_nothing_come_early(waiting: Scheduled) -> None:
+    await waiting.run()
+    await waiting.wait("a", 2)
+    await waiting.run()
+    waiting.clock.wall += 3_600_000
+    await waiting.pass_time(1_000)
+    await waiting.wait("b", 2)
+    await waiting.run()
+    await waiting.pass_time(3_999)
+    assert waiting.bodies() == []
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a"]
+    await waiting.pass_time(999)
+    assert waiting.bodies() == ["a"]
+    await waiting.pass_time(1)
+    assert waiting.bodies() == ["a", "b"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(1, 4_000),
+            st.sampled_from(["put", "forward", "back", "run"]),
+        ),
+        max_size=30,
+    )
+)
+def test_whatever_is_done_to_the_clock_a_message_waits_its_level_out(
+    steps: list[int | str],
+) -> None:
+    asyncio.run(_jumping(steps))
+
+
+async def _jumping(steps: list[int | str]) -> None:
+    """Put, let time pass, set the wall clock: by monotonic time nothing comes early, all comes."""
+    async with store_at(Path("/store"), disk=SimDisk(), **SETTINGS) as talking:
+        waiting, put_ms, came_ms = Scheduled(talking), dict[str, int](), dict[str, int]()
+        await waiting.run()
+
+        async def run(by_ms: int = 0) -> None:
+            await waiting.pass_time(by_ms)
+            for body in waiting.bodies():
+                came_ms.setdefault(body, waiting.clock.monotonic)
+
+        for number, step in enumerate([*steps, "run", *([1_000] * 12)]):
+            if step == "put":
+                put_ms[str(number)] = waiting.clock.monotonic
+                await waiting.wait(str(number), 2)
+            elif step in ("forward", "back"):
+                waiting.clock.wall += 3_600_000 if step == "forward" else -3_600_000
+            else:
+                await run(step if isinstance(step, int) else 0)
+        assert came_ms.keys() == put_ms.keys()
+        waits = [came_ms[name] - put_ms[name] for name in put_ms]
+        assert all(wait >= 5_000 for wait in waits)
+
+
+async def test_a_level_with_much_to_deliver_keeps_no_other_waiting(waiting: Scheduled) -> None:
+    for number in range(400):
+        await waiting.wait(f"a{number}", 1)
+    await waiting.wait("b", 2, queue_id=1)
+    waiting.clock.advance(60_000)
+    now, delivered = Now(waiting.clock.monotonic, waiting.clock.wall), 0.0
+    while not waiting.bodies(queue_id=1):
+        delivered = waiting.schedule.delivered.value
+        following = waiting.schedule.step(now)
+        if following.mark is not None:
+            await following.mark.reached(following.value)
+        await waiting.talking.settled()
+    assert delivered <= 128
+
+
 async def test_how_far_levels_are_is_written_down_as_a_real_broker_does(
     waiting: Scheduled,
 ) -> None:

@@ -1,13 +1,16 @@
 """One delay level: how far it is delivered, and when its next message is due.
 
 The messages of a level are due in the order in which they lie, so only the first of each is looked
-at. One whose time lies further ahead than its level allows (a clock was set back, levels were
-changed) waits as long as its level says, counted from when that was seen.
+at. Wall time that was set forward or back between a message's coming and its being due changes
+nothing (model/due_time.py). One whose time lies further ahead than its level allows (levels were
+changed, a clock was set back while nobody looked) waits as long as its level says, counted from
+when that was seen.
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask.
 """
 
 from typing import Final
 
+from broker.model.due_time import DueTime
 from broker.model.step import Now
 
 LOOK_INTERVAL_MS: Final = 5_000
@@ -19,11 +22,16 @@ class Level:
 
     queue_offset  of the first message that is not delivered
     look_at_ms    monotonic time at which it is looked at again
+    served        how many batches all levels were given when it got its last: of levels that are
+                  due, the one that waits longest is next
     ahead         (queue offset, monotonic ms): messages before that one were there at that time,
                   and what they say of their own time is not believed
     """
 
-    __slots__ = ("ahead", "delay_ms", "look_at_ms", "number", "queue_offset")
+    __slots__ = (
+        "_due_time", "_seen_upper", "_skew_ms", "ahead", "delay_ms", "look_at_ms", "number",
+        "queue_offset", "served",
+    )  # fmt: skip
 
     def __init__(self, number: int, delay_ms: int, queue_offset: int) -> None:
         assert number > 0
@@ -31,7 +39,11 @@ class Level:
         self.delay_ms = delay_ms
         self.queue_offset = queue_offset
         self.look_at_ms = 0
+        self.served = 0
         self.ahead: tuple[int, int] | None = None
+        self._due_time = DueTime()
+        self._skew_ms: int | None = None
+        self._seen_upper = 0
 
     @property
     def queue_id(self) -> int:
@@ -43,17 +55,34 @@ class Level:
         assert queue_offset >= self.queue_offset, "a level never goes back"
         self.queue_offset = queue_offset
 
+    def heed(self, now: Now, upper: int) -> None:
+        """Take in the time; where the wall clock jumped the level is to be looked at.
+
+        upper    queue offset behind the last message there is
+        """
+        skew_ms = now.wall_ms - now.monotonic_ms
+        is_back = self._skew_ms is not None and skew_ms < self._skew_ms
+        self._skew_ms = skew_ms
+        # What came since the last look may be of either clock: the slower one makes nothing early.
+        place = self._seen_upper if is_back else upper
+        if self._due_time.look(now, place):
+            self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
+        self._seen_upper = upper
+        self._due_time.forget(self.queue_offset)
+
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
         """Return how many of its first messages are due, and set when to look again.
 
         due_ms   their times, from the first that is not delivered on
         upper    queue offset behind the last message there is
         """
+        self.heed(now, upper)
         count = 0
         for moment in due_ms:
-            wait_ms = moment - now.wall_ms
+            place = self.queue_offset + count
+            wait_ms = moment - self._due_time.upto_ms(now, place)
             if wait_ms > self.delay_ms:
-                wait_ms = self._believed(self.queue_offset + count, upper, now)
+                wait_ms = self._believed(place, upper, now)
             if wait_ms > 0:
                 self.look_at_ms = now.monotonic_ms + min(wait_ms, LOOK_INTERVAL_MS)
                 return count

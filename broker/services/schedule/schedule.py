@@ -28,7 +28,6 @@ SAVE_INTERVAL_MS: Final = 10_000
 """How often it is written down how far levels are (flushDelayOffsetInterval)."""
 CLOCK_INTERVAL_MS: Final = 1_000
 """How often at least it is seen whether the wall clock jumped."""
-JUMP_MS: Final = 100
 RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
 
@@ -43,7 +42,7 @@ class Schedule:
 
     __slots__ = (
         "_delivering", "_levels", "_messages", "_now", "_rounds", "_save_at_ms", "_saving",
-        "_skew_ms", "_store", "delivered", "stats",
+        "_served", "_store", "delivered", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes) -> None:
@@ -55,7 +54,7 @@ class Schedule:
         self._delivering: Job[None] | None = None
         self._saving: Job[None] | None = None
         self._save_at_ms = 0
-        self._skew_ms = 0
+        self._served = 0
         self.delivered = Counter(
             "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
         )
@@ -103,24 +102,23 @@ class Schedule:
             self._save_at_ms = self._now.monotonic_ms + SAVE_INTERVAL_MS
         while True:
             self._save_if_due()
-            self._heed_clock()
-            level = min(self._levels, key=lambda level: level.look_at_ms)
+            for level in self._levels:
+                level.heed(self._now, self._messages.range_of(level.number)[1])
+            level = min(self._levels, key=self._turn)
             if level.look_at_ms > self._now.monotonic_ms:
                 at_ms = min(level.look_at_ms, self._save_at_ms)
                 at_ms = min(at_ms, self._now.monotonic_ms + CLOCK_INTERVAL_MS)
                 yield Next(max(at_ms, self._now.monotonic_ms + 1))
                 continue
+            self._served += 1
+            level.served = self._served
             self._delivering = Job(self._deliver(level, self._now))
             yield from until_done(self._delivering)
             yield Next(self._now.monotonic_ms)
 
-    def _heed_clock(self) -> None:
-        """Look at all levels anew where the wall clock jumped."""
-        skew_ms = self._now.wall_ms - self._now.monotonic_ms
-        if abs(skew_ms - self._skew_ms) > JUMP_MS:
-            self._skew_ms = skew_ms
-            for level in self._levels:
-                level.look_at_ms = self._now.monotonic_ms
+    def _turn(self, level: Level) -> tuple[int, int]:
+        """Return what orders levels: those that are due by how long ago they were served."""
+        return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------
     async def _deliver(self, level: Level, now: Now) -> None:
