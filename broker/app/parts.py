@@ -6,7 +6,7 @@ store ─► services ─► faces
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from random import Random
 from typing import NamedTuple
@@ -31,6 +31,8 @@ from broker.services.retention import Retention, is_wanted
 from broker.services.schedule.schedule import Schedule
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
+from broker.services.transaction.checking import CheckRules
+from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
 
 
@@ -42,6 +44,7 @@ class Parts(NamedTuple):
     consume: Consume
     members: Members
     schedule: Schedule
+    transactions: Transactions
     retention: Retention
     services: list[Service]
 
@@ -49,7 +52,7 @@ class Parts(NamedTuple):
     def steps(self) -> list[Step]:
         """What is to be called while the store is open."""
         scheduled = [self.schedule.step] if self.schedule.is_on else []
-        return [self.retention.step, self.consume.step, *scheduled]
+        return [self.retention.step, self.consume.step, self.transactions.step, *scheduled]
 
     async def recover(self) -> None:
         """Find out what was under way when the store was closed, or killed.
@@ -57,6 +60,7 @@ class Parts(NamedTuple):
         Errors   Corruption, DiskSlow
         """
         await self.consume.recover()
+        await self.transactions.recover()
 
     def drain(self) -> None:
         """Send home who waits."""
@@ -67,11 +71,13 @@ class Parts(NamedTuple):
         """Write down how far everything is; steps are not called any more."""
         await self.consume.close()
         await self.schedule.close()
+        await self.transactions.close()
 
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
         parts = (
-            self.send, self.pull, self.consume, self.members, self.schedule, self.retention
+            self.send, self.pull, self.consume, self.members, self.schedule, self.transactions,
+            self.retention,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
         return [*found, long_poll_waiters(self.pull, self.consume)]
@@ -105,7 +111,9 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     consume = Consume(store, consume_settings(config, store_host))
     members = Members(store.clock)
     messaging = Messaging(store, send, pull, query, consume, members)
-    retention = retention_of(store, config)
+    transactions = Transactions(store, store_host, check_rules(config))
+    live.follow(lambda config: transactions.take(check_rules(config)))
+    retention = retention_of(store, config, [transactions.floor])
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
     )
@@ -123,7 +131,9 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     admin = Admin(store, pull, query, process)
     schedule = Schedule(store, store_host)
     services = [messaging.service(), admin.service()]
-    return Parts(send, pull, consume, members, schedule, retention, services)
+    return Parts(
+        send, pull, consume, members, schedule, transactions, retention, services
+    )  # fmt: skip
 
 
 def _rules(config: Config, store_host: bytes) -> SendRules:
@@ -136,6 +146,7 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
         default_queue_count=config.broker.default_queue_count,
         max_message_size_bytes=config.limits.max_message_size_bytes,
         delay_max_ms=config.limits.delay_max_ms,
+        refuses_transactions=config.transactions.refuse,
         check_kinds=config.broker.check_message_types,
         broker=config.broker.name,
     )
@@ -148,13 +159,30 @@ def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
     )
 
 
-def retention_of(store: MessageStore, config: Config) -> Retention:
-    """Return what lets an open store's old messages go."""
+def check_rules(config: Config) -> CheckRules:
+    """Return when producers are asked about their transactions."""
+    section = config.transactions
+    return CheckRules(
+        timeout_ms=section.timeout_ms,
+        interval_ms=section.check_interval_ms,
+        checks_max=section.checks_max,
+        keep_ms=config.retention.age_ms,
+    )
+
+
+def retention_of(
+    store: MessageStore, config: Config, floors: Sequence[Callable[[], int]] = ()
+) -> Retention:
+    """Return what lets an open store's old messages go.
+
+    floors   physical offsets; nothing at or above the lowest of them goes
+    """
     zone = zone_from_name(store.settings.time_zone)
     return Retention(
         store.views.expiry,
         config.retention_settings(),
         is_on=_expires(store, config),
+        floors=floors,
         disk_space=store.disk_space,
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,

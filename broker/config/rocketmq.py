@@ -56,7 +56,6 @@ _IGNORED: Final[Mapping[str, str]] = {
     "offsets are durable when a commit is answered": """flushConsumerOffsetInterval
         flushConsumerOffsetHistoryInterval flushDelayOffsetInterval""",
     "what it is about is not part of this broker": """autoCreateSubscriptionGroup
-        rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
         timerWheelEnable timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs
         maxFilterMessageSize bitMapLengthConsumeQueueExt enableCalcFilterBitMap
         enablePropertyFilter filterSupportRetry expectConsumerNumUseFilter

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
 from broker.config.sections_network import HttpSection, RpcSection
+from broker.config.sections_transactions import TransactionsSection
 from broker.config.texts import (
     PORT_MAX,
     delay_levels_from_text,
@@ -324,6 +325,7 @@ class Config:
     retention: RetentionSection = RetentionSection()
     broker: BrokerSection = BrokerSection()
     limits: LimitsSection = LimitsSection()
+    transactions: TransactionsSection = TransactionsSection()
     rpc: RpcSection = RpcSection()
     http: HttpSection = HttpSection()
     metrics: MetricsSection = MetricsSection()

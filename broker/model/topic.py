@@ -38,6 +38,8 @@ QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
 """Topic of records that stand in the place of damaged ones; they have no unit and no entry."""
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""Half messages whose producers never said what becomes of them."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
@@ -56,7 +58,7 @@ SYSTEM_TOPICS: Final = frozenset(
         "OFFSET_MOVED_EVENT",
         "RMQ_SYS_TRACE_TOPIC",
         "SELF_TEST_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        GIVEN_UP_TOPIC,
     }
 )
 

@@ -36,7 +36,11 @@ CODES: dict[Code, str] = {
     Code.MESSAGE_CORRUPTED: "NoMessages MixedTopics MixedQueues MixedKinds",
     Code.ILLEGAL_DELIVERY_TIME: "IllegalDeliveryTime",
     Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: "KindConflict AmbiguousKind",
-    Code.FORBIDDEN: ("TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged GroupDisabled"),
+    Code.FORBIDDEN: (
+        "TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged GroupDisabled "
+        "TransactionsRefused"
+    ),
+    Code.INVALID_TRANSACTION_ID: "TransactionUnknown TransactionDecided",
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
@@ -90,6 +94,11 @@ OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
 IllegalFilter: filter 'expression' is not allowed: why
 IllegalPageToken: page token 'token' is not one of this query; start without a token
 OriginUnknown: dead letter 7 of group 'group' does not say its topic; name one
+TransactionUnknown: transaction 'transaction_id' is none of producer group 'group': why
+TransactionDecided: transaction 'transaction_id' was first before; what was decided first holds,
+    send the message again where that is wrong
+TransactionsRefused: this broker takes no messages of transactions (transactions.refuse);
+    send the message without one
 UnsupportedFeature: this version does not serve feature
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why
@@ -261,6 +270,7 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         "BAD_REQUEST": 40000, "ILLEGAL_TOPIC": 40002, "ILLEGAL_CONSUMER_GROUP": 40003,
         "ILLEGAL_MESSAGE_TAG": 40004, "ILLEGAL_MESSAGE_KEY": 40005, "ILLEGAL_MESSAGE_GROUP": 40006,
         "ILLEGAL_MESSAGE_PROPERTY_KEY": 40007, "ILLEGAL_MESSAGE_ID": 40009,
+        "INVALID_TRANSACTION_ID": 40008,
         "ILLEGAL_DELIVERY_TIME": 40012, "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE": 40014,
         "ILLEGAL_FILTER_EXPRESSION": 40010, "MESSAGE_CORRUPTED": 40016, "ILLEGAL_OFFSET": 40019,
         "FORBIDDEN": 40300, "MESSAGE_NOT_FOUND": 40401, "TOPIC_NOT_FOUND": 40402,

@@ -12,7 +12,7 @@ BrokerError
         KindConflict · AmbiguousKind · IllegalDeliveryTime · IllegalRecallHandle · NotWaiting
         QueueOutOfRange · TopicNotWritable · TopicNotReadable · UnsupportedTopic
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
-        OriginUnknown
+        OriginUnknown · TransactionUnknown · TransactionDecided · TransactionsRefused
     Unavailable                 nothing is wrong with the request; try again
         NotAccepting · StoreBusy · TooManyRequests · Draining
         Recovering · DiskSlow · TransientPoolEmpty

@@ -346,6 +346,36 @@ class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
     queue_offset: int
 
 
+class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
+    """A message of a transaction, where the broker takes none."""
+
+    message = (
+        "this broker takes no messages of transactions (transactions.refuse); "
+        "send the message without one"
+    )
+
+
+class TransactionUnknown(RequestError, code=Code.INVALID_TRANSACTION_ID):
+    """An id that names no half message of the producer's group."""
+
+    message = "transaction {transaction_id} is none of producer group {group}: {why}"
+    transaction_id: str
+    group: str
+    why: str
+
+
+class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
+    """A decision against the one that was taken first."""
+
+    message = (
+        "transaction {transaction_id} was {first} before; what was decided first holds, "
+        "send the message again where that is wrong"
+    )
+    plain = RequestError.plain | {"first"}
+    transaction_id: str
+    first: str
+
+
 class UnsupportedFeature(RequestError, code=Code.UNSUPPORTED):
     """A part of the API that this version does not serve."""
 

@@ -41,12 +41,12 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     ),
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
-        UnknownService,
+        errors.TransactionUnknown, UnknownService,
     ),
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
     code_pb2.PERMISSION_DENIED: (
         errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,
-        errors.GroupDisabled,
+        errors.GroupDisabled, errors.TransactionsRefused,
     ),
     code_pb2.OUT_OF_RANGE: (errors.QueueOutOfRange, errors.OffsetOutOfRange),
     code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature, errors.UnsupportedTopic),
@@ -61,7 +61,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
-        errors.UnsupportedStore, errors.OriginUnknown,
+        errors.UnsupportedStore, errors.OriginUnknown, errors.TransactionDecided,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,
@@ -91,6 +91,7 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "message_group": (errors.IllegalMessageGroup,),
     "message_id": (errors.IllegalMessageId, errors.MessageNotFound),
     "recall_handle": (errors.IllegalRecallHandle, errors.NotWaiting),
+    "transaction_id": (errors.TransactionUnknown, errors.TransactionDecided),
     "body": (errors.BodyEmpty, errors.BodyTooLarge),
     "messages": (
         errors.RecordTooLarge, errors.NoMessages, errors.TooManyMessages, errors.MixedTopics,

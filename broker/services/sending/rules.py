@@ -26,6 +26,7 @@ class SendRules(NamedTuple):
     default_queue_count: int = 8
     max_message_size_bytes: int = 4 * 1024 * 1024
     delay_max_ms: int = 24 * 3_600_000
+    refuses_transactions: bool = False
     check_kinds: bool = True
     broker: str = "broker-a"
 

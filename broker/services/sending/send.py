@@ -31,6 +31,7 @@ from broker.model.errors import (
     TooManyMessages,
     TooManyProperties,
     TopicNotFound,
+    TransactionsRefused,
 )
 from broker.model.message import KEY_SEPARATOR, KEYS, TAGS
 from broker.model.message_kind import MessageKind
@@ -167,6 +168,8 @@ class Send:
         kind = kind_of(drafts)
         if self._rules.check_kinds:
             config.check_kind(kind)
+        if self._rules.refuses_transactions and kind is MessageKind.TRANSACTION:
+            raise TransactionsRefused()
         destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
         if kind in AT_ONCE_KINDS:
             batch = self._batch(topic, drafts, peer_host)

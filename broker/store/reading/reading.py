@@ -12,7 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from broker.format.consume_unit import UNIT
+from broker.format.consume_unit import PRE_BLANK_SIZE, UNIT
 from broker.model.administration import QueueState
 from broker.model.errors import OffsetOutOfRange
 from broker.model.message import StoredMessage
@@ -95,6 +95,18 @@ class Reading:
         def look() -> list[int]:
             units = queue.units.read_resident(queue_offset, count)
             return [queue.plain_code(code) for _, _, code in UNIT.iter_unpack(units)]
+
+        return self._patience.now_or_later(look)
+
+    def place_of(self, topic: str, queue_id: int, queue_offset: int) -> NowOrLater[int | None]:
+        """Return the physical offset of a message, None where the queue does not hold it."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return None
+
+        def look() -> int | None:
+            unit = queue.units.resident_at(queue_offset)
+            return None if unit is None or unit[1] == PRE_BLANK_SIZE else unit[0]
 
         return self._patience.now_or_later(look)
 

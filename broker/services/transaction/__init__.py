@@ -1,0 +1,1 @@
+"""Half messages, and what their producers decide of them."""

@@ -1,0 +1,276 @@
+"""Asking producers what becomes of transactions they said nothing of.
+
+    half message ──a second──► read ──its time is over──► put again at the tail, one check more
+                                 │                           └─► one producer of its group is asked
+                                 ├── asked too often, or nobody to ask for too long ─► given up
+                                 └── nobody to ask ─► looked at later, and no check is counted
+
+Most transactions are decided before they are looked at, and cost nothing here. Times run by the
+monotonic clock: what a record says of wall time is believed within its own delay, so that a clock
+that is set back stops nothing.
+Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheckListener.
+"""
+
+import logging
+from array import array
+from typing import Final, NamedTuple
+
+from broker.format.half_message import Half, checked, given_up
+from broker.format.transaction_id import HalfPlace, transaction_id
+from broker.model.batch import Run
+from broker.model.errors import BrokerError, PropertiesTooLarge, StoreFailed
+from broker.model.stats import Counter
+from broker.model.step import Now
+from broker.model.transaction import Check
+from broker.services.transaction.counting import HalfCounts
+from broker.services.transaction.finding import Finding
+from broker.services.transaction.halves import HalfState
+from broker.services.transaction.ledger import Ledger
+from broker.services.transaction.producers import Producers
+from broker.services.transaction.timetable import Timetable
+from broker.store.message_store import MessageStore
+
+LOOK_AFTER_MS: Final = 1_000
+"""How long a half message is there before it is read: its own times are no shorter."""
+LOOK_MAX: Final = 128
+"""Half messages read in one go."""
+RETRY_PAUSE_MS: Final = 1_000
+"""After a put that was refused, as by a full disk."""
+
+logger = logging.getLogger(__name__)
+
+
+class CheckRules(NamedTuple):
+    """When producers are asked.
+
+    timeout_ms    how long a transaction is left alone first (transactionTimeOut)
+    interval_ms   between two checks of one (transactionCheckInterval)
+    checks_max    before it is given up (transactionCheckMax)
+    keep_ms       how long one that nobody can be asked about is kept (fileReservedTime); 0: for
+                  good
+    """
+
+    timeout_ms: int = 6_000
+    interval_ms: int = 30_000
+    checks_max: int = 15
+    keep_ms: int = 72 * 3_600_000
+
+
+class Checking:
+    """Looks at half messages whose time has come.
+
+    believed_from   half messages before may be done without being told so: the log is asked
+    """
+
+    __slots__ = (
+        "_counts", "_finding", "_ledger", "_parked", "_producers", "_store", "believed_from",
+        "checks", "due", "first_looks", "rules",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        ledger: Ledger,
+        finding: Finding,
+        producers: Producers,
+        counts: HalfCounts,
+        rules: CheckRules,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._finding = finding
+        self._producers = producers
+        self._counts = counts
+        self.rules = rules
+        self.first_looks = Timetable()
+        self.due = Timetable()
+        self.believed_from = 0
+        self._parked: dict[str, array[int]] = {}
+        """Ranges of half messages that wait for a producer of their group."""
+        self.checks = Counter(
+            "pocketmq_transaction_checks_total",
+            "Checks of transactions that nobody decided, by what came of them.",
+            ("result",),
+        )
+
+    def wake(self, group: str, now_ms: int) -> bool:
+        """Look at what waits for a producer of a group; False: nothing does."""
+        ranges = self._parked.pop(group, None)
+        for place in range(0, len(ranges or ()), 2):
+            assert ranges is not None
+            self.due.add(now_ms, ranges[place], ranges[place + 1])
+        return ranges is not None
+
+    @property
+    def next_ms(self) -> int | None:
+        """When something is to be looked at next, monotonic ms."""
+        times = [one.next_ms for one in (self.first_looks, self.due) if one.next_ms is not None]
+        return min(times, default=None)
+
+    async def look_at_some(self, now: Now) -> bool:
+        """Look at half messages whose time has come, LOOK_MAX at most; False: it has of none.
+
+        Errors   StoreFailed
+        """
+        for timetable in (self.due, self.first_looks):
+            due = timetable.due(now.monotonic_ms, LOOK_MAX)
+            if due is None:
+                continue
+            try:
+                await self._look(*due, now, is_due=timetable is self.due)
+            except StoreFailed:
+                raise
+            except BrokerError as error:  # As a full disk: they are looked at again.
+                logger.warning("transaction.refused", extra={"reason": str(error)})
+                timetable.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
+            return True
+        return False
+
+    async def _look(self, begin: int, end: int, now: Now, *, is_due: bool) -> None:
+        """Look at the open half messages of a range, at first for when they are due.
+
+        Errors   StorageError, DiskSlow
+        """
+        open_ones = self._ledger.halves.open_in(begin, end)
+        if not open_ones:
+            return
+        found = await self._ledger.reading.read(open_ones)
+        due: list[Half] = []
+        for at in open_ones:
+            if not self._ledger.halves.is_open(at):
+                continue  # Decided while it was read.
+            half = found.get(at)
+            if half is not None:
+                self._counts.look(half)
+                wait_ms = 0 if is_due else self._wait_ms(half, now)
+                if wait_ms > 0:
+                    self.due.add(now.monotonic_ms + wait_ms, at, at + 1)
+                else:
+                    due.append(half)
+            elif at in found:
+                await self._pass_lost(at)
+            else:
+                self.first_looks.add(now.monotonic_ms + 1, at, at + 1)
+        await self._check(due, now)
+
+    def _wait_ms(self, half: Half, now: Now) -> int:
+        """Return how long a half message is left alone from now on."""
+        rules = self.rules
+        delay_ms = rules.interval_ms if half.checks else rules.timeout_ms
+        if half.immunity_ms is not None and not half.checks:
+            delay_ms = half.immunity_ms
+        return max(min(delay_ms, half.store_ms + delay_ms - now.wall_ms), 0)
+
+    async def _pass_lost(self, at: int) -> None:
+        """Pass a half message that cannot be read: it never can be."""
+        logger.warning("transaction.lost", extra={"queue_offset": at})
+        self._ledger.take(at)
+        try:
+            await self._ledger.put([at], [])
+        except BrokerError:
+            self._ledger.give_back(at)
+            raise
+        self._ledger.finish(at, HalfState.LOST)
+
+    async def _check(self, due: list[Half], now: Now) -> None:
+        """Ask about half messages, or give them up; each by itself where not all can be put."""
+        ends: list[_End] = []
+        for half in due:
+            end = await self._end_of(half, now)
+            if end is not None and self._ledger.halves.is_open(half.place.queue_offset):
+                self._ledger.take(half.place.queue_offset)
+                ends.append(end)
+        pieces: list[list[_End]] = [[]]
+        size = 0
+        for end in ends:
+            size += len(end.half.record)
+            if pieces[-1] and size > self._ledger.put_bytes:
+                pieces.append([])
+                size = len(end.half.record)
+            pieces[-1].append(end)
+        asked: list[Check] = []
+        for piece in filter(None, pieces):
+            asked += await self._put(piece, now)
+        if asked:
+            await self._ledger.durable()
+        for check in asked:
+            result = "asked" if self._producers.ask(check) else "not_taken"
+            self.checks.add((result,))
+
+    async def _end_of(self, half: Half, now: Now) -> "_End | None":
+        """Return what becomes of a half message that is due, None: it waits."""
+        at, rules = half.place.queue_offset, self.rules
+        if at < self.believed_from:
+            first = await self._finding.first(half.group, half.place)
+            state, later = (
+                (HalfState.OPEN, at) if first is None else await self._finding.became(first)
+            )
+            if state in (HalfState.COMMITTED, HalfState.GIVEN_UP, HalfState.MOVED):
+                return _End(half, state, None, later)
+        if half.checks >= rules.checks_max:
+            return self._given_up(half)
+        if self._producers.count(half.group):
+            try:
+                run = checked(half, store_host=self._ledger.store_host)
+            except PropertiesTooLarge:
+                return self._given_up(half)
+            return _End(half, HalfState.MOVED, run)
+        left_ms = half.store_ms + rules.keep_ms - now.wall_ms
+        if rules.keep_ms and left_ms <= 0:
+            return self._given_up(half)
+        self._park(half.group, at)
+        if rules.keep_ms:
+            self.due.add(now.monotonic_ms + left_ms, at, at + 1)
+        return None
+
+    def _given_up(self, half: Half) -> "_End":
+        run = given_up(half, store_host=self._ledger.store_host)
+        return _End(half, HalfState.GIVEN_UP, run)
+
+    def _park(self, group: str, at: int) -> None:
+        ranges = self._parked.setdefault(group, array("q"))
+        if ranges and ranges[-1] == at:
+            ranges[-1] = at + 1
+        else:
+            ranges.extend((at, at + 1))
+
+    async def _put(self, ends: "list[_End]", now: Now) -> list[Check]:
+        """Put what takes the place of half messages; returns who is to be asked."""
+        offsets = [end.half.place.queue_offset for end in ends]
+        try:
+            results = await self._ledger.put(offsets, [end.run for end in ends if end.run])
+        except BaseException as error:
+            for at in offsets:
+                self._ledger.give_back(at)
+            if not isinstance(error, BrokerError) or isinstance(error, StoreFailed):
+                raise
+            logger.warning("transaction.refused", extra={"reason": str(error)})
+            for at in offsets:
+                self.due.add(now.monotonic_ms + RETRY_PAUSE_MS, at, at + 1)
+            return []
+        asked, placed = [], iter(results)
+        for half, state, run, later in ends:
+            result = next(placed) if run else None
+            at = half.place.queue_offset
+            if state is HalfState.MOVED and result is not None:
+                later = result.queue_offset
+                place = HalfPlace(later, result.physical_offsets[0], half.place.unique_key)
+                asked.append(Check(transaction_id(place), half.group, half.record, half.checks + 1))
+            elif state is HalfState.GIVEN_UP:
+                logger.warning(
+                    "transaction.given_up",
+                    extra={"key": half.place.unique_key, "group": half.group},
+                )
+                self.checks.add(("given_up",))
+            self._ledger.finish(at, state, later if state is HalfState.MOVED else 0)
+            self._counts.end(half, state, later)
+        return asked
+
+
+class _End(NamedTuple):
+    """What becomes of a half message, and what is put for it, if anything."""
+
+    half: Half
+    state: HalfState
+    run: Run | None
+    later: int = 0

@@ -1,0 +1,126 @@
+"""What became of each half message, by its queue offset: a byte and a pointer for each.
+
+    base …… begin ……………………… end
+    done    first that is not    behind the last one seen
+
+Everything below `begin` is done. Of what is done the last ones are remembered, so that a decision
+that comes again is answered by what came of the first; older ones are found in the log.
+"""
+
+from array import array
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final
+
+REMEMBERED_MAX: Final = 1 << 18
+"""Half messages below `begin` that are remembered; twice as many before they are forgotten."""
+
+
+class HalfState(IntEnum):
+    """What became of a half message; from COMMITTED on it is done."""
+
+    OPEN = 0
+    TAKEN = 1
+    COMMITTED = 2
+    ROLLED_BACK = 3
+    MOVED = 4
+    GIVEN_UP = 5
+    DONE = 6
+    """Before the start: the log tells what."""
+    LOST = 7
+    """Its record is damaged, or gone."""
+
+
+class Halves:
+    """The half messages of one queue.
+
+    open_count   how many are not done
+    """
+
+    __slots__ = ("_moved_to", "_states", "base", "begin", "open_count")
+
+    def __init__(self, begin: int) -> None:
+        assert begin >= 0
+        self.base = self.begin = begin
+        self.open_count = 0
+        self._states = bytearray()
+        self._moved_to = array("q")
+
+    @property
+    def end(self) -> int:
+        """Queue offset behind the last one seen."""
+        return self.base + len(self._states)
+
+    def grow(self, end: int) -> int:
+        """See half messages up to an offset; returns how many are new."""
+        count = end - self.end
+        if count > 0:
+            self._states.extend(bytes(count))
+            self._moved_to.frombytes(bytes(count * self._moved_to.itemsize))
+            self.open_count += count
+        return max(count, 0)
+
+    def state(self, queue_offset: int) -> HalfState | None:
+        """Return what became of one, None where that is forgotten or it was not seen."""
+        place = queue_offset - self.base
+        return HalfState(self._states[place]) if 0 <= place < len(self._states) else None
+
+    def is_open(self, queue_offset: int) -> bool:
+        """Return whether one was seen and nobody has taken it."""
+        place = queue_offset - self.base
+        return 0 <= place < len(self._states) and self._states[place] == HalfState.OPEN
+
+    def take(self, queue_offset: int) -> None:
+        """Let nobody else decide: what is to be put is under way."""
+        assert self.is_open(queue_offset)
+        self._states[queue_offset - self.base] = HalfState.TAKEN
+
+    def give_back(self, queue_offset: int) -> None:
+        """Nothing came of it: it is open again."""
+        assert self.state(queue_offset) is HalfState.TAKEN
+        self._states[queue_offset - self.base] = HalfState.OPEN
+
+    def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
+        """Know what became of one that was not done.
+
+        moved_to   where it lies now, of one that was put again
+        """
+        assert state >= HalfState.COMMITTED
+        assert (state is HalfState.MOVED) == (moved_to > queue_offset)
+        place = queue_offset - self.base
+        assert self._states[place] < HalfState.COMMITTED, "what is done stays so"
+        self._states[place] = state
+        self._moved_to[place] = moved_to
+        self.open_count -= 1
+        assert self.open_count >= 0
+        if queue_offset == self.begin:
+            self._advance()
+
+    def end_before(self, queue_offsets: Iterable[int]) -> None:
+        """Know from the log that some are done; others and those already done are passed over."""
+        for queue_offset in queue_offsets:
+            if self.is_open(queue_offset):
+                self.finish(queue_offset, HalfState.DONE)
+
+    def _advance(self) -> None:
+        states, place, count = self._states, self.begin - self.base, len(self._states)
+        while place < count and states[place] >= HalfState.COMMITTED:
+            place += 1
+        self.begin = self.base + place
+        if place > 2 * REMEMBERED_MAX:
+            cut = place - REMEMBERED_MAX
+            del self._states[:cut]
+            del self._moved_to[:cut]
+            self.base += cut
+        assert self.base <= self.begin <= self.end
+
+    def moved_to(self, queue_offset: int) -> int:
+        """Return where one lies now that was put again."""
+        assert self.state(queue_offset) is HalfState.MOVED
+        return self._moved_to[queue_offset - self.base]
+
+    def open_in(self, begin: int, end: int) -> list[int]:
+        """Return the offsets of a range that are open."""
+        first, last = max(begin, self.begin), min(end, self.end)
+        states, base = self._states, self.base
+        return [at for at in range(first, last) if states[at - base] == HalfState.OPEN]

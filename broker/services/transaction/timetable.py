@@ -1,0 +1,53 @@
+"""When half messages are looked at: ranges of their offsets by time, rounded up.
+
+What was sent together is due together, so that a million take a few numbers.
+"""
+
+from array import array
+from heapq import heappop, heappush
+from typing import Final
+
+ROUND_MS: Final = 100
+
+
+class Timetable:
+    """Ranges of queue offsets by the monotonic time at which they are due."""
+
+    __slots__ = ("_order", "_ranges")
+
+    def __init__(self) -> None:
+        self._order: list[int] = []
+        self._ranges: dict[int, array[int]] = {}
+
+    def add(self, at_ms: int, begin: int, end: int) -> None:
+        """Let a range be due at a time, or up to ROUND_MS later."""
+        assert begin < end
+        moment = -(-at_ms // ROUND_MS)
+        found = self._ranges.get(moment)
+        if found is None:
+            found = self._ranges[moment] = array("q")
+            heappush(self._order, moment)
+        if found and found[-1] == begin:
+            found[-1] = end
+        else:
+            found.extend((begin, end))
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the first is due."""
+        return self._order[0] * ROUND_MS if self._order else None
+
+    def due(self, now_ms: int, count_max: int) -> tuple[int, int] | None:
+        """Return a range that is due, of no more than so many, and forget it; None: nothing is."""
+        if not self._order or self._order[0] * ROUND_MS > now_ms:
+            return None
+        found = self._ranges[self._order[0]]
+        end = found.pop()
+        begin = found.pop()
+        assert begin < end
+        if end - begin > count_max:
+            found.extend((begin + count_max, end))
+            end = begin + count_max
+        if not found:
+            del self._ranges[heappop(self._order)]
+        return begin, end

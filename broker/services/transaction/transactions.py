@@ -1,0 +1,201 @@
+"""Transactions: half messages of an open store, decided by their producers or asked about.
+
+    decide ─► deciding.py    commit or roll back, once
+    step   ─► checking.py    asks producers (producers.py) about those nobody decided
+              ledger.py      one put for what becomes of a half message and that it is done
+              halves.py, ops.py    what is done, and how far a start has to read
+
+State after a start is what the log says. A half message is visible to nobody but here.
+Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from broker.format.half_message import Half
+from broker.model.errors import BrokerError
+from broker.model.message import OFFSET_MAX
+from broker.model.stats import Gauge, Stat
+from broker.model.step import Next, Now
+from broker.model.topic import HALF_TOPIC, is_group_topic
+from broker.model.transaction import Decided, Decision
+from broker.services.transaction.checking import (
+    LOOK_AFTER_MS,
+    LOOK_MAX,
+    Checking,
+    CheckRules,
+)
+from broker.services.transaction.counting import HalfCounts
+from broker.services.transaction.deciding import Deciding
+from broker.services.transaction.finding import Finding
+from broker.services.transaction.ledger import Ledger
+from broker.services.transaction.producers import Offer, Producers
+from broker.store.job import Job
+from broker.store.message_store import MessageStore
+from broker.store.watermark import Watermark
+
+STEP_INTERVAL_MS: Final = 500
+"""At most so long between two steps: half messages that came are seen."""
+SAVE_INTERVAL_MS: Final = 5_000
+"""How often it is written down how far half messages are done (flushConsumerOffsetInterval)."""
+
+
+class HalfPage(NamedTuple):
+    """Some half messages that nobody decided, and where to go on; 0: there are no more."""
+
+    halves: list[Half]
+    next_offset: int
+
+
+class Transactions:
+    """All transactions of a broker.
+
+    store_host   packed address of this broker
+    """
+
+    __slots__ = (
+        "_alarm", "_checking", "_counts", "_deciding", "_floor", "_job", "_ledger", "_now",
+        "_producers", "_save_at_ms", "_saving", "_scheduled", "_store", "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes, rules: CheckRules) -> None:
+        self._store = store
+        self._ledger = Ledger(store, store_host)
+        self._counts = counts = HalfCounts(store.clock)
+        self._producers = Producers()
+        finding = Finding(store)
+        self._checking = Checking(store, self._ledger, finding, self._producers, counts, rules)
+        self._deciding = Deciding(self._ledger, finding, counts.end, self._is_removed)
+        self._alarm = Watermark()
+        self._now = Now(0, 0)
+        self._job: Job[bool] | None = None
+        self._saving: Job[None] | None = None
+        self._save_at_ms = 0
+        self._scheduled = 0
+        self._floor = 0
+        producers = Gauge(
+            "pocketmq_transaction_producers",
+            "Producers that can be asked about transactions.",
+            lambda: float(self._producers.total),
+        )
+        self.stats: list[Stat] = [*counts.all, self._checking.checks, producers]
+
+    def take(self, rules: CheckRules) -> None:
+        """Follow other rules from the next look on."""
+        assert rules.checks_max >= 0
+        self._checking.rules = rules
+
+    async def recover(self) -> None:
+        """Find the half messages of the store that are not done; once, before anything else.
+
+        Errors   Corruption, DiskSlow
+        """
+        await self._ledger.recover()
+        self._scheduled = self._ledger.halves.begin
+        self._checking.believed_from = self._ledger.halves.end
+
+    def _is_removed(self, topic: str) -> bool:
+        """Return whether a topic is no more; one that is only unknown is known once it is put."""
+        tables = self._store.tables
+        if tables.topics.find(topic) is not None or is_group_topic(topic):
+            return False
+        return any(name == topic for name, _ in tables.removed.next_offsets)
+
+    # -- deciding ------------------------------------------------------------------------------
+    async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
+        """Take decisions of a producer group; durable when it returns.
+
+        Errors   those of a put, of reading: say all of them again
+        """
+        return await self._deciding.decide(group, decisions)
+
+    def join(self, group: str, offer: Offer) -> Callable[[], None]:
+        """Have a producer of a group asked, until what this returns is called, once."""
+        leave = self._producers.join(group, offer)
+        if self._checking.wake(group, self._store.clock.monotonic_ms()):
+            self._alarm.advance(self._alarm.value + 1)
+        return leave
+
+    # -- by and by -----------------------------------------------------------------------------
+    def step(self, now: Now) -> Next:
+        """Look at some half messages whose time has come; write down how far they are done."""
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        self._now = now
+        if self._store.damage is not None:
+            return Next(now.monotonic_ms + SAVE_INTERVAL_MS)
+        _, end = self._ledger.see()
+        checking = self._checking
+        begin = max(self._scheduled, self._ledger.halves.begin)
+        if begin < end:
+            checking.first_looks.add(now.monotonic_ms + LOOK_AFTER_MS, begin, end)
+        self._scheduled = end
+        self._save_if_due(now)
+        if self._job is not None and self._job.is_done:
+            job, self._job = self._job, None
+            job.result()
+        next_ms = checking.next_ms
+        if self._job is None and next_ms is not None and next_ms <= now.monotonic_ms:
+            self._job = Job(checking.look_at_some(now))
+        at_ms = now.monotonic_ms + STEP_INTERVAL_MS
+        if self._job is not None:
+            return Next(at_ms, self._job, 1)
+        if next_ms is not None:
+            at_ms = max(min(at_ms, next_ms), now.monotonic_ms + 1)
+        return Next(at_ms, self._alarm, self._alarm.value + 1)
+
+    def _save_if_due(self, now: Now) -> None:
+        if self._saving is not None and self._saving.is_done:
+            job, self._saving = self._saving, None
+            with suppress(BrokerError):  # The next one makes up for it.
+                job.result()
+        if now.monotonic_ms >= self._save_at_ms and self._saving is None:
+            self._save_at_ms = now.monotonic_ms + SAVE_INTERVAL_MS
+            self._counts.forget_below(self._ledger.halves.begin)
+            self._saving = Job(self._ledger.save())
+
+    async def close(self) -> None:
+        """Return when what was begun has ended; it is written down how far half messages are."""
+        for job in (self._job, self._saving):
+            if job is not None:
+                await job.reached()
+        if self._store.damage is None:
+            with suppress(BrokerError):  # A start reads more then.
+                await self._ledger.save()
+
+    def floor(self) -> int:
+        """Return the physical offset of the oldest half message that is open, for retention.
+
+        Cost     a look at its consume unit; what cannot be seen at once stands where it stood
+        """
+        begin = self._ledger.halves.begin
+        place = self._store.reading.place_of(HALF_TOPIC, 0, begin)
+        if isinstance(place, int):
+            self._floor = place
+        elif begin >= self._ledger.reading.range_of(HALF_TOPIC)[1]:
+            return OFFSET_MAX
+        return self._floor
+
+    # -- for operators -------------------------------------------------------------------------
+    @property
+    def open_count(self) -> int:
+        """Half messages that nobody decided."""
+        return self._ledger.halves.open_count
+
+    async def page(self, begin: int, count_max: int) -> HalfPage:
+        """Return half messages that nobody decided, from a queue offset on.
+
+        Errors   StorageError, DiskSlow
+        """
+        assert count_max > 0
+        self._ledger.see()
+        halves = self._ledger.halves
+        at = max(begin, halves.begin)
+        found: list[Half] = []
+        while at < halves.end and len(found) < count_max:
+            wanted = halves.open_in(at, at + LOOK_MAX)[: count_max - len(found)]
+            read = await self._ledger.reading.read(wanted) if wanted else {}
+            found += [half for half in read.values() if half is not None]
+            is_cut = len(found) >= count_max or len(read) < len(wanted)
+            at = max(read) + 1 if is_cut and read else at + LOOK_MAX
+        return HalfPage(found, at if at < halves.end else 0)

@@ -1,0 +1,231 @@
+"""Transactions nobody decided: their producers are asked, and in the end they are given up."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.format.record import decode_record
+from broker.format.transaction_id import read_transaction_id
+from broker.model.errors import DiskAboveLimit, TransactionDecided
+from broker.model.message import TRANSACTION_CHECK_TIMES
+from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from broker.model.transaction import Check
+from broker.services.transaction.ledger import TRANSACTION_GROUP
+from broker.services.transaction.producers import Offer
+from broker.store.message_store import MessageStore
+from tests.fakes.disk import SimDisk
+from tests.fakes.store_language import until
+from tests.fakes.transacting import (
+    COMMIT,
+    GROUP,
+    ROLLBACK,
+    RULES,
+    TransactionDesk,
+    transacting,
+)
+
+NOTICED_MS = 2_000
+"""How long it takes at most that a half message was read."""
+
+
+def offsets(store: MessageStore) -> tuple[int | None, int | None]:
+    """Return where a start begins to read."""
+    find = store.tables.offsets.find
+    return find(TRANSACTION_GROUP, HALF_TOPIC, 0), find(TRANSACTION_GROUP, OP_HALF_TOPIC, 0)
+
+
+async def test_a_producer_is_asked_when_the_time_is_over_and_then_again_and_again(
+    desk: TransactionDesk,
+) -> None:
+    desk.listen()
+    sent = await desk.half("a")
+    await desk.run(RULES.timeout_ms - 500)
+    assert desk.asked == []
+    await desk.run(NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1]
+    await desk.run(RULES.interval_ms - 4_000)
+    assert len(desk.asked) == 1
+    await desk.run(4_000 + NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1, 2]
+    assert [half.properties.get(TRANSACTION_CHECK_TIMES, "") for half in desk.halves()] == [
+        "", "1", "2",
+    ]  # fmt: skip
+    last = desk.asked[-1]
+    assert last.group == GROUP
+    assert decode_record(last.record).body == b"a"
+    assert last.transaction_id != sent
+    await desk.commit(last.transaction_id)
+    assert desk.bodies() == ["a"]
+    assert desk.transactions.open_count == 0
+
+
+@pytest.mark.parametrize("known", [0, 1, 2])
+async def test_any_id_it_ever_had_decides_a_transaction(desk: TransactionDesk, known: int) -> None:
+    desk.listen()
+    ids = [await desk.half("a")]
+    await desk.run(RULES.timeout_ms + RULES.interval_ms + 2 * NOTICED_MS)
+    ids += [check.transaction_id for check in desk.asked]
+    await desk.commit(ids[known])
+    for one in ids:
+        assert await desk.decide(COMMIT, one) == [None]
+        (refusal,) = await desk.decide(ROLLBACK, one)
+        assert isinstance(refusal, TransactionDecided)
+    await desk.run(2 * RULES.interval_ms)
+    assert desk.bodies() == ["a"]
+    assert len(desk.asked) == 2
+
+
+async def test_its_first_id_decides_it_after_a_start_too() -> None:
+    disk = SimDisk()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        desk.listen()
+        sent = [await desk.half(name) for name in "abc"]
+        await desk.run(RULES.timeout_ms + NOTICED_MS)
+        await desk.commit(sent[0])
+    async with transacting(Path("/store"), disk=disk) as desk:
+        await desk.settled()
+        await desk.commit(sent[0], sent[1])
+        await desk.roll_back(sent[2])
+        assert desk.bodies() == ["a", "b"]
+        (refusal,) = await desk.decide(COMMIT, sent[2])
+        assert isinstance(refusal, TransactionDecided)
+        assert desk.transactions.open_count == 0
+
+
+async def test_one_asked_too_often_is_given_up(desk: TransactionDesk) -> None:
+    desk.listen()
+    sent = await desk.half("a", mine="1")
+    await desk.run(RULES.timeout_ms + (RULES.checks_max + 1) * (RULES.interval_ms + NOTICED_MS))
+    assert [check.checks for check in desk.asked] == [1, 2, 3]
+    assert desk.given_up() == ["a"]
+    assert desk.transactions.open_count == 0
+    for resolution in (COMMIT, ROLLBACK):
+        (refusal,) = await desk.decide(resolution, sent)
+        assert isinstance(refusal, TransactionDecided)
+        assert "given up" in str(refusal)
+    assert desk.bodies() == []
+
+
+async def test_without_a_producer_no_check_is_counted(desk: TransactionDesk) -> None:
+    desk.listen("others")
+    await desk.half("a")
+    await desk.run(10 * RULES.interval_ms)
+    assert desk.asked == []
+    assert len(desk.halves()) == 1
+    desk.listen()
+    await desk.run(NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1]
+
+
+async def test_what_nobody_can_be_asked_about_is_kept_for_a_time(desk: TransactionDesk) -> None:
+    await desk.half("a")
+    await desk.run(NOTICED_MS)
+    desk.clock.advance(RULES.keep_ms - 5_000)
+    await desk.run(NOTICED_MS)
+    assert desk.given_up() == []
+    await desk.run(2 * NOTICED_MS)
+    assert desk.given_up() == ["a"]
+
+
+async def test_a_producer_may_want_to_be_asked_sooner_or_later(desk: TransactionDesk) -> None:
+    desk.listen()
+    await desk.half("sooner", CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+    await desk.half("later", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    await desk.run(1_000 + NOTICED_MS)
+    assert [decode_record(check.record).body for check in desk.asked] == [b"sooner"]
+    await desk.run(50_000)
+    assert {decode_record(check.record).body for check in desk.asked} == {b"sooner"}
+    await desk.run(10_000 + NOTICED_MS)
+    assert b"later" in [decode_record(check.record).body for check in desk.asked]
+
+
+async def test_producers_of_a_group_take_turns_and_one_that_is_gone_is_not_asked(
+    desk: TransactionDesk,
+) -> None:
+    told: list[str] = []
+
+    def producer(name: str) -> Offer:
+        def offer(check: Check) -> bool:
+            told.append(name)
+            return True
+
+        return offer
+
+    leave = [desk.transactions.join(GROUP, producer(name)) for name in ("first", "second")]
+    for name in "abcd":
+        await desk.half(name)
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    assert sorted(told) == ["first", "first", "second", "second"]
+    leave[0]()
+    await desk.run(RULES.interval_ms + NOTICED_MS)
+    assert told[4:] == ["second"] * 4
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 30 * 86_400_000, -30 * 86_400_000])
+async def test_a_clock_that_jumps_loses_no_transaction(desk: TransactionDesk, jump_ms: int) -> None:
+    desk.listen()
+    await desk.half("a")
+    await desk.run(NOTICED_MS)
+    desk.clock.wall += jump_ms
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1]
+    desk.clock.wall -= jump_ms
+    await desk.run(RULES.interval_ms + NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1, 2]
+
+
+async def test_a_full_disk_delays_checks_and_loses_none(desk: TransactionDesk) -> None:
+    desk.listen()
+    sent = await desk.half("a")
+    full = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)
+    desk.store.writing.refuse(full)
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    assert desk.asked == []
+    desk.store.writing.refuse(None)
+    await desk.run(NOTICED_MS)
+    assert [check.checks for check in desk.asked] == [1]
+    await desk.roll_back(sent)
+
+
+async def test_offsets_pass_what_is_done_and_nothing_else(desk: TransactionDesk) -> None:
+    sent = [await desk.half(name) for name in "abcd"]
+    await desk.commit(sent[0])
+    await desk.roll_back(sent[2])
+    await desk.run(6_000)
+    # The second one tells of a message behind an open one.
+    await until(lambda: offsets(desk.store) == (1, 1))
+    place = read_transaction_id(sent[1])
+    assert place is not None
+    assert desk.transactions.floor() == place.physical_offset
+    await desk.commit(sent[1])
+    await desk.run(6_000)
+    await until(lambda: offsets(desk.store) == (3, 3))
+    await desk.roll_back(sent[3])
+    await desk.run(6_000)
+    await until(lambda: offsets(desk.store) == (4, 4))
+    assert desk.transactions.floor() > desk.store.appended
+
+
+async def test_half_messages_are_counted_by_topic(desk: TransactionDesk) -> None:
+    desk.listen()
+    sent = [await desk.half(name) for name in "abc"]
+    await desk.run(NOTICED_MS)
+    gauge, committed, rolled_back, finish = desk.transactions.stats[:4]
+    assert gauge.read() == {("orders",): 3}  # type: ignore[union-attr]
+    await desk.run(RULES.timeout_ms)
+    assert gauge.read() == {("orders",): 3}, "put again"  # type: ignore[union-attr]
+    await desk.commit(sent[0])
+    await desk.roll_back(sent[1])
+    assert gauge.read() == {("orders",): 1}  # type: ignore[union-attr]
+    assert committed.values == rolled_back.values == {("orders",): 1}  # type: ignore[union-attr]
+    assert sum(finish.at(("orders",)).counts) == 2  # type: ignore[union-attr]
+
+
+async def test_open_ones_are_listed_page_by_page(desk: TransactionDesk) -> None:
+    sent = [await desk.half(f"{number}") for number in range(7)]
+    await desk.roll_back(sent[1], sent[3])
+    page = await desk.transactions.page(0, 3)
+    assert [half.place.queue_offset for half in page.halves] == [0, 2, 4]
+    page = await desk.transactions.page(page.next_offset, 3)
+    assert [half.place.queue_offset for half in page.halves] == [5, 6]
+    assert (await desk.transactions.page(page.next_offset or 99, 3)).halves == []
