@@ -48,6 +48,7 @@ class Outbound:
 
     window    bytes that the peer's connection window still takes
     initial   the window that the peer gives each stream
+    answered  DATA frames so far
     """
 
     def __init__(self, limits: Limits, streams: Streams) -> None:
@@ -56,6 +57,7 @@ class Outbound:
         self.out = BytesWriter()
         self.window: i64 = WINDOW_DEFAULT
         self.initial: i64 = WINDOW_DEFAULT
+        self.answered: i64 = 0
         self.is_size_update_due = False
         self.is_table_empty = False  # our encoder's; it enters nothing anyway
 
@@ -244,6 +246,7 @@ class Outbound:
 
     def _count(self, stream: Stream, size: i64) -> None:
         """Take DATA out of the windows."""
+        self.answered += 1
         self.window -= size
         stream.credit -= size
         assert self.window >= 0, "no more is sent than the peer takes"

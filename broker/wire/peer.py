@@ -66,6 +66,7 @@ class Peer:
         self._outbound = outbound
         self._streams = streams
         self._pings = Allowance("pings", PINGS_MAX, clock)
+        self._answered: i64 = 0  # of `outbound`, at the last ping
         self._settings = Allowance("settings", SETTINGS_MAX, clock)
 
     def frame(self, kind: i64, flags: i64, stream_id: i64, payload: bytes) -> None:
@@ -127,7 +128,10 @@ class Peer:
         outbound.wake(stream)
 
     def _ping(self, flags: i64, payload: bytes) -> None:
-        self._pings.spend()
+        """Answer a ping; one between two answers is free: so clients of gRPC measure the way."""
+        if self._outbound.answered == self._answered:
+            self._pings.spend()
+        self._answered = self._outbound.answered
         if not flags & ACK:
             write_ping(self._outbound.out, ACK, payload)
         elif payload != DRAIN_PING:

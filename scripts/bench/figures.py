@@ -267,6 +267,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "polls": _in_file("bench.polls", "poll_figures"),
     "filters": _in_file("bench.polls", "filter_figures"),
     "wire": _in_file("bench.wire", "wire_figures"),
+    "layers": _in_file("bench.layers", "layer_figures"),
 }
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -129,6 +130,23 @@ def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
         Path(file.name).write_bytes(pull_answer)
         command = [sys.executable, "-m", "bench.noop", file.name]
         with _running(command) as (process, line):
+            yield Server(process, f"127.0.0.1:{line.strip()}", None)
+
+
+@contextmanager
+def bare_server(answer: bytes) -> Iterator[Server]:
+    """Run a server in C that gives every call this answer (bench/bare).
+
+    Errors   SystemExit: there is no C compiler, or it does not build
+    """
+    program = ROOT / ".cache" / "bench" / "bare"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    command = ["gcc", "-O2", "-o", str(program), str(Path(__file__).parent / "bare" / "bare.c")]
+    if shutil.which("gcc") is None or subprocess.run(command, check=False).returncode:
+        raise SystemExit("the bare server cannot be built: gcc is missing, or refuses it")
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(answer)
+        with _running([str(program), file.name]) as (process, line):
             yield Server(process, f"127.0.0.1:{line.strip()}", None)
 
 

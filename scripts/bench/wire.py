@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Sequence
-from time import process_time
+from time import process_time, thread_time
 
 from bench.table import Extent, Figure
 from broker.native import why_not_compiled
@@ -138,3 +138,47 @@ def _block_us(block: bytes) -> float:
     for _ in range(CALLS):
         decoder.decode(block)
     return (process_time() - begun) / CALLS * 1e6
+
+
+class Calls:
+    """Calls of one method with one request, headers named by index but for the first."""
+
+    def __init__(self, request: bytes, path: bytes) -> None:
+        self._request = struct.pack(">BI", 0, len(request)) + request
+        fields = [(n, path if n == b":path" else v) for n, v in FIELDS[:-1]]
+        names = BytesWriter()
+        for name, value in fields:
+            _write_indexed(names, name, value)
+        self._first = names.getvalue()
+        self._known = bytes(range(0xBE + len(fields) - 1, 0xBD, -1))
+        begin = BytesWriter()
+        begin.write(PREFACE)
+        write_settings(begin, [])
+        write_window_update(begin, 0, 2**31 - 1 - 65_535)
+        self.preface = begin.getvalue()
+
+    def reads(self, count: int, per_read: int) -> list[bytes]:
+        """Return so many calls, some in each read."""
+        found = []
+        for first in range(0, count, per_read):
+            out = BytesWriter()
+            for number in range(first, first + per_read):
+                block = self._known if number else self._first
+                write_frame_head(out, len(block), HEADERS, END_HEADERS, 2 * number + 1)
+                out.write(block)
+                write_frame_head(out, len(self._request), DATA, END_STREAM, 2 * number + 1)
+                out.write(self._request)
+            found.append(out.getvalue())
+        return found
+
+    def wire_us(self, reads: Sequence[bytes], answer: bytes) -> float:
+        """Return what a call costs that is answered so, by HTTP/2 alone."""
+        connection = Connection()
+        connection.receive(self.preface)
+        count, begun = 0, thread_time()
+        for read in reads:
+            for stream in connection.receive(read):
+                connection.respond(stream, answer)
+                count += 1
+            connection.take()
+        return (thread_time() - begun) / count * 1e6

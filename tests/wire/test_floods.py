@@ -121,3 +121,15 @@ def test_windows_opened_often_cost_no_allowance() -> None:
     for _ in range(5):
         peer.send(*[WindowUpdateFrame(1, 1), WindowUpdateFrame(0, 1)] * (EMPTY_MAX // 4))
     assert not peer.server.closing
+
+
+def test_a_ping_after_each_answer_costs_no_allowance() -> None:
+    """So clients of gRPC measure the way: thousands of calls a second are no flood of pings."""
+    peer = RawPeer()
+    for at in range(3 * PINGS_MAX):
+        peer.send(peer.headers(2 * at + 1), data(2 * at + 1, b"", end=True))
+        peer.server.respond(peer.news[0], b"")
+        peer.send(*pings(peer, at))
+    peer.send(*[frame for at in range(PINGS_MAX) for frame in pings(peer, at)])
+    assert not peer.server.closing
+    assert faults(peer.send(*pings(peer, 0))) == [("GOAWAY", 6 * PINGS_MAX - 1, CALM)]

@@ -14,7 +14,15 @@ from bench.peer.sends import told
 from bench.peer.sides import Extent, pair
 from bench.process import anonymous_mib
 from bench.queues import shuffled_queues, topics_of
-from bench.servers import ASYNC, BROKER, Server, broker_server, load, send_request
+from bench.servers import (
+    ASYNC,
+    BROKER,
+    Server,
+    bare_server,
+    broker_server,
+    load,
+    send_request,
+)
 from bench.table import turns
 
 READY: Final = Aim(0.125, at_most=True)
@@ -29,6 +37,8 @@ QUEUES_MANY: Final = 10_000
 CONNECTIONS_MANY: Final = 1_000
 CONNECTIONS_RATE: Final = 2_000.0
 """Calls a second: few, so that each is read on its own on a machine that is not busy."""
+BARE_ANSWER: Final = 110
+"""Bytes of an answer to a send of one message."""
 LOG_SMALL_GIB: Final = 1
 LOG_LARGE_GIB: Final = 5
 RECORD_BYTES: Final = 1_300
@@ -144,6 +154,13 @@ def connection_rows(extent: Extent) -> Iterator[Row]:
             "connections_paced", what, extent,
             _Case(many, requests, CONNECTIONS_MANY, 1, rate=CONNECTIONS_RATE),
             _Case(one, requests, 1, 64, rate=CONNECTIONS_RATE), None,
+        )  # fmt: skip
+    with bare_server(bytes(BARE_ANSWER)) as many, bare_server(bytes(BARE_ANSWER)) as one:
+        what = "one at a time to a bare epoll server in C: 1,000 connections to 1"
+        yield _compared(
+            "connections_bare", what, extent,
+            _Case(many, requests, CONNECTIONS_MANY, callers=1),
+            _Case(one, requests, 1, callers=1), None,
         )  # fmt: skip
 
 

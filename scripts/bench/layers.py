@@ -1,0 +1,158 @@
+"""Where the processor time of a unary send goes, in one process and without sockets.
+
+A connection gets reads of eight calls of 1 KiB each; layers are put under it one by one, and the
+difference to the figure before is what one costs:
+
+    wire        HTTP/2 and gRPC: bytes in, bytes out
+    call        how a call is served; its method answers the same bytes each time
+    send        rules, record, log, reply; pages are in memory before, as Memory.populate has them
+    dispatch    queues and index
+"""
+
+import asyncio
+import gc
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+from bench.table import Extent, Figure
+from bench.wire import Calls
+from broker.files.disk import Disk
+from broker.format.addresses import UniqueKeyMaker, host_from_text
+from broker.model.step import SystemClock
+from broker.rpc.own.connection import Http2Connection
+from broker.rpc.own.edge import Edge
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import Service, Shortcut
+from broker.rpc.serving import Serving
+from broker.rpc.v1.faces import BROKER, face
+from broker.rpc.v1.send_message import SendMessage, parse_send_request
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
+from broker.store.message_store import MessageStore, open_store
+from broker.store.settings import StoreSettings
+
+HOST = host_from_text("127.0.0.1:8081")
+CALLS = 20_000
+PER_READ = 8
+TURN_READS = 8
+"""Reads between two turns of the loop, as of eight connections."""
+PATH = b"/pocketmq.v1.Broker/SendMessage"
+
+
+class _Sink:
+    """A transport that forgets what is written."""
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        """Take limits that hold for a socket."""
+
+    def get_write_buffer_size(self) -> int:
+        """Return that nothing waits."""
+        return 0
+
+    def is_closing(self) -> bool:
+        """Return that it stays."""
+        return False
+
+    def write(self, data: bytes) -> None:
+        """Forget it."""
+
+    def pause_reading(self) -> None:
+        """Read on all the same."""
+
+    resume_reading = pause_reading
+
+
+def layer_figures(extent: Extent) -> list[Figure]:
+    """Microseconds of processor time of the loop's thread for a call, layer by layer."""
+    found: dict[str, list[float]] = {"wire": [], "call": [], "send": [], "dispatch": []}
+    for _ in range(extent.rounds):
+        for name, us in asyncio.run(_round()).items():
+            found[name].append(us)
+    return [Figure.of("layers", f"a unary send of 1 KiB, up to {n}", us, "µs", "≤ 2.5" if
+                      n == "dispatch" else "") for n, us in found.items()]  # fmt: skip
+
+
+async def _round() -> dict[str, float]:
+    message = pb.Message(topic="bench", body=random.Random(1).randbytes(1024), tag="TagA")
+    message.keys.append("key-1")
+    request = pb.SendMessageRequest(messages=[message]).SerializeToString()
+    calls = Calls(request, PATH)
+    reads = calls.reads(CALLS, PER_READ)
+    answer = bytes(110)
+    spent = {"wire": calls.wire_us(reads, answer)}
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
+        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
+        store = await open_store(settings, SystemClock(), Disk())
+        sender = _send(store)
+        send = SendMessage(sender)
+        nothing = _service(send, lambda raw, call: answer)
+        spent["call"] = await _served_us(nothing, calls.preface, reads)
+        service = _service(send)
+        await sender.send(parse_send_request(request), HOST)  # Makes the topic.
+        await _until_dispatched(store)
+        gc.collect()
+        gc.freeze()  # As a broker that serves.
+        for name, dispatch in (("send", False), ("dispatch", True)):
+            spent[name] = await _served_us(
+                service, calls.preface, reads, store if dispatch else None
+            )
+            await _until_dispatched(store)
+        await store.close()
+    return spent
+
+
+def _service(send: SendMessage, shortcut: Shortcut | None = None) -> Service:
+    """Return the face with one method; `shortcut` answers in its place."""
+    handlers: dict[str, Any] = dict.fromkeys(BROKER.methods_by_name, send)
+    service = face(BROKER, handlers)
+    (row,) = (one for one in service.methods if one.name == "SendMessage")
+    row = replace(row, shortcut=shortcut or row.shortcut)
+    return replace(service, methods=(row,))
+
+
+def _send(store: MessageStore) -> Send:
+    maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"layr")
+    rules = SendRules(HOST, "DefaultCluster")
+    return Send(store, rules, store.clock, key_maker=maker, random=random.Random(1))
+
+
+async def _served_us(
+    service: Service, preface: bytes, reads: list[bytes], store: MessageStore | None = None
+) -> float:
+    """Return what a call costs; dispatch counts where a store is given."""
+    serving = Serving([service])
+    serving.show_ready(True)
+    connection = Http2Connection(Edge(asyncio.get_running_loop(), serving), "ipv4:127.0.0.1:9")
+    sink: Any = _Sink()
+    connection.connection_made(sink)
+    connection.data_received(preface)
+    take: Callable[[bytes], None] = connection.data_received
+    spent = 0.0
+    for begin in range(0, len(reads), TURN_READS):
+        some = reads[begin : begin + TURN_READS]
+        begun = thread_time()
+        for read in some:
+            take(read)
+        if store is None:
+            spent += thread_time() - begun
+            await asyncio.sleep(0)
+        else:
+            await asyncio.sleep(0)
+            spent += thread_time() - begun
+    if store is not None:
+        begun = thread_time()
+        await _until_dispatched(store)
+        spent += thread_time() - begun
+    await asyncio.sleep(0.05)  # What had to wait for its turn, where the sources run.
+    assert connection.is_open
+    assert not connection.is_busy, "all calls were answered"
+    return spent / (len(reads) * PER_READ) * 1e6
+
+
+async def _until_dispatched(store: MessageStore) -> None:
+    await store.marks.dispatched.reached(store.appended)
