@@ -10,7 +10,12 @@ import numpy as np
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import CONFIG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, CONSUMER_OFFSETS_FILE
+from broker.format.names import (
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    CONSUMER_OFFSETS_FILE,
+    DELAY_OFFSETS_FILE,
+)
 from broker.format.table_json import decode_table, offset_rows
 from broker.model.message import (
     FLAG_TRANSACTION_MASK,
@@ -60,6 +65,16 @@ def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[in
     """
     rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
     return {queue_id: committed for *of, queue_id, committed in rows if of == [group, topic]}
+
+
+def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
+    """Return up to which queue offset each delay level was delivered; none where nothing tells."""
+    try:
+        rows = read_table(disk, directory, DELAY_OFFSETS_FILE).get("offsetTable")
+    except ValueError:  # Told by the check of tables; then everything counts as waiting.
+        return {}
+    found = rows.items() if isinstance(rows, dict) else ()
+    return {int(level): at for level, at in found if str(level).isdecimal() and isinstance(at, int)}
 
 
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:

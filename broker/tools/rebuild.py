@@ -1,5 +1,7 @@
 """Rebuilds a store's views from its log, beside the store or in its place.
 
+The timer's wheel, which follows from the timer log, is written with them.
+
 A rebuild in place is made in `pocketmq/rebuild/` and swapped in when it is complete
 (`install.py`); killed before, it leaves the store as it was, and the next one goes on from where it
 stopped, or begins anew when log or settings are no longer the same.
@@ -36,6 +38,8 @@ from broker.tools.install import (
     stage_and_install,
     sync_tree,
 )
+from broker.tools.waiting.restoring import write_wheel
+from broker.tools.waiting.timer_files import WHEEL_FILE
 
 STATE_DIRECTORY: Final = "rebuild-state"
 STAT_BLOCK_BYTES: Final = 512
@@ -107,7 +111,7 @@ def plan_rebuild(
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
     found = set(disk.names(staging))
-    ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY}
+    ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY, WHEEL_FILE}
     if out is not None and found - ours:
         raise NotAStore(path=str(out), why="it holds other things than a rebuild")
     settings = replace(sizes, check_crc=check_crc)
@@ -151,6 +155,7 @@ def rebuild_beside(
     """
     rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
     shutil.rmtree(plan.state, ignore_errors=True)
+    write_wheel(disk, plan.directory, plan.staging)
     carry_expired(disk, plan.directory, plan.staging)
     sync_tree(disk, plan.staging)
     return rebuilt
@@ -170,6 +175,7 @@ def rebuild_in_place(
     def stage(staging: Path) -> StagedViews:
         rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
         built.append(rebuilt)
+        write_wheel(disk, plan.directory, plan.directory)
         return StagedViews(staging, rebuilt.queues, rebuilt.index_names, rebuilt.end)
 
     kept = stage_and_install(disk, plan.directory, sizes, stage, keep_as=keep_as)

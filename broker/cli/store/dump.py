@@ -7,31 +7,38 @@ from broker.cli.message import COLUMNS
 from broker.cli.options import examples, form_option, queue_option
 from broker.cli.output import Output
 from broker.cli.store.access import Given, given_options, show_damage
-from broker.cli.store.rows import print_halves, print_index, print_units
+from broker.cli.store.rows import print_halves, print_index, print_pending, print_units
 
 
 @click.command(
     epilog=examples(
         "pocketmq store dump ./store -o jsonl",
         "pocketmq store dump ./store --queue orders:0",
+        "pocketmq store dump ./store --timers -o table",
         "pocketmq store dump ./store --halves -o table",
     )
 )
 @queue_option("The units of a queue instead.")
 @click.option("--index", "is_index", is_flag=True, help="The entries of the index instead.")
+@click.option("--timers", is_flag=True, help="What waits for its time instead.")
 @click.option("--halves", is_flag=True, help="The half messages that wait for a decision instead.")
 @given_options
 @form_option
 def dump(
-    given: Given, queue: tuple[str, int] | None, is_index: bool, halves: bool, out: Output
+    given: Given,
+    queue: tuple[str, int] | None,
+    is_index: bool,
+    timers: bool,
+    halves: bool,
+    out: Output,
 ) -> None:
     """Print every message of a store in the order it was stored.
 
     Damaged records, and log files that are missing or cut short, are passed over and told of on
     standard error; the exit code is then 10.
     """
-    if sum((queue is not None, is_index, halves)) > 1:
-        raise click.UsageError("--queue, --index and --halves exclude each other")
+    if sum((queue is not None, is_index, timers, halves)) > 1:
+        raise click.UsageError("--queue, --index, --timers and --halves exclude each other")
     from broker.rebuild.log_files import find_readable_files
     from broker.tools.selection import LogSearch
 
@@ -40,6 +47,8 @@ def dump(
         print_units(store, queue, out)
     elif is_index:
         print_index(store, out)
+    elif timers:
+        print_pending(store, out)
     elif halves:
         print_halves(store, out)
     else:

@@ -18,6 +18,11 @@ HALF_COLUMNS: Final = columns(
     "check_times",
 )  # fmt: skip
 
+PENDING_COLUMNS: Final = columns(
+    at("due_timestamp_ms"), "kind", "topic", "queue_id", "message_id", "queue_offset",
+    "physical_offset",
+)  # fmt: skip
+
 
 def print_units(store: Opened, queue: tuple[str, int], out: Output) -> None:
     """Print the units of a queue."""
@@ -38,3 +43,10 @@ def print_halves(store: Opened, out: Output) -> None:
     from broker.tools.waiting.halves import open_halves
 
     out.stream((half._asdict() for half in open_halves(*store)), HALF_COLUMNS)
+
+
+def print_pending(store: Opened, out: Output) -> None:
+    """Print what waits for its time."""
+    from broker.tools.waiting.pending import pending_messages
+
+    out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)

@@ -164,6 +164,7 @@ class RepairPlan:
     blocked          what no repair can mend, and what keeps it from mending the rest
     left             what is told, but left as it is
     view_findings    findings in the views by kind; with any of them the views are built anew
+    timer_findings   findings in the timer's files by kind; with any of them they are built anew
     checkpoint       whether it says what cannot be
     missing          [end of the log, what was durable): acknowledged records that are gone
     lost_behind      messages of records behind the log's end, which are gone with their file
@@ -176,6 +177,7 @@ class RepairPlan:
     blocked: list[Finding] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     view_findings: dict[str, int] = field(default_factory=dict)
+    timer_findings: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     checkpoint: bool = False
     missing: tuple[int, int] | None = None
@@ -207,7 +209,7 @@ class RepairPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.files or self.lowers_numbers or self.builds_views)
+        return not (self.files or self.lowers_numbers or self.builds_views or self.timer_findings)
 
     @property
     def lost_count(self) -> int:
@@ -227,6 +229,7 @@ class RepairPlan:
             "messages_lost": self.lost_count,
             "views_rebuilt": self.builds_views,
             "view_findings": self.view_findings,
+            "timer_findings": self.timer_findings,
             "goes_on_with_an_earlier_repair": self.is_continued,
             "left_as_it_is": [finding._asdict() for finding in self.left],
             "not_repairable": [finding._asdict() for finding in self.blocked],
@@ -242,6 +245,7 @@ def summary(document: Document) -> list[str]:
         *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),
         *_number_lines(document),
         *_view_lines(document),
+        *_timer_lines(document),
         *_left_lines(document),
         *(f"note: {note}" for note in document["notes"]),
     ]
@@ -286,6 +290,15 @@ def _view_lines(document: Document) -> Iterator[str]:
             yield f"the old ones are kept in {views['old_ones_kept_in']}"
     elif document.get("views_rebuilt"):
         yield "queues and index: built anew"
+
+
+def _timer_lines(document: Document) -> Iterator[str]:
+    found = ", ".join(f"{count} × {kind}" for kind, count in document["timer_findings"].items())
+    if found:
+        yield f"timer log and wheel: {found}"
+        done = document.get("timers")
+        units = f", {done['dropped']} units dropped, {done['added']} added" if done else ""
+        yield f"timer log and wheel: built anew{units}"
 
 
 def _left_lines(document: Document) -> Iterator[str]:

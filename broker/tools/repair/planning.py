@@ -9,6 +9,7 @@ a property CRC of which only the name is off  the name is written again
 a store time that cannot be                   that of the record before
 a view that is not what the log says          all views are built anew
 a table that cannot be read                   its .bak takes its place, else it is removed
+timer files that are not what the log says    built anew: the wheel from units, units from the log
 a checkpoint beyond the log                   its numbers are brought down to the log's
 a mark beyond the log                         the same; the records between are gone and told of
 a missing or short file of the log            nothing at all: it has to come back from a copy
@@ -44,6 +45,7 @@ from broker.tools.repair.log_planning import (
 from broker.tools.repair.losses import QueueWitness
 from broker.tools.repair.small_files import backup_of
 from broker.tools.verify.tables import parses
+from broker.tools.verify.timers import is_about_timers
 from broker.tools.verify.verification import VerifyOptions, verify
 
 FINDINGS_MAX: Final = 100_000
@@ -73,7 +75,10 @@ def plan_repair(
     )
     suspects: list[Suspect] = []
     for finding in found.findings:
-        if finding.file.startswith(f"{COMMIT_LOG_DIRECTORY}/"):
+        if is_about_timers(finding):
+            counts = plan.timer_findings
+            counts[finding.kind] = counts.get(finding.kind, 0) + 1
+        elif finding.file.startswith(f"{COMMIT_LOG_DIRECTORY}/"):
             _take_of_log(disk, directory / finding.file, finding, plan, suspects)
         else:
             _take(disk, directory / finding.file, finding, plan)

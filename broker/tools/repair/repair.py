@@ -31,6 +31,8 @@ from broker.tools.repair.actions import RepairPlan, set_aside_whole
 from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import plan_repair
 from broker.tools.repair.small_files import lower_checkpoint
+from broker.tools.repair.timers import restore_timers
+from broker.tools.waiting.timer_files import CHECK_PATH, TIMER_LOG_DIRECTORY
 
 ROUNDS_MAX: Final = 4
 """What lies behind damage is seen for the first time once that is mended."""
@@ -135,7 +137,9 @@ class _Repair:
             "log": [],
             "files": [],
             "view_findings": {},
+            "timer_findings": {},
             "views": None,
+            "timers": None,
             "numbers": None,
             "acknowledged_bytes_missing": None,
         }
@@ -163,6 +167,8 @@ class _Repair:
             self._report["numbers"] = self._report["numbers"] or numbers
         if plan.builds_views:
             self._build_views(plan)
+        if plan.timer_findings:
+            self._restore_timers(plan)
 
     def _write_down(self, plan: RepairPlan) -> None:
         """Write down what is about to be done, once."""
@@ -170,9 +176,24 @@ class _Repair:
         for name, actions in (("log", plan.log), ("files", plan.files)):
             report[name] += [a.document for a in actions if a.document not in report[name]]
         report["view_findings"] = plan.view_findings | report["view_findings"]
+        report["timer_findings"] = plan.timer_findings | report.get("timer_findings", {})
         if plan.missing is not None:
             report["acknowledged_bytes_missing"] = list(plan.missing)
         self._quarantine.write_report(report)
+
+    def _restore_timers(self, plan: RepairPlan) -> None:
+        """Set the timer log and its checkpoint aside, and build the timer's files anew."""
+        note = {"reason": "the timer's files are not what units and records say"}
+        names = self._disk.names(self._directory / TIMER_LOG_DIRECTORY)
+        for path in (*(f"{TIMER_LOG_DIRECTORY}/{name}" for name in names), CHECK_PATH):
+            set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
+        last = Neighbours(plan.log_files).before(plan.log_end)
+        done = restore_timers(
+            self._disk, self._directory, self._sizes, plan.log_files,
+            last_time_ms=last.time_ms if last is not None else 0,
+        )  # fmt: skip
+        self._report["timers"] = {"dropped": done.dropped, "added": done.added}
+        self._quarantine.write_report(self._report)
 
     def _build_views(self, plan: RepairPlan) -> None:
         """Build the views anew and install them; old ones with stray files in them are kept."""

@@ -9,6 +9,7 @@ from broker.files.disk import Disk
 from broker.format.columns.records import Decoded
 from broker.format.layout import is_zero
 from broker.format.names import (
+    ABORT_FILE,
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
@@ -116,6 +117,7 @@ class _Walk:
         self._collector = Collector(
             directory, sizes.commit_log_file_size_bytes, options.findings_max
         )
+        self._waiting = WaitingCheck(disk, directory, sizes, self._views, self._collector)
         self._unjudged = Unjudged(disk, directory)
         self._flushed = flushed_upto(disk, directory)
         self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
@@ -149,11 +151,10 @@ class _Walk:
             collector, units.queues, marked_from=sizes.property_crc_from,
             now_ms=self._options.now_ms, deep=self._options.deep,
         )  # fmt: skip
-        waiting = WaitingCheck(self._disk, self._directory, sizes, self._views, collector)
 
         def look(chunk: Chunk, decoded: Decoded) -> None:
             records.look(chunk, decoded)
-            waiting.look(chunk)
+            self._waiting.look(chunk)
 
         take_entries = (lambda rows: None) if self._options.log_only else index.take
         reading = RangePass(self._settings, units, take_entries, advance, look)
@@ -171,9 +172,7 @@ class _Walk:
             index.finish(holes, self._options.upto)
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
-            self._look_at_tables(self._behind_blank(files, rebuilt.end), results)
-            if self._options.upto == OFFSET_MAX:
-                waiting.finish(files, log_begin)
+            self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
         return Verification(
             collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
             records.count, compared.units, index.entries,
@@ -189,8 +188,10 @@ class _Walk:
             return False
         return bool(index_files) or not index_time_ms(self._disk, self._directory)
 
-    def _look_at_tables(self, log_end: int, results: Sequence[RangeResult]) -> None:
-        """Look at the small files, which may say more than a log that is read in part."""
+    def _look_at_tables(
+        self, files: Sequence[LogFile], log_end: int, results: Sequence[RangeResult]
+    ) -> None:
+        """Look at the small files and what waits; they may say more than a log read in part."""
         last_time_ms = max((max(result.last_times) for result in results), default=0)
         flushed, is_part = self._flushed, self._options.upto < OFFSET_MAX
         if flushed is not None:
@@ -198,6 +199,9 @@ class _Walk:
         TableCheck(self._disk, self._directory, self._collector).look(
             log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
         )
+        if not is_part:
+            is_orderly = not self._disk.exists(self._directory / ABORT_FILE)
+            self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
     def _log_files(self) -> list[LogFile]:
         """Return the files of the log that can be walked; what is wrong with others is told."""

@@ -8,6 +8,7 @@ from broker.model.errors import StoreGap, WrongFileSize
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.verify.collector import Collector
 from broker.tools.verify.halves import HalfCheck
+from broker.tools.verify.timers import check_timers
 from broker.tools.waiting.halves import half_queues
 from broker.walk.reader import Chunk
 
@@ -34,10 +35,19 @@ class WaitingCheck:
         """Take a chunk of sound records."""
         self._halves.look(chunk)
 
-    def finish(self, files: Sequence[LogFile], log_begin: int) -> None:
-        """Compare what was met with what is said of it."""
+    def finish(self, files: Sequence[LogFile], *, last_time_ms: int, is_orderly: bool) -> None:
+        """Compare what was met with what is said of it.
+
+        files          of the log
+        last_time_ms   store time of its last record
+        is_orderly     the last broker stopped in order
+        """
         try:
+            check_timers(
+                self._disk, self._directory, self._sizes, files, self._collector,
+                views=self._views, last_time_ms=last_time_ms, is_orderly=is_orderly,
+            )  # fmt: skip
             queues = half_queues(self._disk, self._directory, self._sizes, files, views=self._views)
-            self._halves.finish(queues, log_begin)
+            self._halves.finish(queues, files[0].base if files else 0)
         except (WrongFileSize, StoreGap) as error:
             self._collector.remark(f"timers and transactions were not looked at: {error}")

@@ -66,3 +66,9 @@ def test_the_halves_that_wait(golden: GoldenStores, tmp_path: Path) -> None:
     (half,) = run("store", "dump", str(store), "--halves", "-o", "jsonl").rows
     assert (half["queue_offset"], half["check_times"], half["topic"]) == (51, 3, "TxT")
     assert run("store", "dump", str(store), "--halves", "--index").code == 2
+
+
+def test_what_waits_for_its_time(golden: GoldenStores) -> None:
+    rows = run("store", "dump", str(golden.store("semantics")), "--timers", "-o", "jsonl").rows
+    assert {row["kind"] for row in rows} == {"timer", "delay level", "lease"}
+    assert {row["topic"] for row in rows if row["kind"] == "delay level"} == {"DelayT"}
