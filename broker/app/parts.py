@@ -11,6 +11,7 @@ from datetime import datetime
 from random import Random
 from typing import NamedTuple
 
+from broker.app.official import official_of
 from broker.config.addresses import advertised_address
 from broker.config.live import LiveConfig
 from broker.config.sections import KNOBS, Config
@@ -31,6 +32,7 @@ from broker.services.retention import Retention, is_wanted
 from broker.services.schedule.schedule import Schedule
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
+from broker.services.sessions.sessions import Sessions
 from broker.services.transaction.checking import CheckRules
 from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
@@ -43,6 +45,7 @@ class Parts(NamedTuple):
     pull: Pull
     consume: Consume
     members: Members
+    sessions: Sessions
     schedule: Schedule
     transactions: Transactions
     retention: Retention
@@ -64,6 +67,7 @@ class Parts(NamedTuple):
 
     def drain(self) -> None:
         """Send home who waits."""
+        self.sessions.drain()
         self.pull.drain()
         self.consume.drain()
 
@@ -76,7 +80,8 @@ class Parts(NamedTuple):
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
         parts = (
-            self.send, self.pull, self.consume, self.members, self.schedule, self.transactions,
+            self.send, self.pull, self.consume, self.members, self.sessions, self.schedule,
+            self.transactions,
             self.retention,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
@@ -130,9 +135,12 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     )
     admin = Admin(store, pull, query, process)
     schedule = Schedule(store, store_host)
-    services = [messaging.service(), admin.service()]
+    sessions, official = official_of(
+        store, send, consume, pull.delivered, live, f"{address}:{port}"
+    )
+    services = [messaging.service(), admin.service(), official.service()]
     return Parts(
-        send, pull, consume, members, schedule, transactions, retention, services
+        send, pull, consume, members, sessions, schedule, transactions, retention, services
     )  # fmt: skip
 
 

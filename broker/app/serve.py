@@ -44,6 +44,7 @@ from broker.rpc.own.tls import load_again, tls_context
 from broker.rpc.service import Service
 from broker.rpc.transports import new_server
 from broker.rpc.v1.faces import closed_faces
+from broker.rpc.v2.faces import closed_face
 from broker.store.message_store import MessageStore, open_store
 from broker.store.runner import Runner
 from broker.store.starting.progress import Starting
@@ -272,7 +273,7 @@ def _carried(live: LiveConfig, site: Site) -> tuple[str, list[Service], Transpor
         idle_ms=rpc.connection_idle_ms,
         age_ms=rpc.connection_age_ms,
     )
-    return rpc.transport, closed_faces(), transport
+    return rpc.transport, [*closed_faces(), closed_face()], transport
 
 
 @asynccontextmanager

@@ -55,8 +55,8 @@ _IGNORED: Final[Mapping[str, str]] = {
         shortPollingTimeMills""",
     "offsets are durable when a commit is answered": """flushConsumerOffsetInterval
         flushConsumerOffsetHistoryInterval flushDelayOffsetInterval""",
-    "what it is about is not part of this broker": """autoCreateSubscriptionGroup
-        timerWheelEnable timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs
+    "what it is about is not part of this broker": """timerWheelEnable timerPrecisionMs
+        timerRollWindowSlot timerFlushIntervalMs
         maxFilterMessageSize bitMapLengthConsumeQueueExt enableCalcFilterBitMap
         enablePropertyFilter filterSupportRetry expectConsumerNumUseFilter
         maxErrorRateOfBloomFilter filterDataCleanTimeSpan enableCompaction traceTopicEnable

@@ -257,6 +257,10 @@ class BrokerSection:
     auto_create_topics: bool = live_knob(
         True, "Make a topic when the first message for it comes.", "autoCreateTopicEnable"
     )
+    auto_create_groups: bool = live_knob(
+        True, "Make a consumer group when a client of RocketMQ's own asks for it.",
+        "autoCreateSubscriptionGroup",
+    )  # fmt: skip
     default_queue_count: int = live_knob(
         8, "Queues of a topic made that way.", "defaultTopicQueueNums", lower=1, upper=1024
     )

@@ -30,6 +30,9 @@ ZSTD: Final = 2
 ZSTD_STEP: Final = 1024
 """Bytes unfolded in one go; at a block of 128 KiB for every four they become 32 MiB at most."""
 
+_ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
+"""RocketMQ's clients of version 4 send the one, those of version 5 the other."""
+
 
 def encode_properties(properties: dict[str, str]) -> bytes:
     """Return the block of the pairs in the order given, with a separator behind the last one."""
@@ -59,7 +62,7 @@ def plain_body(body: bytes, system_flag: int) -> bytes:
 
 
 def _unfold_zlib(body: bytes) -> bytes | None:
-    unfolder = zlib.decompressobj()
+    unfolder = zlib.decompressobj(_ZLIB_OR_GZIP)
     try:
         plain = unfolder.decompress(body, PLAIN_SIZE_MAX)
     except zlib.error:

@@ -20,6 +20,7 @@ class CallClass(Enum):
     QUERY = "query"
     ADMIN = "admin"
     PROBE = "probe"
+    SESSION = "session"
 
 
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
@@ -29,6 +30,7 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
     CallClass.PROBE: 10_000,  # watches of health stay for long
+    CallClass.SESSION: 10_000,  # one stream a client, as long as that lives
 }
 """Calls under way at once, by class."""
 

@@ -45,6 +45,7 @@ PROCESSORS: Final[Mapping[str, CallClass]] = {
     "ack": CallClass.SETTLE,
     "query_message": CallClass.QUERY,
     "admin": CallClass.ADMIN,
+    "client_manager": CallClass.SESSION,
 }
 """RocketMQ's thread pools, and the class of calls that does their work here."""
 DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")

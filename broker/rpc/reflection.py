@@ -4,7 +4,7 @@ Clients such as grpcurl ask for them.
 Both versions have the same messages but for their package's name; v1alpha's serve both.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from google.protobuf.descriptor import FileDescriptor
@@ -21,19 +21,25 @@ NOT_FOUND: Final = pb.ErrorResponse(error_code=5, error_message="not found")
 UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="no such question")
 
 NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
+RENAMED: Final = {"pocketmq.rocketmq.v2": ("pocketmq/rocketmq", "apache/rocketmq")}
+"""Packages of messages that clients know by another name, and what changes in a file's name."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 
 
 class Reflection:
     """What is asked about a set of services."""
 
-    __slots__ = ("_answers", "_known", "_names", "_pool")
+    __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed")
 
-    def __init__(self, services: Iterable[Service]) -> None:
+    def __init__(self, services: Sequence[Service]) -> None:
         self._names = sorted([*(service.name for service in services), *NAMES])
         assert len(self._names) == len(set(self._names)), "a service is listed once"
         self._known: dict[str, list[bytes]] = {}
         """A file and all it imports, by the file's name: a ms to make."""
+        self._renamed: dict[str, list[bytes]] = {}
+        """The same of services whose messages lie in a package of ours, by the one they name."""
+        for service in services:
+            self._describe_renamed(service)
         self._pool: Any = Default()
         _describe_newer(self._pool)
         self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
@@ -41,9 +47,7 @@ class Reflection:
             "file_by_filename": lambda asked: self._files(
                 self._pool.FindFileByName, asked.file_by_filename
             ),
-            "file_containing_symbol": lambda asked: self._files(
-                self._pool.FindFileContainingSymbol, asked.file_containing_symbol
-            ),
+            "file_containing_symbol": self._symbol,
             "file_containing_extension": self._extension,
             "all_extension_numbers_of_type": self._extension_numbers,
         }
@@ -75,6 +79,30 @@ class Reflection:
             list_services_response=pb.ListServiceResponse(service=found)
         )
 
+    def _describe_renamed(self, service: Service) -> None:
+        """Keep a service's files as clients know them, where its package is another than theirs.
+
+        They do not go into protobuf's pool, which an official client may fill with its own.
+        """
+        file: Any = service.methods[0].request.DESCRIPTOR.file
+        package = service.name.rpartition(".")[0]
+        if file.package == package or file.package not in RENAMED:
+            return
+        files: dict[str, bytes] = {}
+        _collect(file, files)
+        proto = FileDescriptorProto.FromString(files.pop(file.name))
+        text = MessageToString(proto).replace(file.package, package)
+        named = Parse(text, FileDescriptorProto())
+        named.name = file.name.replace(*RENAMED[file.package])
+        self._renamed[package] = [named.SerializeToString(), *files.values()]
+
+    def _symbol(self, request: Any) -> pb.ServerReflectionResponse:
+        name = request.file_containing_symbol
+        for package, files in self._renamed.items():
+            if name.startswith(f"{package}."):
+                return _described(files)
+        return self._files(self._pool.FindFileContainingSymbol, name)
+
     def _files(
         self, find: Callable[[str], FileDescriptor], name: str
     ) -> pb.ServerReflectionResponse:
@@ -84,9 +112,7 @@ class Reflection:
             files: dict[str, bytes] = {}
             _collect(file, files)
             known = self._known[file.name] = list(files.values())
-        return pb.ServerReflectionResponse(
-            file_descriptor_response=pb.FileDescriptorResponse(file_descriptor_proto=known)
-        )
+        return _described(known)
 
     def _extension(self, request: Any) -> pb.ServerReflectionResponse:
         asked = request.file_containing_extension
@@ -103,6 +129,12 @@ class Reflection:
                 base_type_name=name, extension_number=numbers
             )
         )
+
+
+def _described(files: list[bytes]) -> pb.ServerReflectionResponse:
+    return pb.ServerReflectionResponse(
+        file_descriptor_response=pb.FileDescriptorResponse(file_descriptor_proto=files)
+    )
 
 
 def _describe_newer(pool: Any) -> None:

@@ -168,7 +168,8 @@ def method(
 
 
 Refuse = Callable[[BrokerError, Method], Any]
-"""How a face says that a call failed: by a WireStatus, or in band, by an answer of the method."""
+"""How a face says that a call failed: by a WireStatus, or in band, by an answer of the method, or
+by a list of answers where it has many."""
 
 
 def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:

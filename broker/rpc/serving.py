@@ -35,14 +35,16 @@ logger = logging.getLogger(__name__)
 
 
 class Refused:
-    """How a call ends that failed: by a status, or by an answer of the face's own."""
+    """How a call ends that failed: by a status, or by answers of the face's own."""
 
-    __slots__ = ("reply", "request_id", "status")
+    __slots__ = ("replies", "request_id", "status")
 
-    def __init__(self, status: WireStatus | None, reply: bytes, request_id: str) -> None:
-        assert not (status and reply), "a call ends in one way"
+    def __init__(
+        self, status: WireStatus | None, replies: Sequence[bytes], request_id: str
+    ) -> None:
+        assert not (status and replies), "a call ends in one way"
         self.status = status
-        self.reply = reply
+        self.replies = replies
         self.request_id = request_id
 
     def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
@@ -112,8 +114,11 @@ class ServedMethod:
         shown = self._service.refuse(known, self.method)
         request_id = current_request_id()
         if isinstance(shown, WireStatus):
-            return Refused(shown, b"", request_id)
-        return Refused(None, self.write(shown), request_id)
+            return Refused(shown, (), request_id)
+        answers = shown if isinstance(shown, list) else [shown]
+        if not self.method.kind.has_answers:
+            assert len(answers) == 1, "a unary call has one answer"
+        return Refused(None, [self.write(answer) for answer in answers], request_id)
 
     def _known(self, error: Exception) -> BrokerError:
         """Return an error of ours; what an operator has to see goes to the log."""

@@ -33,6 +33,7 @@ from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
+from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.administration.members import Members
 from broker.services.administration.status import Process
 from broker.services.consume.consume import Consume
@@ -41,6 +42,7 @@ from broker.services.pull import Pull
 from broker.services.query import Query
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
+from broker.services.sessions.sessions import Sessions
 from broker.store.job import Job
 from broker.store.reading.patience import value_of
 from tests.fakes.call import FakeCall
@@ -74,6 +76,18 @@ class StoreBroker:
         self.messaging = Messaging(
             store, self.send, self.pull, self.query, self.consume, self.members
         )
+        self.sessions = Sessions(
+            store.clock,
+            lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
+            self.consume.clients.forget,
+        )
+        self.auto_create_groups = False
+        self.official = OfficialMessaging(
+            store, self.send, self.consume, self.sessions, self.pull.delivered,
+            OfficialRules(
+                "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
+            ),
+        )  # fmt: skip
         self.settings = [("store.flush", "async", "--set")]
         self.drains: list[str] = []
         """One entry for each time the broker was asked to end."""
@@ -91,7 +105,7 @@ class StoreBroker:
 
     def services(self) -> list[Service]:
         """Return the services of the API."""
-        return [self.messaging.service(), self.admin.service()]
+        return [self.messaging.service(), self.admin.service(), self.official.service()]
 
     # -- the store behind it -------------------------------------------------------------------
     async def add(

@@ -16,7 +16,7 @@ from broker.model.errors.storage import BrokerReadOnly, StorageError, StoreFaile
 CODES: dict[Code, str] = {
     Code.BAD_REQUEST: (
         "RequestError IllegalAttribute QueueOutOfRange IllegalNumber IllegalPageToken "
-        "IllegalRecallHandle"
+        "IllegalRecallHandle IllegalSettings"
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
@@ -33,7 +33,7 @@ CODES: dict[Code, str] = {
     Code.MESSAGE_BODY_TOO_LARGE: "BodyTooLarge",
     Code.MESSAGE_PROPERTIES_TOO_LARGE: "PropertiesTooLarge TooManyProperties",
     Code.PAYLOAD_TOO_LARGE: "RecordTooLarge TooManyMessages",
-    Code.MESSAGE_CORRUPTED: "NoMessages MixedTopics MixedQueues MixedKinds",
+    Code.MESSAGE_CORRUPTED: "NoMessages MixedTopics MixedQueues MixedKinds BodyCorrupted",
     Code.ILLEGAL_DELIVERY_TIME: "IllegalDeliveryTime",
     Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: "KindConflict AmbiguousKind",
     Code.FORBIDDEN: (
@@ -41,6 +41,9 @@ CODES: dict[Code, str] = {
         "TransactionsRefused"
     ),
     Code.INVALID_TRANSACTION_ID: "TransactionUnknown TransactionDecided",
+    Code.CLIENT_ID_REQUIRED: "ClientIdRequired",
+    Code.INVALID_RECEIPT_HANDLE: "InvalidReceiptHandle",
+    Code.ILLEGAL_INVISIBLE_TIME: "IllegalInvisibleTime",
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
@@ -100,6 +103,11 @@ TransactionDecided: transaction 'transaction_id' was first before; what was deci
 TransactionsRefused: this broker takes no messages of transactions (transactions.refuse);
     send the message without one
 UnsupportedFeature: this version does not serve feature
+ClientIdRequired: the call names no client; send its id as header x-mq-client-id
+InvalidReceiptHandle: receipt handle 'handle' is of no message under a lease; receive it again
+IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
+BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it anew
+IllegalSettings: settings of client 'client_id' hold neither publishing nor subscription
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why
 StoreDamaged: the store takes no messages: path is damaged from byte 7 on (physical offsets 9 to
@@ -277,7 +285,9 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         "CONSUMER_GROUP_NOT_FOUND": 40403, "PAYLOAD_TOO_LARGE": 41300,
         "MESSAGE_BODY_TOO_LARGE": 41301, "MESSAGE_BODY_EMPTY": 41302, "PRECONDITION_FAILED": 42800,
         "TOO_MANY_REQUESTS": 42900, "MESSAGE_PROPERTIES_TOO_LARGE": 43101,
-        "INTERNAL_SERVER_ERROR": 50001, "HA_NOT_AVAILABLE": 50002, "UNSUPPORTED": 50500,
+        "CLIENT_ID_REQUIRED": 40017, "ILLEGAL_INVISIBLE_TIME": 40011,
+        "INVALID_RECEIPT_HANDLE": 40013, "INTERNAL_SERVER_ERROR": 50001,
+        "HA_NOT_AVAILABLE": 50002, "UNSUPPORTED": 50500,
     }  # fmt: skip
 
 

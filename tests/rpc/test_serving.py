@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha.reflection_pb2 import (
@@ -204,7 +205,7 @@ async def test_a_request_larger_than_its_method_takes_is_refused(desk: Desk) -> 
 
 
 async def test_what_is_not_served_is_unimplemented(desk: Desk) -> None:
-    for path in (PATH + "Recall", "/nobody/Nothing"):
+    for path in (PATH + "Forget", "/nobody/Nothing"):
         error = await desk.raw_refusal(path, b"")
         assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 
@@ -477,7 +478,8 @@ async def test_reflection_names_the_services_and_their_files(desk: Desk, version
 
     async def asked() -> AsyncIterator[ServerReflectionRequest]:
         yield ServerReflectionRequest(list_services="")
-        for name in ("pocketmq.v1.Admin", own, "nobody.Nothing"):
+        official = "apache.rocketmq.v2.MessagingService"
+        for name in ("pocketmq.v1.Admin", own, official, "nobody.Nothing"):
             yield ServerReflectionRequest(file_containing_symbol=name)
         yield ServerReflectionRequest(file_by_filename="grpc_reflection/v1/reflection.proto")
         yield ServerReflectionRequest(all_extension_numbers_of_type="pocketmq.v1.Message")
@@ -490,10 +492,12 @@ async def test_reflection_names_the_services_and_their_files(desk: Desk, version
         ServerReflectionRequest.SerializeToString,
         ServerReflectionResponse.FromString,
     )(asked())
-    listed, admin, itself, nobody, file, numbers, extension, nothing = [a async for a in call]
+    answers = [answer async for answer in call]
+    listed, admin, itself, official, nobody, file, numbers, extension, nothing = answers
     assert {service.name for service in listed.list_services_response.service} == {
         "pocketmq.v1.Broker",
         "pocketmq.v1.Admin",
+        "apache.rocketmq.v2.MessagingService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
         "grpc.reflection.v1.ServerReflection",
@@ -501,6 +505,13 @@ async def test_reflection_names_the_services_and_their_files(desk: Desk, version
     for answer, word in ((admin, "CreateTopicRequest"), (itself, own.rpartition(".")[0])):
         files = answer.file_descriptor_response.file_descriptor_proto
         assert any(word.encode() in file for file in files)
+    described = [
+        FileDescriptorProto.FromString(file)
+        for file in official.file_descriptor_response.file_descriptor_proto
+    ]
+    assert described[0].package == "apache.rocketmq.v2"
+    assert described[0].service[0].method[0].input_type == ".apache.rocketmq.v2.QueryRouteRequest"
+    assert {file.name for file in described[1:]} == set(described[0].dependency)
     assert admin.original_request.file_containing_symbol == "pocketmq.v1.Admin"
     assert len(file.file_descriptor_response.file_descriptor_proto) == 1
     assert list(numbers.all_extension_numbers_response.extension_number) == []

@@ -13,6 +13,8 @@ BrokerError
         QueueOutOfRange · TopicNotWritable · TopicNotReadable · UnsupportedTopic
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
         OriginUnknown · TransactionUnknown · TransactionDecided · TransactionsRefused
+        ClientIdRequired · InvalidReceiptHandle · IllegalInvisibleTime · BodyCorrupted
+        IllegalSettings
     Unavailable                 nothing is wrong with the request; try again
         NotAccepting · StoreBusy · TooManyRequests · Draining
         Recovering · DiskSlow · TransientPoolEmpty
@@ -30,9 +32,10 @@ BrokerError
             FsyncFailed · AllocationFailed · WriteFailed
 
 Each class carries typed fields and says what happened, which limit it met, and what to do next.
-Only `rpc/v1/status.py` turns codes into wire statuses.
+Only `rpc/v1/status.py` and `rpc/v2/status.py` turn them into wire statuses.
 """
 
 from broker.model.errors.code import *
+from broker.model.errors.official import *
 from broker.model.errors.request import *
 from broker.model.errors.storage import *

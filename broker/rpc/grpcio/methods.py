@@ -233,6 +233,8 @@ class GrpcioMethod:
         answer = served.method.handler(request, call)
         if not served.method.kind.has_answers:
             return served.write(await answer)
+        if served.method.kind.has_requests:
+            await context.send_initial_metadata(())  # Some clients say nothing before they have it.
         async with aclosing(answer) as answers:
             async for one in answers:
                 await context.write(served.write(one))
@@ -246,6 +248,7 @@ class GrpcioMethod:
             await context.abort(_CODES[status.code], status.message, trailers)
         context.set_trailing_metadata(trailers)
         if not self._served.method.kind.has_answers:
-            return refused.reply
-        await context.write(refused.reply)
+            return refused.replies[0]
+        for reply in refused.replies:
+            await context.write(reply)
         return None

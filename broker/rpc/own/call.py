@@ -6,7 +6,7 @@ when its client goes, resets it, or has no time left.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from time import perf_counter
 from types import CoroutineType
@@ -150,6 +150,9 @@ class OwnCall(Waiting):
 
     async def _send_all(self, answers: AsyncIterator[Any]) -> None:
         connection, stream = self._connection, self.stream
+        if self.requests is not None and not self._is_gone():
+            connection.wire.send_headers(stream, [])  # Some clients wait for these.
+            connection.write_soon()
         await connection.room(stream)
         async for one in answers:
             if self._is_gone():
@@ -271,12 +274,12 @@ class OwnCall(Waiting):
         refused = self.served.refused(error, perf_counter() - self.begun)
         end_request()
         trailers = [(name.encode(), _raw(value)) for name, value in refused.trailers()]
-        self._end(refused.status, refused.reply, trailers)
+        self._end(refused.status, refused.replies, trailers)
 
     def _end(
         self,
         status: WireStatus | None,
-        reply: bytes = b"",
+        replies: Sequence[bytes] = (),
         trailers: list[tuple[bytes, bytes]] | None = None,
     ) -> None:
         wire, stream = self._connection.wire, self.stream
@@ -287,7 +290,8 @@ class OwnCall(Waiting):
         else:
             if not stream.is_head_sent:
                 wire.send_headers(stream, [])
-            wire.send_message(stream, reply)
+            for reply in replies:
+                wire.send_message(stream, reply)
             wire.finish(stream, OK, "", trailers or [])
 
     def _is_gone(self) -> bool:
@@ -374,11 +378,8 @@ class Requests:
                 await self._waiter
             finally:
                 self._waiter = None
-        assert not self._has_more(), "requests end with the client, or with the server"
+        assert any((self._is_ended, stream.ended)), "they end with the client, or with the server"
         raise StopAsyncIteration
-
-    def _has_more(self) -> bool:
-        return not (self._is_ended or self._stream.ended)
 
     def wake(self) -> None:
         """Let the handler look again."""

@@ -16,15 +16,15 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from broker.model import errors
 from broker.model.errors import BrokerError
+from broker.rpc.error_text import cut, public_text
 from broker.rpc.service import Internal, MalformedRequest, Method, UnknownService, WireStatus
 
 DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Long enough for a group commit or a burst to pass, short enough not to be felt."""
-TEXT_SIZE_MAX: Final = 1_000
 FIELD_SIZE_MAX: Final = 400
-"""Bytes of a message, and of one field, in a status: it has to fit 8 KiB of metadata, where the
-message stands once percent-encoded and, with the fields, twice in base64."""
+"""Bytes of one field in a status: it has to fit 8 KiB of metadata, where the message stands once
+percent-encoded and, with the fields, twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
 """Where files lie is the operator's business; the log tells it."""
 
@@ -38,6 +38,8 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.MixedKinds, errors.KindConflict, errors.AmbiguousKind, errors.IllegalDeliveryTime,
         errors.IllegalRecallHandle,
         errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
+        errors.ClientIdRequired, errors.InvalidReceiptHandle, errors.IllegalInvisibleTime,
+        errors.BodyCorrupted, errors.IllegalSettings,
     ),
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
@@ -116,7 +118,7 @@ def refuse(error: BrokerError, method: Method) -> WireStatus:
 def wire_status(error: BrokerError) -> WireStatus:
     """Return what a client is told of an error."""
     kind = type(error)
-    message = _public_text(error)
+    message = public_text(error)
     metadata = _public_fields(error)
     reason = error.reason
     parts: list[Message] = [
@@ -139,19 +141,4 @@ def wire_status(error: BrokerError) -> WireStatus:
 
 def _public_fields(error: BrokerError) -> dict[str, str]:
     names = [field.name for field in fields(error) if field.name not in HIDDEN_FIELDS]
-    return {name: _cut(str(getattr(error, name)), FIELD_SIZE_MAX) for name in names}
-
-
-def _public_text(error: BrokerError) -> str:
-    if isinstance(error, errors.DiskFull):
-        return "the broker's disk is full; sends resume by themselves once there is room"
-    if isinstance(error, errors.StoreDamaged):
-        return "the broker's store is damaged: what is sound is served, no message is taken"
-    if isinstance(error, errors.StorageError):
-        return f"the store cannot serve this ({error.reason}); the broker's log tells more"
-    return _cut(str(error), TEXT_SIZE_MAX)
-
-
-def _cut(text: str, size_max: int) -> str:
-    encoded = text.encode("utf-8", "replace")
-    return text if len(encoded) <= size_max else encoded[:size_max].decode("utf-8", "ignore") + "…"
+    return {name: cut(str(getattr(error, name)), FIELD_SIZE_MAX) for name in names}

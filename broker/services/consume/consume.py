@@ -50,9 +50,10 @@ class Consume:
     """All receives of a broker, and what is leased to whom."""
 
     __slots__ = (
-        "_acks", "_alarm", "_broadcasting", "_clients", "_clock", "_fence", "_in_order",
+        "_acks", "_alarm", "_broadcasting", "_clock", "_fence", "_in_order",
         "_job", "_journal", "_leases", "_next_ms", "_parking", "_reviving",
-        "_settings", "_settling", "_store", "_taking", "_targets", "_unheard", "stats",
+        "_settings", "_settling", "_store", "_taking", "_targets", "_unheard", "clients",
+        "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -61,12 +62,12 @@ class Consume:
         self._clock = store.clock
         self._leases = leases = LeaseTable()
         self._journal = journal = Journal(store, settings)
-        self._clients = Clients()
+        self.clients = Clients()
         tables = store.tables
         redelivery = Redelivery(tables.topics, store.settings.levels, settings.store_host)
         self._taking = Taking(store, leases, journal, settings.in_flight_max)
         self._settling = Settling(store, leases, journal, redelivery)
-        self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self._clients)
+        self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self.clients)
         self._broadcasting = Broadcasting(store)
         self._in_order = InOrder(store, leases, redelivery, settings.broker, self._is_alive)
         self._parking = Parking(store, self._taker, self._release_soon, self._watched)
@@ -123,7 +124,7 @@ class Consume:
         target.is_ordered = bool(group.settings.fifo) or topic.type_name == FIFO_TYPE
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
-            self._clients.touch(request.client_id, now_ms + request.wait_ms)
+            self.clients.touch(request.client_id, now_ms + request.wait_ms)
         before = self._taking.attempts.leased(request)
         if before:
             return self._taking.again(request, before)
@@ -374,7 +375,7 @@ class Consume:
         return self._leases.count + self._in_order.table.delivered_count
 
     def _is_alive(self, client_id: str) -> bool:
-        return self._clients.is_alive(client_id, self._clock.monotonic_ms())
+        return self.clients.is_alive(client_id, self._clock.monotonic_ms())
 
     @property
     def waiter_count(self) -> int:

@@ -61,6 +61,20 @@ class Drafts(NamedTuple):
     deliveries: list[Delivery]
 
 
+class Envelope(NamedTuple):
+    """What a face has stored with a request's messages, whatever its clients say.
+
+    notes        what each message's property block gets in the place of WAIT; none: nothing
+    system_flag  of all: whether their bodies are compressed
+    """
+
+    notes: Sequence[str] = ()
+    system_flag: int = 0
+
+
+PLAIN_ENVELOPE: Final = Envelope()
+
+
 def kind_of(drafts: Drafts) -> MessageKind:
     """Return the kind of a request's messages, of which there are some.
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from broker.format.addresses import UniqueKeyMaker
-from broker.format.content import PROPERTIES_SIZE_MAX
+from broker.format.content import PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
 from broker.format.java_hash import java_hash
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.format.send_request import MESSAGES_MAX
@@ -57,7 +57,13 @@ from broker.model.topic import (
     is_group_topic,
     is_system_topic,
 )
-from broker.services.sending.drafts import ABSENT_QUEUE, Drafts, kind_of
+from broker.services.sending.drafts import (
+    ABSENT_QUEUE,
+    PLAIN_ENVELOPE,
+    Drafts,
+    Envelope,
+    kind_of,
+)
 from broker.services.sending.plain import PlainSend
 from broker.services.sending.recall import Recall
 from broker.services.sending.rules import SendRules, SendStats
@@ -147,7 +153,9 @@ class Send:
         """
         return self._store.writing.flush_group()
 
-    async def send(self, drafts: Drafts, peer_host: bytes) -> Sent:
+    async def send(
+        self, drafts: Drafts, peer_host: bytes, envelope: Envelope = PLAIN_ENVELOPE
+    ) -> Sent:
         """Store the messages of one request next to each other in one queue.
 
         Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
@@ -170,20 +178,21 @@ class Send:
             config.check_kind(kind)
         if self._rules.refuses_transactions and kind is MessageKind.TRANSACTION:
             raise TransactionsRefused()
-        destination = Destination(topic, self._choose_queue(config, drafts), self._rules.store_host)
+        queue_id, store_host = self._choose_queue(config, drafts), self._rules.store_host
+        destination = Destination(topic, queue_id, store_host, envelope.system_flag)
         if kind in AT_ONCE_KINDS:
-            batch = self._batch(topic, drafts, peer_host)
+            batch = self._batch(topic, drafts, peer_host, envelope.notes)
             (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
             sent = Sent(destination, batch.unique_keys, result)
         else:
-            sent = await self._send_waiting(destination, drafts, peer_host)
+            sent = await self._send_waiting(destination, drafts, peer_host, envelope.notes)
         result = sent.result
         assert len(result.physical_offsets) == count
         self.counts.count(topic, kind.label, count, result.end - min(result.physical_offsets))
         return sent
 
     async def _send_waiting(
-        self, destination: Destination, drafts: Drafts, peer_host: bytes
+        self, destination: Destination, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
     ) -> Sent:
         """Store messages that are to be delivered another time, or have a priority.
 
@@ -198,8 +207,8 @@ class Send:
             for delivery, message_id in zip(drafts.deliveries, drafts.message_ids, strict=True)
         ]
         added = [_text(one.changed) for one in disguises]
-        batch = self._batch(place.topic, drafts, peer_host, added)
-        parting = parted([one.place for one in disguises], batch, self._rules.store_host)
+        batch = self._batch(place.topic, drafts, peer_host, notes, added)
+        parting = parted([one.place for one in disguises], batch, destination)
         for topic in {run.topic for run, _ in parting.runs} - {place.topic}:
             # What waits is found by a broker that reads the table of topics.
             queue_count = level_count if topic == SCHEDULE_TOPIC else 1
@@ -218,6 +227,16 @@ class Send:
             return message_ids
         make_key = self._key_maker.make
         return [message_id or make_key(now_ms) for message_id in message_ids]
+
+    async def topic(self, name: str) -> TopicConfig:
+        """Return a topic by its name, a new one where topics are made as they are asked for.
+
+        Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
+        """
+        config = self._store.tables.topics.find(name)
+        if config is None and is_group_topic(name):
+            raise TopicNotFound(topic=name)
+        return config or await self._make_topic(name)
 
     async def _make_topic(self, topic: str) -> TopicConfig:
         """Return a topic that the table does not hold: kept if it has queues, else made.
@@ -271,12 +290,13 @@ class Send:
         return queue_id
 
     def _batch(
-        self, topic: str, drafts: Drafts, peer_host: bytes, added: Sequence[str] = ()
-    ) -> Batch:
+        self, topic: str, drafts: Drafts, peer_host: bytes, notes: Sequence[str],
+        added: Sequence[str] = (),
+    ) -> Batch:  # fmt: skip
         """Return checked messages as the store takes them.
 
         Plain messages pass together; where anything is unusual each is looked at closely.
-        added   what the block of each gets besides, if any does
+        notes, added   what the block of each gets besides, if any does
         """
         now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
         ids = self._named(drafts.message_ids, now_ms)
@@ -285,7 +305,7 @@ class Send:
         elif 0 in born_ms:
             born_ms = [moment or now_ms for moment in born_ms]
         keys = list(map(KEY_SEPARATOR.join, drafts.keys))
-        blocks = self._blocks(ids, keys, drafts, added)
+        blocks = self._blocks(ids, keys, drafts, notes, added)
         if not _are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
             self._check_each(topic, drafts, blocks)
         size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
@@ -304,10 +324,15 @@ class Send:
         )
 
     def _blocks(
-        self, ids: list[str], keys: list[str], drafts: Drafts, added: Sequence[str]
-    ) -> list[bytes]:
+        self, ids: list[str], keys: list[str], drafts: Drafts, notes: Sequence[str],
+        added: Sequence[str],
+    ) -> list[bytes]:  # fmt: skip
         """Return the property block of each message."""
         head, tail, tags = self._heads[drafts.wait], self._tail, drafts.tags
+        if notes:
+            head = PAIR_SEPARATOR
+            waits = added or [""] * len(ids)
+            added = [note + waiting for note, waiting in zip(notes, waits, strict=True)]
         group = f"__SHARDINGKEY\x01{drafts.groups[0]}\x02" if drafts.groups[0] else ""
         if "" in keys or "" in tags or group or added or any(drafts.properties):
             return [

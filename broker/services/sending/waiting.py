@@ -91,14 +91,20 @@ def recall_handle(disguise: Disguise, place: Place, broker: str, message_id: str
     return encode_recall_handle(handle)
 
 
-def parted(places: Sequence[Place], batch: Batch, store_host: bytes) -> Parting:
-    """Return messages as the runs they are put by, each to its place."""
+def parted(places: Sequence[Place], batch: Batch, destination: Destination) -> Parting:
+    """Return messages as the runs they are put by, each to its place.
+
+    destination   the queue they are for, and what all of them share
+    """
     assert len(places) == len(batch)
     numbers: dict[Place, list[int]] = {}
     for number, place in enumerate(places):
         numbers.setdefault(place, []).append(number)
     runs = [
-        (Destination(*place, store_host), _part(batch, members) if len(numbers) > 1 else batch)
+        (
+            destination._replace(topic=place.topic, queue_id=place.queue_id),
+            _part(batch, members) if len(numbers) > 1 else batch,
+        )
         for place, members in numbers.items()
     ]
     return Parting(runs, list(numbers.values()))

@@ -3,11 +3,13 @@
 import asyncio
 from pathlib import Path
 
+import grpc
 import pytest
 
 from broker.app import serve as app
 from broker.client import AsyncClient, ClientError, Message
 from broker.config.addresses import held_port, split_address
+from broker.rpc.pb import messaging_pb2 as pb
 from tests.fakes.quick_disk import QuickDisk
 from tests.fakes.store_language import until
 from tests.running_broker import broker_with
@@ -60,6 +62,23 @@ async def test_a_topic_has_to_exist_where_none_is_made(tmp_path: Path) -> None:
             await broker.client.send_many(HELLO)
         await broker.client.admin.create_topic("orders", queue_count=1)
         assert await broker.client.send_many(HELLO)
+
+
+@pytest.mark.knob("broker.auto_create_groups")
+@pytest.mark.parametrize(("setting", "code"), [("on", pb.OK), ("off", pb.CONSUMER_GROUP_NOT_FOUND)])
+async def test_an_official_clients_group_is_made_or_not(
+    tmp_path: Path, setting: str, code: int
+) -> None:
+    async with broker_with(tmp_path, f"broker.auto_create_groups={setting}") as broker:
+        async with grpc.aio.insecure_channel(broker.addresses["grpc"]) as channel:
+            beat = channel.unary_unary(
+                "/apache.rocketmq.v2.MessagingService/Heartbeat",
+                pb.HeartbeatRequest.SerializeToString,
+                pb.HeartbeatResponse.FromString,
+            )
+            request = pb.HeartbeatRequest(group=pb.Resource(name="fresh"))
+            answer = await beat(request, metadata=(("x-mq-client-id", "c"),))
+        assert answer.status.code == code
 
 
 @pytest.mark.knob("broker.default_queue_count")

@@ -1,0 +1,54 @@
+"""Who calls: what a client says of itself in the headers of each call."""
+
+from typing import Final, NamedTuple
+
+from broker.model.errors import ClientIdRequired
+from broker.rpc.call import Call
+
+CLIENT_ID_KEY: Final = "x-mq-client-id"
+LANGUAGE_KEY: Final = "x-mq-language"
+VERSION_KEY: Final = "x-mq-client-version"
+NAMESPACE_KEY: Final = "x-mq-namespace"
+NODE: Final = "HTTP"
+"""What the client for Node.js calls its language."""
+SIZE_MAX: Final = 255
+"""Characters of a header that are kept."""
+
+
+class Caller(NamedTuple):
+    """The client of a call; all but its id may be ""."""
+
+    client_id: str
+    language: str
+    version: str
+    namespace: str
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it is the client for Node.js, which reads some settings in its own way."""
+        return self.language == NODE
+
+
+def client_id_of(call: Call) -> str:
+    """Return the id of the client that calls.
+
+    Errors   ClientIdRequired
+    """
+    client_id = call.metadata(CLIENT_ID_KEY)
+    if not client_id:
+        raise ClientIdRequired()
+    return client_id[:SIZE_MAX]
+
+
+def caller_of(call: Call) -> Caller:
+    """Return the client that calls.
+
+    Errors   ClientIdRequired
+    """
+    language, version = call.metadata(LANGUAGE_KEY) or "", call.metadata(VERSION_KEY) or ""
+    return Caller(client_id_of(call), language[:SIZE_MAX], version[:SIZE_MAX], namespace_of(call))
+
+
+def namespace_of(call: Call) -> str:
+    """Return the namespace of names that carry none themselves, "" for none."""
+    return call.metadata(NAMESPACE_KEY) or ""

@@ -1,0 +1,90 @@
+"""The face: its methods, the class of each, and RocketMQ's word for what it does.
+
+Messages lie in a package of ours, so that an official client can live in the same process; what
+clients call is the name below.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.model.errors import Recovering, UnsupportedFeature
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.service import Handler, Method, Service, method
+from broker.rpc.v2.status import refuse
+
+NAME: Final = "apache.rocketmq.v2.MessagingService"
+MESSAGING: Final = pb.DESCRIPTOR.services_by_name["MessagingService"]
+SEND_SIZE_MAX: Final = 16 * 1024 * 1024
+ACK_SIZE_MAX: Final = 512 * 1024
+"""Bytes of an ack with as many entries as it may have, of the usual length."""
+CLASSES: Final[Mapping[str, CallClass]] = {
+    "QueryRoute": CallClass.SESSION,
+    "Heartbeat": CallClass.SESSION,
+    "SendMessage": CallClass.SEND,
+    "QueryAssignment": CallClass.SESSION,
+    "ReceiveMessage": CallClass.POLL,
+    "AckMessage": CallClass.SETTLE,
+    "ForwardMessageToDeadLetterQueue": CallClass.SETTLE,
+    "PullMessage": CallClass.POLL,
+    "UpdateOffset": CallClass.QUERY,
+    "GetOffset": CallClass.QUERY,
+    "QueryOffset": CallClass.QUERY,
+    "EndTransaction": CallClass.SETTLE,
+    "Telemetry": CallClass.SESSION,
+    "NotifyClientTermination": CallClass.SESSION,
+    "ChangeInvisibleDuration": CallClass.SETTLE,
+    "RecallMessage": CallClass.SETTLE,
+    "SyncLiteSubscription": CallClass.SESSION,
+}
+REQUEST_CODES: Final[Mapping[str, str]] = {
+    "QueryRoute": "get_routeinfo_by_topic",
+    "Heartbeat": "heart_beat",
+    "SendMessage": "send_message_v2",
+    "ReceiveMessage": "pop_message",
+    "ForwardMessageToDeadLetterQueue": "consumer_send_msg_back",
+    "UpdateOffset": "update_consumer_offset",
+    "GetOffset": "query_consumer_offset",
+    "QueryOffset": "search_offset_by_timestamp",
+    "NotifyClientTermination": "unregister_client",
+    "ChangeInvisibleDuration": "change_message_invisibletime",
+}
+"""Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
+SIZES: Final[Mapping[str, int]] = {"SendMessage": SEND_SIZE_MAX, "AckMessage": ACK_SIZE_MAX}
+"""Bytes a request may have where it is more than the usual."""
+
+
+def face(handlers: Mapping[str, Handler]) -> Service:
+    """Return the face; methods without a handler say that they are not served."""
+    assert handlers.keys() <= CLASSES.keys(), "a handler is of a method of the proto"
+    unserved = {name: _unserved(name) for name in CLASSES.keys() - handlers.keys()}
+    return _service({**unserved, **handlers})
+
+
+def closed_face() -> Service:
+    """Return the face while nothing can be served."""
+    return _service(dict.fromkeys(CLASSES, _closed))
+
+
+def _service(handlers: Mapping[str, Handler]) -> Service:
+    rows = [_row(name, handlers[name]) for name in CLASSES]
+    return Service(NAME, tuple(rows), refuse)
+
+
+def _row(name: str, handler: Handler) -> Method:
+    own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
+    if name in SIZES:
+        own["request_size_max"] = SIZES[name]
+    return method(MESSAGING, name, handler, CLASSES[name], **own)
+
+
+def _unserved(name: str) -> Handler:
+    def refused(request: Any, call: Call) -> Any:
+        raise UnsupportedFeature(feature=name)
+
+    return refused
+
+
+def _closed(request: Any, call: Call) -> Any:
+    raise Recovering()

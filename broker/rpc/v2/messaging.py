@@ -1,0 +1,76 @@
+"""apache.rocketmq.v2.MessagingService: its methods, put together on the services they ask."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker.model.delivered import Delivered
+from broker.model.errors import GroupNotFound
+from broker.rpc.service import Handler, Service
+from broker.rpc.v2.faces import face
+from broker.rpc.v2.receive_message import ReceiveMessage
+from broker.rpc.v2.routes import Routes
+from broker.rpc.v2.send_message import SendMessage
+from broker.rpc.v2.settling import Settling
+from broker.rpc.v2.telemetry import Telemetry
+from broker.services.consume.consume import Consume
+from broker.services.sending.send import Send
+from broker.services.sessions.sessions import Sessions
+from broker.store.message_store import MessageStore
+
+
+class OfficialRules(NamedTuple):
+    """What the operator decided about official clients.
+
+    broker              its name
+    advertised          "address:port" for clients that do not say what they dialled
+    body_size_max       returns the largest body that is taken now
+    auto_create_groups  returns whether a group is made when a client asks for it
+    """
+
+    broker: str
+    advertised: str
+    body_size_max: Callable[[], int]
+    auto_create_groups: Callable[[], bool]
+
+
+class OfficialMessaging:
+    """The methods for clients of RocketMQ itself."""
+
+    __slots__ = ("_handlers", "_rules", "_store")
+
+    def __init__(
+        self,
+        store: MessageStore,
+        send: Send,
+        consume: Consume,
+        sessions: Sessions,
+        delivered: Delivered,
+        rules: OfficialRules,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        families = (
+            Routes(rules.broker, rules.advertised, send.topic, self.ensure_group),
+            SendMessage(send),
+            ReceiveMessage(store, consume, sessions, delivered, self.ensure_group),
+            Settling(store, consume, sessions),
+            Telemetry(store, sessions, rules.body_size_max, self.ensure_group),
+        )
+        self._handlers: dict[str, Handler] = {}
+        for family in families:
+            self._handlers |= family.handlers()
+
+    def service(self) -> Service:
+        """Return the face."""
+        return face(self._handlers)
+
+    async def ensure_group(self, group: str) -> None:
+        """Return when a group is there.
+
+        Errors   GroupNotFound where groups are not made by asking for them, DiskFull
+        """
+        groups = self._store.tables.groups
+        if groups.find(group) is None:
+            if not self._rules.auto_create_groups():
+                raise GroupNotFound(group=group)
+            await groups.ensure(group)

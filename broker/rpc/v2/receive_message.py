@@ -1,0 +1,154 @@
+"""ReceiveMessage: a status, messages under leases, the time; or that there is none.
+
+A poll really waits, until something comes, the client's time for it is over, or nearly that of its
+call. What does not get to the client is not leased for long.
+Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
+"""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+from broker.filter.parsing import parse_filter
+from broker.model.consuming import INVISIBLE_MAX_MS, RECEIVE_MAX, Received, ReceiveRequest
+from broker.model.delivered import Delivered
+from broker.model.errors import IllegalInvisibleTime
+from broker.model.filter import Filter
+from broker.model.names import check_number
+from broker.rpc.call import Call
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.service import Handler
+from broker.rpc.topic_access import check_client_reads, find_readable
+from broker.rpc.v2.caller import Caller, caller_of
+from broker.rpc.v2.delivered import message_of
+from broker.rpc.v2.durations import ms_of, timestamp_of
+from broker.rpc.v2.resources import group_of, topic_of
+from broker.rpc.v2.routes import EnsureGroup
+from broker.rpc.v2.status import OK
+from broker.services.consume.consume import Consume
+from broker.services.consume.parking import handed_over
+from broker.services.sessions.sessions import Sessions
+from broker.store.message_store import MessageStore
+
+INVISIBLE_MIN_MS: Final = 10_000
+RENEWED_MS: Final = 60_000
+"""How long a lease lasts that the broker renews as long as the client is alive."""
+POLL_MAX_MS: Final = 30_000
+POLL_MS: Final = 20_000
+"""Where a client says neither how long it waits nor when its call ends."""
+RESERVE_MS: Final = 200
+"""What is left of a call for the answer to travel."""
+UNSAID_RESERVE_MS: Final = 3_000
+"""The same where a client does not say how long it waits: what it takes besides for any call."""
+NOTHING: Final = pb.ReceiveMessageResponse(
+    status=pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
+)
+FOUND: Final = pb.ReceiveMessageResponse(status=OK)
+
+
+class ReceiveMessage:
+    """The method."""
+
+    __slots__ = ("_consume", "_delivered", "_ensure_group", "_sessions", "_topics")
+
+    def __init__(
+        self,
+        store: MessageStore,
+        consume: Consume,
+        sessions: Sessions,
+        delivered: Delivered,
+        ensure_group: EnsureGroup,
+    ) -> None:
+        self._topics = store.tables.topics
+        self._consume = consume
+        self._delivered = delivered
+        self._sessions = sessions
+        self._ensure_group = ensure_group
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the method by its name."""
+        return {"ReceiveMessage": self}
+
+    async def __call__(
+        self, message: pb.ReceiveMessageRequest, call: Call
+    ) -> AsyncIterator[pb.ReceiveMessageResponse]:
+        """Yield what a client gets, status first.
+
+        Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
+                 IllegalNumber, IllegalFilter; errors of puts
+        """
+        request = self._request(message, caller_of(call), call)
+        await self._ensure_group(request.group)
+        found = self._consume.receive(request)
+        release = partial(self._consume.release, request.group, request.topic)
+        received = found if isinstance(found, Received) else await handed_over(found, release)
+        if received.handles:
+            call.if_lost(partial(release, received.handles))
+        yield FOUND if received.records else NOTHING
+        topic = message.message_queue.topic
+        for record, handle, attempt in zip(
+            received.records, received.handles, received.attempts, strict=True
+        ):
+            delivered = message_of(record, topic, attempt=attempt, handle=handle)
+            yield pb.ReceiveMessageResponse(message=delivered)
+        self._count(request, received)
+        yield pb.ReceiveMessageResponse(delivery_timestamp=timestamp_of(received.popped_at_ms))
+
+    def _request(
+        self, message: pb.ReceiveMessageRequest, caller: Caller, call: Call
+    ) -> ReceiveRequest:
+        """Return what the service is asked for, checked and with its defaults filled in."""
+        topic = topic_of(message.message_queue.topic, call)
+        group = group_of(message.group, call)
+        find_readable(self._topics, topic, group, check_client_reads)
+        invisible_ms = RENEWED_MS if message.auto_renew else ms_of(message.invisible_duration)
+        if not INVISIBLE_MIN_MS <= invisible_ms <= INVISIBLE_MAX_MS:
+            raise IllegalInvisibleTime(
+                value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
+            )
+        self._sessions.heard(caller.client_id)
+        return ReceiveRequest(
+            group,
+            topic,
+            filter_of(message.filter_expression),
+            min(max(message.batch_size, 1), RECEIVE_MAX),
+            invisible_ms,
+            poll_ms(message, call),
+            caller.client_id,
+            message.attempt_id,
+            message.auto_renew,
+            room=call.room,
+        )
+
+    def _count(self, request: ReceiveRequest, received: Received) -> None:
+        sizes = list(map(len, received.records))
+        for word, is_retry in (("false", False), ("true", True)):
+            chosen = [
+                size
+                for size, attempt in zip(sizes, received.attempts, strict=True)
+                if (attempt > 1) is is_retry
+            ]
+            if chosen:
+                self._delivered.count(request.topic, request.group, len(chosen), sum(chosen), word)
+
+
+def filter_of(expression: pb.FilterExpression) -> Filter:
+    """Return the filter that a request holds; of no type it is one of tags.
+
+    Errors   IllegalFilter, IllegalNumber
+    """
+    check_number("filter_expression.type", expression.type, upper=pb.SQL)
+    return parse_filter(expression.expression, is_sql=expression.type == pb.SQL)
+
+
+def poll_ms(message: pb.ReceiveMessageRequest, call: Call) -> int:
+    """Return how long a call may wait for messages."""
+    left_ms = call.time_left_ms()
+    if message.HasField("long_polling_timeout"):
+        asked_ms = ms_of(message.long_polling_timeout)
+    elif left_ms is None:
+        asked_ms = POLL_MS
+    else:
+        asked_ms = left_ms - UNSAID_RESERVE_MS if left_ms > UNSAID_RESERVE_MS else left_ms // 2
+    bound_ms = POLL_MAX_MS if left_ms is None else min(left_ms - RESERVE_MS, POLL_MAX_MS)
+    return max(min(asked_ms, bound_ms), 0)

@@ -1,0 +1,226 @@
+"""SendMessage and RecallMessage: messages become columns, checked as a proxy checks them.
+
+What messages and topics may be the service checks; here is what only this face knows: ids that
+clients make themselves, digests, encodings, and sums of what users say of a message.
+Source: SendMessageActivity, GrpcValidator.
+"""
+
+import zlib
+from hashlib import md5, sha1
+from typing import Final
+
+from broker.format.send_request import MESSAGES_MAX
+from broker.model.errors import (
+    BodyCorrupted,
+    IllegalProperty,
+    KindConflict,
+    MixedQueues,
+    NoMessages,
+    PropertiesTooLarge,
+    TooManyMessages,
+    UnsupportedFeature,
+)
+from broker.model.message import (
+    BORN_HOST,
+    BORN_TIMESTAMP,
+    FLAG_COMPRESSED,
+    PRODUCER_GROUP,
+    RECONSUME_TIME,
+    TRACE_CONTEXT,
+)
+from broker.model.message_kind import MessageKind
+from broker.model.names import check_message_group, check_message_id, check_number, check_tag
+from broker.model.topic import DEFAULT_TYPE
+from broker.rpc.call import Call
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.service import Handler
+from broker.rpc.v2.caller import client_id_of
+from broker.rpc.v2.durations import ms_of
+from broker.rpc.v2.resources import topic_of
+from broker.rpc.v2.status import OK
+from broker.services.sending.drafts import (
+    ABSENT_QUEUE,
+    AT_ONCE,
+    PEER,
+    Delivery,
+    Drafts,
+    Envelope,
+    kind_of,
+)
+from broker.services.sending.send import Send, Sent
+
+USER_SIZE_MAX: Final = 16 * 1024
+"""Bytes of names and values, tag and keys that a user gives a message."""
+RECOVERY_MAX_MS: Final = 3_600_000
+"""How long a producer may keep the broker from asking for its decision."""
+BORN: Final = "born_timestamp"
+
+
+class SendMessage:
+    """The methods."""
+
+    __slots__ = ("_send",)
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the methods by their names."""
+        return {"SendMessage": self.send_message, "RecallMessage": self.recall_message}
+
+    async def send_message(
+        self, request: pb.SendMessageRequest, call: Call
+    ) -> pb.SendMessageResponse:
+        """Store every message of the request, or none.
+
+        Errors   ClientIdRequired, those of `drafts_of` and `Send.send`
+        """
+        client_id_of(call)
+        drafts, envelope = drafts_of(request, call)
+        config = await self._send.topic(drafts.topics[0])
+        if config.type_name == DEFAULT_TYPE and (kind := kind_of(drafts)) is not MessageKind.NORMAL:
+            # Who declares no type declares this one, as far as these clients are concerned.
+            raise KindConflict(topic=config.name, type=DEFAULT_TYPE, kind=kind.value)
+        return _answer(await self._send.send(drafts, call.peer_host, envelope))
+
+    async def recall_message(
+        self, request: pb.RecallMessageRequest, call: Call
+    ) -> pb.RecallMessageResponse:
+        """Take back a message that waits for its time; taken back again it is the same.
+
+        Errors   ClientIdRequired, those of `Recall.recall`
+        """
+        client_id_of(call)
+        topic = topic_of(request.topic, call)
+        handle = request.recall_handle
+        message_id = await self._send.recall.recall(topic, handle, call.peer_host)
+        return pb.RecallMessageResponse(status=OK, message_id=message_id)
+
+
+def _answer(sent: Sent) -> pb.SendMessageResponse:
+    """Return where messages lie; a transaction goes by the id of its message."""
+    first = sent.result.queue_offset
+    queue_offsets = sent.queue_offsets or range(first, first + len(sent.message_ids))
+    entries = [
+        pb.SendResultEntry(
+            status=OK,
+            message_id=message_id,
+            transaction_id=message_id,
+            offset=queue_offset,
+            recall_handle=handle,
+        )
+        for message_id, queue_offset, handle in zip(
+            sent.message_ids, queue_offsets, sent.handles or [""] * len(queue_offsets), strict=True
+        )
+    ]
+    return pb.SendMessageResponse(status=OK, entries=entries)
+
+
+def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envelope]:
+    """Return the messages of a request as `services/sending` takes them.
+
+    Errors   NoMessages, TooManyMessages, MixedQueues, IllegalTopic, SystemTopic, IllegalMessageId,
+             IllegalTag, IllegalMessageGroup, IllegalProperty, PropertiesTooLarge, IllegalNumber,
+             BodyCorrupted, UnsupportedFeature
+    """
+    messages = request.messages
+    if not messages:
+        raise NoMessages()
+    if len(messages) > MESSAGES_MAX:
+        raise TooManyMessages(count=len(messages), limit=MESSAGES_MAX)
+    encodings = {message.system_properties.body_encoding == pb.GZIP for message in messages}
+    if len(encodings) > 1:
+        raise MixedQueues(why="body encodings")
+    drafts = Drafts(True, [], [], [], [], [], [], [], [], [], [], [], [])
+    notes: list[str] = []
+    for message in messages:
+        topic, system = topic_of(message.topic, call), message.system_properties
+        _check(message, system)
+        drafts.topics.append(topic)
+        drafts.bodies.append(message.body)
+        drafts.tags.append(system.tag)
+        drafts.keys.append(system.keys[:])
+        drafts.message_ids.append(system.message_id)
+        drafts.queue_ids.append(ABSENT_QUEUE)
+        drafts.groups.append(system.message_group)
+        drafts.born_ms.append(max(ms_of(system.born_timestamp), 0))
+        drafts.born_hosts.append(PEER)
+        drafts.flags.append(0)
+        drafts.properties.append(dict(message.user_properties))
+        drafts.deliveries.append(_delivery_of(system))
+        notes.append(_note(topic, system))
+    return drafts, Envelope(notes, FLAG_COMPRESSED if True in encodings else 0)
+
+
+def _check(message: pb.Message, system: pb.SystemProperties) -> None:
+    """Raise what is wrong with a message that nobody looks at later."""
+    check_message_id(system.message_id)
+    if system.HasField("tag"):
+        check_tag(system.tag)
+    if system.HasField("message_group"):
+        check_message_group(system.message_group)
+    if system.HasField("lite_topic"):
+        raise UnsupportedFeature(feature="lite topics")
+    if system.HasField("priority"):
+        check_number("priority", system.priority)
+    recovery_ms = ms_of(system.orphaned_transaction_recovery_duration)
+    check_number("orphaned_transaction_recovery_duration", recovery_ms, upper=RECOVERY_MAX_MS)
+    texts = [system.tag, *system.keys]
+    size_bytes = sum(len(text.encode()) for text in texts)
+    for name, value in message.user_properties.items():
+        size_bytes += len(name.encode()) + len(value.encode())
+    if size_bytes > USER_SIZE_MAX:
+        raise PropertiesTooLarge(size_bytes=size_bytes, limit_bytes=USER_SIZE_MAX)
+    if system.HasField("body_digest"):
+        _check_digest(message.body, system)
+
+
+def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
+    """Raise BodyCorrupted where a body is not what its producer says; clients differ in digits."""
+    given, kind = system.body_digest.checksum.strip().upper(), system.body_digest.type
+    if kind == pb.CRC32:
+        crc = zlib.crc32(body)
+        is_same = given.lstrip("0") in (f"{crc:X}".lstrip("0"), str(crc).lstrip("0"))
+    elif kind in _DIGESTS:
+        is_same = given == _DIGESTS[kind](body, usedforsecurity=False).hexdigest().upper()
+    else:
+        return  # Of a kind that is not known nothing can be said.
+    if not is_same:
+        name = pb.DigestType.Name(kind)
+        raise BodyCorrupted(message_id=system.message_id, algorithm=name)
+
+
+def _delivery_of(system: pb.SystemProperties) -> Delivery:
+    is_transactional = system.message_type == pb.TRANSACTION
+    has_time, has_priority = system.HasField("delivery_timestamp"), system.HasField("priority")
+    if not (is_transactional or has_time or has_priority):
+        return AT_ONCE
+    return Delivery(
+        deliver_at_ms=max(ms_of(system.delivery_timestamp), 1) if has_time else 0,
+        transactional=is_transactional,
+        priority=system.priority if has_priority else None,
+    )
+
+
+def _note(topic: str, system: pb.SystemProperties) -> str:
+    """Return what a real proxy adds to each message, as it stands in the property block.
+
+    Errors   IllegalProperty
+    """
+    host, trace = system.born_host, system.trace_context
+    if _SEPARATORS & {*host, *trace}:
+        why = "it holds U+0000, U+0001 or U+0002"
+        raise IllegalProperty(name="born_host or trace_context", why=why)
+    pairs = {
+        BORN_HOST: host,
+        BORN_TIMESTAMP: str(ms_of(system.born_timestamp)) if system.HasField(BORN) else "",
+        # Of a transaction it is among what tells when to deliver.
+        PRODUCER_GROUP: topic if system.message_type != pb.TRANSACTION else "",
+        RECONSUME_TIME: "0",
+        TRACE_CONTEXT: trace,
+    }
+    return "".join(f"{name}\x01{value}\x02" for name, value in pairs.items() if value)
+
+
+_SEPARATORS: Final = {"\x00", "\x01", "\x02"}
+_DIGESTS: Final = {pb.MD5: md5, pb.SHA1: sha1}

@@ -1,0 +1,127 @@
+"""Calls of official clients without a transport: requests in, what a client would read out.
+
+desk = OfficialDesk(broker)
+await desk.ask("SendMessage", sent("orders", b"x"))            one answer
+await desk.all("ReceiveMessage", receive("g", "orders"))       all of them
+"""
+
+from collections.abc import AsyncIterator
+from inspect import isasyncgen, isawaitable
+from typing import Any, Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+
+from broker.model.errors import BrokerError
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.faces import NAME
+from tests.fakes.call import FakeCall
+from tests.fakes.store_broker import StoreBroker
+
+MESSAGE_ID: Final = "0102FC00000001167A0B125C4B00000000"
+DIALLED: Final = pb.Endpoints(
+    scheme=pb.DOMAIN_NAME, addresses=[pb.Address(host="mq.example.com", port=1234)]
+)
+
+
+class OfficialDesk:
+    """One client of a broker."""
+
+    def __init__(
+        self, broker: StoreBroker, client_id: str = "host@1@2@x", language: str = "JAVA"
+    ) -> None:
+        self.broker = broker
+        self.service = broker.official.service()
+        assert self.service.name == NAME
+        self.methods = {method.name: method for method in self.service.methods}
+        self.metadata = {
+            "x-mq-client-id": client_id,
+            "x-mq-language": language,
+            "x-mq-client-version": "5.2.0",
+            "x-mq-namespace": "",
+        }
+
+    def call(self, time_left_ms: int = 0, **metadata: str) -> FakeCall:
+        """Return a call of this client; its deadline is past, so that polls end at once."""
+        changed = {name.replace("_", "-"): value for name, value in metadata.items()}
+        return FakeCall(time_left_ms=time_left_ms, metadata={**self.metadata, **changed})
+
+    async def all(self, name: str, request: Any, call: FakeCall | None = None) -> list[Any]:
+        """Return every answer to a call, as the face shows it; `request` may be a list of them."""
+        method, call = self.methods[name], call or self.call()
+        found: list[Any] = []
+        try:
+            read = method.reader()
+            if isinstance(request, Message):
+                asked: Any = read(request.SerializeToString())
+            else:
+                asked = _each([read(one.SerializeToString()) for one in request])
+            answer = method.handler(asked, call)
+            if isasyncgen(answer):
+                async for one in answer:
+                    found.append(one)
+            else:
+                found.append(await answer if isawaitable(answer) else answer)
+        except BrokerError as error:
+            refused = self.service.refuse(error, method)
+            found += refused if isinstance(refused, list) else [refused]
+        write = method.writer()
+        return [method.response.FromString(write(one)) for one in found]
+
+    async def ask(self, name: str, request: Message, call: FakeCall | None = None) -> Any:
+        """Return the one answer to a call."""
+        (answer,) = await self.all(name, request, call)
+        return answer
+
+    async def code(self, name: str, request: Message, call: FakeCall | None = None) -> str:
+        """Return the code that the first answer to a call has."""
+        answers = await self.all(name, request, call)
+        return pb.Code.Name(answers[0].status.code)
+
+    async def received(self, group: str, topic: str, **fields: Any) -> list[pb.Message]:
+        """Return the messages that a receive gets."""
+        answers = await self.all("ReceiveMessage", receive(group, topic, **fields))
+        assert answers[0].HasField("status")
+        assert answers[-1].HasField("delivery_timestamp")
+        return [answer.message for answer in answers[1:-1]]
+
+
+async def _each(requests: list[Any]) -> AsyncIterator[Any]:
+    for request in requests:
+        yield request
+
+
+def name(text: str) -> pb.Resource:
+    """Return a topic or a group by its name."""
+    return pb.Resource(name=text)
+
+
+def message(topic: str, body: bytes = b"hello", **system: Any) -> pb.Message:
+    """Return a message as a client sends it."""
+    properties = {"message_id": MESSAGE_ID, "body_encoding": pb.IDENTITY, **system}
+    made = pb.SystemProperties(**properties)
+    if "born_timestamp" not in system:
+        made.born_timestamp.seconds = 1_700_000_000
+        made.born_host = "client-host"
+    return pb.Message(topic=name(topic), body=body, system_properties=made)
+
+
+def sent(topic: str, *bodies: bytes, **system: Any) -> pb.SendMessageRequest:
+    """Return a request with messages that have these system properties."""
+    return pb.SendMessageRequest(messages=[message(topic, body, **system) for body in bodies])
+
+
+def receive(group: str, topic: str, **fields: Any) -> pb.ReceiveMessageRequest:
+    """Return what a client that waits for nothing asks for; durations are in seconds."""
+    invisible = fields.pop("invisible_s", 10)
+    given: dict[str, Any] = {
+        "group": name(group),
+        "message_queue": pb.MessageQueue(topic=name(topic), id=-1),
+        "filter_expression": pb.FilterExpression(type=pb.TAG, expression="*"),
+        "batch_size": 32,
+        "long_polling_timeout": Duration(),
+        **fields,
+    }
+    if invisible is not None:
+        given["invisible_duration"] = Duration(seconds=invisible)
+    return pb.ReceiveMessageRequest(**given)

@@ -1,0 +1,13 @@
+"""An official client of a broker."""
+
+import pytest
+
+from tests.fakes.official import OfficialDesk
+from tests.fakes.store_broker import StoreBroker
+
+
+@pytest.fixture
+async def desk(broker: StoreBroker) -> OfficialDesk:
+    """A client; group g is there."""
+    await broker.store.tables.groups.ensure("g")
+    return OfficialDesk(broker)

@@ -1,0 +1,211 @@
+"""A message on its way from an official producer to an official consumer."""
+
+import gzip
+from hashlib import md5
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from broker.format.addresses import text_from_host
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.receive_message import poll_ms
+from tests.fakes.call import FakeCall
+from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, name, receive, sent
+from tests.fakes.store_language import STORE_HOST
+
+
+async def delivered(desk: OfficialDesk, request: pb.SendMessageRequest) -> list[pb.Message]:
+    answer = await desk.ask("SendMessage", request)
+    assert answer.status.code == pb.OK, answer.status.message
+    await desk.broker.talking.settled()
+    return await desk.received("g", request.messages[0].topic.name)
+
+
+async def test_everything_a_client_says_of_a_message_comes_with_it(desk: OfficialDesk) -> None:
+    request = sent("orders", b"hello", tag="A", keys=["k1", "k2"], trace_context="00-ab")
+    request.messages[0].user_properties["color"] = "blue"
+    (got,) = await delivered(desk, request)
+    system = got.system_properties
+    assert (got.topic.name, got.body, dict(got.user_properties)) == (
+        "orders", b"hello", {"color": "blue"}
+    )  # fmt: skip
+    assert (system.tag, list(system.keys), system.message_id) == ("A", ["k1", "k2"], MESSAGE_ID)
+    assert system.body_digest == pb.Digest(type=pb.MD5, checksum="5D41402ABC4B2A76B9719D911017C592")
+    assert (system.body_encoding, system.message_type) == (pb.IDENTITY, pb.NORMAL)
+    assert (system.born_timestamp.seconds, system.born_host) == (1_700_000_000, "client-host")
+    assert system.store_timestamp.ToMilliseconds() == desk.broker.clock.wall
+    assert system.store_host == text_from_host(STORE_HOST)
+    assert (system.delivery_attempt, system.queue_offset) == (1, 0)
+    assert system.trace_context == "00-ab"
+    assert system.receipt_handle
+    assert not system.HasField("message_group")
+
+
+async def test_a_record_carries_what_a_real_proxy_adds(desk: OfficialDesk) -> None:
+    await desk.ask("SendMessage", sent("orders", b"x", tag="A"))
+    (stored,) = await desk.broker.messages()
+    properties = stored.properties
+    assert list(properties) == [
+        "UNIQ_KEY", "TAGS", "__BORNHOST", "BORN_TIMESTAMP", "PGROUP", "RECONSUME_TIME", "CLUSTER",
+        "MSG_REGION", "TRACE_ON",
+    ]  # fmt: skip
+    assert properties["BORN_TIMESTAMP"] == "1700000000000"
+    assert (properties["PGROUP"], properties["RECONSUME_TIME"]) == ("orders", "0")
+    assert stored.born_timestamp_ms == 1_700_000_000_000
+    assert stored.born_host == desk.call().peer_host
+
+
+async def test_a_message_that_says_next_to_nothing_is_complete_when_it_comes(
+    desk: OfficialDesk,
+) -> None:
+    bare = pb.Message(topic=name("orders"), body=b"x")
+    bare.system_properties.message_id = "ID"
+    (got,) = await delivered(desk, pb.SendMessageRequest(messages=[bare]))
+    system = got.system_properties
+    assert system.body_encoding == pb.IDENTITY
+    assert system.born_timestamp.ToMilliseconds() == desk.broker.clock.wall
+    assert system.born_host == "10.0.0.7:4711"
+    assert not system.HasField("tag")
+
+
+async def test_a_packed_body_stays_packed(desk: OfficialDesk) -> None:
+    packed = gzip.compress(b"hello" * 100)
+    (got,) = await delivered(desk, sent("orders", packed, body_encoding=pb.GZIP))
+    assert (got.body, got.system_properties.body_encoding) == (packed, pb.GZIP)
+    checksum = md5(packed).hexdigest().upper()
+    assert got.system_properties.body_digest.checksum == checksum
+    assert (await desk.broker.messages())[0].body == b"hello" * 100
+
+
+async def test_a_batch_is_stored_whole_or_not_at_all(desk: OfficialDesk) -> None:
+    good, bad = message("orders", b"a"), message("orders", b"b", tag="A|B")
+    request = pb.SendMessageRequest(messages=[good, bad])
+    answer = await desk.ask("SendMessage", request)
+    assert pb.Code.Name(answer.status.code) == "ILLEGAL_MESSAGE_TAG"
+    assert not answer.entries
+    assert not await desk.broker.messages()
+    answer = await desk.ask("SendMessage", sent("orders", b"a", b"b"))
+    assert [entry.offset for entry in answer.entries] == [0, 1]
+    assert {entry.message_id for entry in answer.entries} == {MESSAGE_ID}
+    assert {entry.transaction_id for entry in answer.entries} == {MESSAGE_ID}
+    assert {entry.status.code for entry in answer.entries} == {pb.OK}
+
+
+@pytest.mark.parametrize(
+    ("kind", "checksum", "is_right"),
+    [
+        (pb.MD5, "5d41402abc4b2a76b9719d911017c592", True),
+        (pb.SHA1, "AAF4C61DDCC5E8A2DABEDE0F3B482CD9AEA9434D", True),
+        (pb.CRC32, "3610A686", True),
+        (pb.CRC32, "907060870", True),
+        (pb.CRC32, "3610A687", False),
+        (pb.MD5, "0" * 32, False),
+        (pb.SHA1, "", False),
+        (pb.DIGEST_TYPE_UNSPECIFIED, "x", True),
+    ],
+)
+async def test_a_digest_is_that_of_the_body(
+    desk: OfficialDesk, kind: pb.DigestType, checksum: str, is_right: bool
+) -> None:
+    digest = pb.Digest(type=kind, checksum=checksum)
+    code = await desk.code("SendMessage", sent("orders", b"hello", body_digest=digest))
+    assert code == ("OK" if is_right else "MESSAGE_CORRUPTED")
+
+
+async def test_order_is_kept_by_message_group(desk: OfficialDesk) -> None:
+    await desk.broker.store.tables.topics.create(
+        "f", queue_count=1, attributes={"message.type": "FIFO"}
+    )
+    await desk.ask("SendMessage", sent("f", b"1", b"2", message_group="m"))
+    await desk.broker.talking.settled()
+    got = await desk.received("g", "f", batch_size=1)
+    assert [one.body for one in got] == [b"1"]
+    system = got[0].system_properties
+    assert (system.message_type, system.message_group) == (pb.FIFO, "m")
+    assert dict(got[0].user_properties) == {}
+    assert not await desk.received("g", "f")
+
+
+async def test_nothing_is_told_with_the_time_behind_it(desk: OfficialDesk) -> None:
+    status, time = await desk.all("ReceiveMessage", receive("g", "orders"))
+    assert pb.Code.Name(status.status.code) == "MESSAGE_NOT_FOUND"
+    assert time.delivery_timestamp.ToMilliseconds() == desk.broker.clock.wall
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "bodies"),
+    [(pb.TAG, "A || C", [b"a"]), (pb.SQL, "n > 1", [b"b"]), (pb.TAG, "", [b"a", b"b"])],
+)
+async def test_only_what_is_wanted_comes(
+    desk: OfficialDesk, kind: pb.FilterType, expression: str, bodies: list[bytes]
+) -> None:
+    await desk.broker.add("orders", b"a", TAGS="A", UNIQ_KEY="1", n="1")
+    await desk.broker.add("orders", b"b", TAGS="B", UNIQ_KEY="2", n="2")
+    wanted = pb.FilterExpression(type=kind, expression=expression)
+    got = await desk.received("g", "orders", filter_expression=wanted)
+    assert [one.body for one in got] == bodies
+
+
+async def test_what_comes_back_has_its_topic_and_another_attempt(desk: OfficialDesk) -> None:
+    (first,) = await delivered(desk, sent("orders", b"x"))
+    assert not await desk.received("g", "orders")
+    await desk.broker.pass_time(10_001)
+    (again,) = await desk.received("g", "orders")
+    assert again.topic.name == "orders"
+    assert again.system_properties.delivery_attempt == 2
+    assert again.system_properties.message_id == first.system_properties.message_id
+
+
+async def test_a_lost_answer_is_given_again_by_its_attempt(desk: OfficialDesk) -> None:
+    (first,) = await delivered_by_attempt(desk, "1")
+    (again,) = await desk.received("g", "orders", attempt_id="1", auto_renew=True)
+    assert again.system_properties.receipt_handle == first.system_properties.receipt_handle
+    assert again.system_properties.delivery_attempt == 1
+    assert not await desk.received("g", "orders", attempt_id="2", auto_renew=True)
+
+
+async def delivered_by_attempt(desk: OfficialDesk, attempt_id: str) -> list[pb.Message]:
+    await desk.ask("SendMessage", sent("orders", b"x"))
+    await desk.broker.talking.settled()
+    return await desk.received("g", "orders", attempt_id=attempt_id, auto_renew=True)
+
+
+async def test_what_does_not_leave_comes_back_soon(desk: OfficialDesk) -> None:
+    await desk.broker.add("orders", b"x", UNIQ_KEY="1")
+    call = desk.call()
+    await desk.all("ReceiveMessage", receive("g", "orders", invisible_s=600), call)
+    (undo,) = call.undone
+    undo()
+    await desk.broker.pass_time(1_001)
+    assert len(await desk.received("g", "orders")) == 1
+
+
+async def test_a_receive_counts_what_it_hands_out(desk: OfficialDesk) -> None:
+    await desk.broker.add("orders", b"x", b"y", UNIQ_KEY="1")
+    await desk.received("g", "orders")
+    counted = desk.broker.pull.delivered.messages_out.values
+    assert counted == {("orders", "g", "false", "false"): 2}
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "left_ms", "waits_ms"),
+    [
+        (5, 8_000, 5_000),
+        (20, 8_000, 7_800),
+        (None, 23_000, 20_000),
+        (None, 3_000, 1_500),
+        (None, None, 20_000),
+        (60, None, 30_000),
+        (5, 100, 0),
+        (0, 3_000, 0),
+    ],
+)
+def test_a_poll_waits_as_asked_and_ends_before_its_call(
+    asked_s: int | None, left_ms: int | None, waits_ms: int
+) -> None:
+    fields: dict[str, Any] = {}
+    if asked_s is not None:
+        fields["long_polling_timeout"] = Duration(seconds=asked_s)
+    request = pb.ReceiveMessageRequest(**fields)
+    assert poll_ms(request, FakeCall(time_left_ms=left_ms)) == waits_ms

@@ -1,0 +1,108 @@
+"""Where topics are, as official clients are told."""
+
+from typing import Any
+
+import pytest
+
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.routes import endpoints_of
+from tests.fakes.official import DIALLED, OfficialDesk, name
+
+TYPES = {
+    "NORMAL": [pb.NORMAL],
+    "FIFO": [pb.FIFO],
+    "DELAY": [pb.DELAY],
+    "TRANSACTION": [pb.TRANSACTION],
+    "PRIORITY": [pb.PRIORITY],
+    "MIXED": [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION],
+}
+
+
+async def made(desk: OfficialDesk, topic: str, **attributes: str) -> None:
+    types = {name.replace("_", "."): value for name, value in attributes.items()}
+    await desk.broker.store.tables.topics.create(topic, queue_count=2, attributes=types)
+
+
+def route(topic: str, **fields: Any) -> pb.QueryRouteRequest:
+    return pb.QueryRouteRequest(topic=name(topic), **fields)
+
+
+@pytest.mark.parametrize(("type_name", "accepted"), TYPES.items())
+async def test_a_route_is_one_queue_that_takes_its_topics_kinds(
+    desk: OfficialDesk, type_name: str, accepted: list[int]
+) -> None:
+    await made(desk, "t", message_type=type_name)
+    answer = await desk.ask("QueryRoute", route("t", endpoints=DIALLED))
+    (queue,) = answer.message_queues
+    assert answer.status.code == pb.OK
+    assert (queue.topic.name, queue.id, queue.permission) == ("t", 0, pb.READ_WRITE)
+    assert (queue.broker.name, queue.broker.id) == ("broker-a", 0)
+    assert queue.broker.endpoints == DIALLED
+    assert list(queue.accept_message_types) == accepted
+
+
+async def test_a_topic_without_a_type_takes_normal_messages(desk: OfficialDesk) -> None:
+    answer = await desk.ask("QueryRoute", route("orders"))
+    assert list(answer.message_queues[0].accept_message_types) == [pb.NORMAL]
+
+
+async def test_who_does_not_say_what_it_dialled_is_told_the_brokers_own_address(
+    desk: OfficialDesk,
+) -> None:
+    answer = await desk.ask("QueryRoute", route("orders"))
+    assert answer.message_queues[0].broker.endpoints == endpoints_of("10.0.0.9:8081")
+
+
+@pytest.mark.parametrize(
+    ("address", "scheme", "host"),
+    [
+        ("10.0.0.1:80", pb.IPv4, "10.0.0.1"),
+        ("[::1]:80", pb.IPv6, "::1"),
+        ("::1:80", pb.IPv6, "::1"),
+        ("mq.example.com:80", pb.DOMAIN_NAME, "mq.example.com"),
+    ],
+)
+def test_addresses_have_a_scheme(address: str, scheme: pb.AddressScheme, host: str) -> None:
+    assert endpoints_of(address) == pb.Endpoints(
+        scheme=scheme, addresses=[pb.Address(host=host, port=80)]
+    )
+
+
+async def test_what_may_be_done_is_told(desk: OfficialDesk) -> None:
+    await desk.broker.store.tables.topics.create("readonly", queue_count=1, permission=4)
+    answer = await desk.ask("QueryRoute", route("readonly"))
+    assert answer.message_queues[0].permission == pb.READ
+
+
+async def test_a_topic_is_made_by_asking_where_that_is_on(desk: OfficialDesk) -> None:
+    answer = await desk.ask("QueryRoute", route("fresh"))
+    assert len(answer.message_queues) == 1
+    assert desk.broker.store.tables.topics.find("fresh") is not None
+    rules = desk.broker.send._rules._replace(auto_create_topics=False)
+    desk.broker.send.take(rules)
+    assert await desk.code("QueryRoute", route("missing")) == "TOPIC_NOT_FOUND"
+    assert await desk.code("QueryRoute", route("%DLQ%nobody")) == "TOPIC_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_type", "queue_id"), [("n", "NORMAL", -1), ("f", "FIFO", 0)]
+)
+async def test_an_assignment_is_any_queue_or_the_one_in_order(
+    desk: OfficialDesk, topic: str, queue_type: str, queue_id: int
+) -> None:
+    await made(desk, topic, message_type=queue_type)
+    request = pb.QueryAssignmentRequest(topic=name(topic), group=name("g"), endpoints=DIALLED)
+    answer = await desk.ask("QueryAssignment", request)
+    (assignment,) = answer.assignments
+    assert assignment.message_queue.id == queue_id
+    assert assignment.message_queue.broker.endpoints == DIALLED
+
+
+async def test_a_namespace_is_part_of_the_name_and_is_echoed(desk: OfficialDesk) -> None:
+    topic = pb.Resource(resource_namespace="shop", name="t")
+    answer = await desk.ask("QueryRoute", pb.QueryRouteRequest(topic=topic))
+    assert answer.message_queues[0].topic == topic
+    assert desk.broker.store.tables.topics.find("shop%t") is not None
+    call = desk.call(x_mq_namespace="mall")
+    await desk.ask("QueryRoute", route("t"), call)
+    assert desk.broker.store.tables.topics.find("mall%t") is not None

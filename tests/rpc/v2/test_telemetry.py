@@ -1,0 +1,145 @@
+"""Clients come with their settings, stay, and go."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from broker.model.administration import GroupSettings
+from broker.rpc.pb import messaging_pb2 as pb
+from tests.fakes.official import OfficialDesk, name
+
+
+def publishing(*topics: str, **fields: Any) -> pb.TelemetryCommand:
+    settings = pb.Settings(
+        client_type=pb.PRODUCER, publishing=pb.Publishing(topics=map(name, topics)), **fields
+    )
+    settings.metric.endpoints.scheme = pb.IPv4
+    return pb.TelemetryCommand(settings=settings)
+
+
+def subscribing(
+    group: str, *topics: str, client_type: pb.ClientType = pb.PUSH_CONSUMER, **fields: Any
+) -> pb.TelemetryCommand:
+    entries = [pb.SubscriptionEntry(topic=name(topic)) for topic in topics]
+    subscription = pb.Subscription(group=name(group), subscriptions=entries, **fields)
+    settings = pb.Settings(client_type=client_type, subscription=subscription)
+    return pb.TelemetryCommand(settings=settings)
+
+
+async def answered(desk: OfficialDesk, *commands: pb.TelemetryCommand) -> list[pb.TelemetryCommand]:
+    return await desk.all("Telemetry", commands)
+
+
+async def test_a_producer_gets_its_settings_with_the_brokers(desk: OfficialDesk) -> None:
+    first, second = await answered(desk, publishing("orders"), publishing("orders", "more"))
+    assert first.status.code == second.status.code == pb.OK
+    settings = first.settings
+    assert [topic.name for topic in settings.publishing.topics] == ["orders"]
+    assert settings.publishing.max_body_size == 4 << 20
+    assert settings.publishing.validate_message_type
+    policy = settings.backoff_policy
+    assert (policy.max_attempts, policy.exponential_backoff.multiplier) == (3, 2)
+    assert policy.exponential_backoff.initial == Duration(nanos=10_000_000)
+    assert settings.HasField("metric")
+    assert not settings.metric.HasField("endpoints")
+    assert [topic.name for topic in second.settings.publishing.topics] == ["orders", "more"]
+
+
+async def test_a_push_consumer_gets_its_groups_settings(desk: OfficialDesk) -> None:
+    await desk.broker.store.tables.groups.update("g", GroupSettings(max_attempts=3))
+    (answer,) = await answered(desk, subscribing("g", "orders"))
+    policy, subscription = answer.settings.backoff_policy, answer.settings.subscription
+    assert policy.max_attempts == 3
+    assert [pause.seconds for pause in policy.customized_backoff.next][:3] == [1, 5, 10]
+    assert len(policy.customized_backoff.next) == 18
+    assert (subscription.fifo, subscription.receive_batch_size) == (False, 32)
+    assert subscription.long_polling_timeout.seconds == 20
+    assert (subscription.lite_subscription_quota, subscription.max_lite_topic_size) == (2_000, 64)
+
+
+@pytest.mark.parametrize("by", ["group", "topic"])
+async def test_order_comes_of_the_group_or_of_a_topic(desk: OfficialDesk, by: str) -> None:
+    tables = desk.broker.store.tables
+    if by == "group":
+        await tables.groups.update("g", GroupSettings(fifo=True))
+    kind = {"message.type": "FIFO"} if by == "topic" else {}
+    await tables.topics.create("t", queue_count=1, attributes=kind)
+    (answer,) = await answered(desk, subscribing("g", "orders", "t"))
+    assert answer.settings.subscription.fifo
+
+
+async def test_the_client_for_node_gets_no_list_of_pauses(desk: OfficialDesk) -> None:
+    node = OfficialDesk(desk.broker, language="HTTP")
+    (answer,) = await answered(node, subscribing("g", "orders"))
+    assert answer.settings.backoff_policy.exponential_backoff.initial.seconds == 5
+
+
+async def test_a_simple_consumer_keeps_its_poll_time(desk: OfficialDesk) -> None:
+    (kept,) = await answered(
+        desk,
+        subscribing(
+            "g", "orders", client_type=pb.SIMPLE_CONSUMER, long_polling_timeout=Duration(seconds=5)
+        ),
+    )
+    (given,) = await answered(desk, subscribing("g", client_type=pb.SIMPLE_CONSUMER))
+    assert kept.settings.subscription.long_polling_timeout.seconds == 5
+    assert given.settings.subscription.long_polling_timeout.seconds == 20
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (pb.TelemetryCommand(settings=pb.Settings()), "BAD_REQUEST"),
+        (subscribing("bad group!", "orders"), "ILLEGAL_CONSUMER_GROUP"),
+        (subscribing("nobody", "orders"), "CONSUMER_GROUP_NOT_FOUND"),
+        (publishing("bad topic!"), "ILLEGAL_TOPIC"),
+    ],
+)
+async def test_settings_that_make_no_sense_are_told_so_and_the_stream_goes_on(
+    desk: OfficialDesk, command: pb.TelemetryCommand, code: str
+) -> None:
+    refused, answer = await answered(desk, command, publishing("orders"))
+    assert pb.Code.Name(refused.status.code) == code
+    assert not refused.HasField("settings")
+    assert answer.status.code == pb.OK
+
+
+async def test_a_group_is_made_by_asking_where_that_is_on(desk: OfficialDesk) -> None:
+    desk.broker.auto_create_groups = True
+    (answer,) = await answered(desk, subscribing("fresh", "orders"))
+    assert answer.status.code == pb.OK
+    assert desk.broker.store.tables.groups.find("fresh") is not None
+
+
+async def test_a_stream_needs_a_client(desk: OfficialDesk) -> None:
+    call = desk.call(x_mq_client_id="")
+    (answer,) = await desk.all("Telemetry", [publishing("orders")], call)
+    assert pb.Code.Name(answer.status.code) == "CLIENT_ID_REQUIRED"
+
+
+async def test_a_broker_that_ends_asks_clients_to_dial_again(desk: OfficialDesk) -> None:
+    more: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue()
+
+    async def commands() -> Any:
+        while (command := await more.get()) is not None:
+            yield command
+
+    stream = desk.methods["Telemetry"].handler(commands(), desk.call())
+    more.put_nowait(publishing("orders"))
+    assert (await anext(stream)).status.code == pb.OK
+    desk.broker.sessions.drain()
+    assert (await anext(stream)).HasField("reconnect_endpoints_command")
+    more.put_nowait(None)
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+async def test_who_is_unknown_may_beat_and_leave(desk: OfficialDesk) -> None:
+    assert await desk.code("Heartbeat", pb.HeartbeatRequest(client_type=pb.PRODUCER)) == "OK"
+    beat = pb.HeartbeatRequest(client_type=pb.PUSH_CONSUMER, group=name("g"))
+    assert await desk.code("Heartbeat", beat) == "OK"
+    assert await desk.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
+    beat = pb.HeartbeatRequest(client_type=pb.PUSH_CONSUMER, group=name("nobody"))
+    assert await desk.code("Heartbeat", beat) == "CONSUMER_GROUP_NOT_FOUND"
