@@ -14,6 +14,7 @@ from broker.client.values import (
 )
 from broker.model.administration import (
     DeadLetters,
+    DelayedMessage,
     GroupOffset,
     GroupSettings,
     Member,
@@ -226,6 +227,17 @@ class AsyncAdmin:
         """
         answer = await self._read("TraceMessage", id=message_id, topic=topic)
         return answer.message_id, [_traced_record(row) for row in answer.records]
+
+    async def list_delayed(
+        self, topic: str = "", *, message_id: str = "", page_token: str = ""
+    ) -> Page[DelayedMessage]:
+        """Return messages that wait for a delay level or a time: a page, or all of an id."""
+        answer = await self._read(
+            "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
+            page_token=page_token,
+        )  # fmt: skip
+        rows = [value_of(DelayedMessage, row, keys=list(row.keys)) for row in answer.messages]
+        return Page(rows, answer.next_page_token)
 
     async def list_dead_letters(
         self, group: str = "", *, page_token: str = ""

@@ -78,6 +78,7 @@ class Admin(Blocking[AsyncAdmin]):
     query_by_id = blocking(AsyncAdmin.query_by_id)
 
     trace_message = blocking(AsyncAdmin.trace_message)
+    list_delayed = blocking(AsyncAdmin.list_delayed)
     list_dead_letters = blocking(AsyncAdmin.list_dead_letters)
     redrive_dead_letters = blocking(AsyncAdmin.redrive_dead_letters)
 

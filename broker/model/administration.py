@@ -179,6 +179,27 @@ class DeadLetters(NamedTuple):
     first_store_timestamp_ms: int
 
 
+class DelayedMessage(NamedTuple):
+    """A message that waits for a delay level or a time.
+
+    topic, queue_id   where it goes
+    delay_level       None for one that waits for a time
+    physical_offset   of the record that waits
+    recall_handle     "" for one that cannot be recalled
+    """
+
+    message_id: str
+    topic: str
+    queue_id: int
+    deliver_at_ms: int
+    delay_level: int | None
+    store_timestamp_ms: int
+    physical_offset: int
+    tag: str | None
+    keys: list[str]
+    recall_handle: str
+
+
 class Redriven(NamedTuple):
     """A dead letter that was sent again, or would be; queue_offset: where, None for a plan."""
 

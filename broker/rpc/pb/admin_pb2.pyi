@@ -619,6 +619,50 @@ class RedriveDeadLettersResponse(_message.Message):
     waiting_count: int
     def __init__(self, messages: _Optional[_Iterable[_Union[RedrivenMessage, _Mapping]]] = ..., waiting_count: _Optional[int] = ...) -> None: ...
 
+class ListDelayedRequest(_message.Message):
+    __slots__ = ("topic", "message_id", "page_size", "page_token")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    message_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class DelayedMessage(_message.Message):
+    __slots__ = ("message_id", "topic", "queue_id", "deliver_at_ms", "delay_level", "store_timestamp_ms", "physical_offset", "tag", "keys", "recall_handle")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    PHYSICAL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    RECALL_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    topic: str
+    queue_id: int
+    deliver_at_ms: int
+    delay_level: int
+    store_timestamp_ms: int
+    physical_offset: int
+    tag: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    recall_handle: str
+    def __init__(self, message_id: _Optional[str] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., delay_level: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., physical_offset: _Optional[int] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., recall_handle: _Optional[str] = ...) -> None: ...
+
+class ListDelayedResponse(_message.Message):
+    __slots__ = ("messages", "next_page_token")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[DelayedMessage]
+    next_page_token: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[DelayedMessage, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class StoreStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

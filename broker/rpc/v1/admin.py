@@ -24,6 +24,7 @@ from broker.rpc.pb import admin_pb2 as pb
 from broker.rpc.service import Handler, MalformedRequest, Service
 from broker.rpc.topic_access import check_operator_reads
 from broker.rpc.v1.faces import ADMIN, face
+from broker.rpc.v1.list_delayed import ListDelayed
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.services.administration import (
@@ -46,7 +47,14 @@ TYPE_NAMES: Final = frozenset(pb.TopicType.keys())
 class Admin:
     """The methods of pocketmq.v1.Admin."""
 
-    __slots__ = ("_process", "_pull_message", "_redrive", "_store", "query_messages")
+    __slots__ = (
+        "_list_delayed",
+        "_process",
+        "_pull_message",
+        "_redrive",
+        "_store",
+        "query_messages",
+    )
 
     def __init__(
         self, store: MessageStore, pull: Pull, query: Query, process: status.Process
@@ -54,6 +62,7 @@ class Admin:
         self._store = store
         self._process = process
         self._redrive = Redrive(store, process.store_host)
+        self._list_delayed = ListDelayed(store)
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_operator_reads)
         self._pull_message = PullMessage(store, pull, check=check_operator_reads)
 
@@ -84,6 +93,7 @@ class Admin:
             "TraceMessage": self.trace_message,
             "ListDeadLetters": self.list_dead_letters,
             "RedriveDeadLetters": self.redrive_dead_letters,
+            "ListDelayed": self._list_delayed,
             "StoreStatus": self.store_status,
             "Flush": self.flush,
             "EffectiveConfig": self.effective_config,

@@ -29,7 +29,7 @@ class Recall:
 
     def take(self, rules: SendRules) -> None:
         """Follow other rules from the next request on."""
-        assert rules.broker == self._rules.broker
+        assert rules.store_host == self._rules.store_host
         self._rules = rules
 
     async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
@@ -62,6 +62,6 @@ class Recall:
             raise IllegalRecallHandle(why=str(error)) from error
         if handle.topic != topic:
             raise IllegalRecallHandle(why="it is of another topic")
-        if handle.broker != self._rules.broker:
+        if handle.broker != self._store.settings.broker:
             raise IllegalRecallHandle(why="it is of another broker")
         return handle

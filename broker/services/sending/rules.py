@@ -13,7 +13,6 @@ class SendRules(NamedTuple):
     """What the operator decided about sending.
 
     store_host    packed: 8 bytes or 20
-    broker        its name
     delay_max_ms  how far ahead a delivery time may be
     check_kinds   whether a topic takes messages of its type only
     """
@@ -28,7 +27,6 @@ class SendRules(NamedTuple):
     delay_max_ms: int = 24 * 3_600_000
     refuses_transactions: bool = False
     check_kinds: bool = True
-    broker: str = "broker-a"
 
     def check_moment(self, now_ms: int) -> None:
         """Raise NotAccepting or BrokerReadOnly where nothing may be sent now."""

@@ -216,7 +216,7 @@ class Send:
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         result, queue_offsets = parting.joined(results)
         handles = [
-            recall_handle(one, place, self._rules.broker, message_id)
+            recall_handle(one, place, self._store.settings.broker, message_id)
             for one, message_id in zip(disguises, batch.unique_keys, strict=True)
         ]
         return Sent(destination, batch.unique_keys, result, queue_offsets, handles)

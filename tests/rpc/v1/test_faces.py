@@ -35,7 +35,7 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
 def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: StoreBroker) -> None:
     rows = [row for service in own(broker) for row in service.methods]
     ours = {row.name for row in rows if not row.request_code}
-    dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
+    dead_letters = {"ListDelayed", "ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
     assert ours == {"Flush", "Drain", "PullMessage", *dead_letters}  # RocketMQ has PullMessage too.
 
 

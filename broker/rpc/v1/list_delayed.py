@@ -1,0 +1,30 @@
+"""ListDelayed: messages that wait for a delay level or a time, told to operators."""
+
+from broker.model.administration import Page
+from broker.rpc.call import Call
+from broker.rpc.pb import admin_pb2 as pb
+from broker.services.administration.delayed import Delayed
+from broker.store.message_store import MessageStore
+
+
+class ListDelayed:
+    """The method."""
+
+    __slots__ = ("_delayed",)
+
+    def __init__(self, store: MessageStore) -> None:
+        self._delayed = Delayed(store)
+
+    async def __call__(self, request: pb.ListDelayedRequest, call: Call) -> pb.ListDelayedResponse:
+        """Return a page of them, or those of one id.
+
+        Errors   those of `Delayed.page` and `Delayed.of_id`
+        """
+        if request.message_id:
+            page = Page(await self._delayed.of_id(request.message_id), "")
+        else:
+            page = await self._delayed.page(
+                request.topic, page_size=request.page_size, page_token=request.page_token
+            )
+        rows = [pb.DelayedMessage(**one._asdict()) for one in page.items]
+        return pb.ListDelayedResponse(messages=rows, next_page_token=page.next_page_token)
