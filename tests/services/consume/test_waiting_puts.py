@@ -1,0 +1,100 @@
+"""Calls that meet while a put waits for the log's next file."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.model.batch import Destination
+from broker.model.consuming import SettleStatus
+from broker.store.settings import FLUSH_ASYNC
+from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming, statuses
+from tests.fakes.rows import batch
+from tests.fakes.store_language import STORE_HOST, put_row, turns
+
+OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
+
+
+@asynccontextmanager
+async def small(directory: Path, journal_max: int = 100_000) -> AsyncIterator[ConsumeDesk]:
+    """Open a store whose log rolls after a few puts, and that waits for no disk."""
+    async with consuming(
+        directory, commit_log_file_size_bytes=8_192, flush=FLUSH_ASYNC, journal_max=journal_max
+    ) as desk:
+        yield desk
+
+
+@asynccontextmanager
+async def full_file(desk: ConsumeDesk, left_bytes: int) -> AsyncIterator[None]:
+    """Leave at most so many bytes in the log's last file; the next one is made when this ends."""
+    with desk.talking.quick_disk.held():
+        while desk.store.writing.takes(left_bytes):
+            run = Destination("filler", 0, STORE_HOST), batch(put_row("x" * 64))
+            await desk.store.writing.put([run])
+        yield
+
+
+@pytest.mark.parametrize("changes_first", [False, True])
+async def test_a_lease_is_changed_whose_message_is_given_out_anew(
+    tmp_path: Path, *, changes_first: bool
+) -> None:
+    """Somebody set the offset back; the journal's last word on a message holds."""
+    async with small(tmp_path / "s") as desk:
+        await desk.send("a")
+        got = await desk.receive()
+        consume, offsets = desk.consume, desk.store.tables.offsets
+        entry = [(got.handles[0], 40_000)]
+        async with full_file(desk, 300):
+            setting = asyncio.ensure_future(offsets.set_many(GROUP, TOPIC, {0: 0}))
+            await turns()
+            if changes_first:
+                change = asyncio.ensure_future(consume.change_invisible(GROUP, TOPIC, entry))
+                await turns()
+            receive = asyncio.ensure_future(desk.receive())
+            await turns()
+            if not changes_first:
+                change = asyncio.ensure_future(consume.change_invisible(GROUP, TOPIC, entry))
+                await turns()
+            assert not receive.done()
+            assert not change.done()
+        (changed,) = await change
+        anew = await receive
+        await setting
+        assert (changed.status, bodies(anew)) == (OK, ["a"])
+        assert desk.in_flight == 1
+        last = anew.handles[0] if changes_first else changed.handle
+        image = desk.talking.killed(tmp_path / "image")
+    async with small(image) as later:
+        assert later.in_flight == 1
+        settled = await later.consume.ack(GROUP, TOPIC, [last])
+        assert (statuses(settled), later.in_flight) == ([OK], 0)
+
+
+async def test_what_is_acknowledged_as_its_lease_is_written_down_anew_stays_so(
+    tmp_path: Path,
+) -> None:
+    async with small(tmp_path / "s", journal_max=4) as desk:
+        await desk.send("a", "b", "c", "d")
+        held = [await desk.receive(max_messages=1) for _ in range(4)]
+        for number in range(4):
+            await desk.send(f"{number}")
+            await desk.ack(await desk.receive())
+        async with full_file(desk, 1_500):
+            stepping = asyncio.ensure_future(desk.step(1_000))
+            await turns()
+            ack = asyncio.ensure_future(desk.ack(held[1]))
+            await turns()
+            assert ack.done()
+        assert await ack == [OK]
+        await stepping
+        for _ in range(3):
+            await desk.step(1_000)
+        await desk.store.tables.offsets.saved()
+        image = desk.talking.killed(tmp_path / "image")
+    async with small(image) as later:
+        assert later.in_flight == 3
+        handles = [one.handles[0] for one in held]
+        settled = await later.consume.ack(GROUP, TOPIC, handles)
+        assert statuses(settled) == [OK, INVALID, OK, OK]
