@@ -20,30 +20,30 @@ from broker.model.consuming import Received, ReceiveRequest, Settled, SettleStat
 from broker.model.errors import BrokerError, GroupDisabled
 from broker.model.stats import Counter, Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
+from broker.model.system_topics import leased_topic
+from broker.model.topic import TopicConfig, retry_topic
+from broker.services.consume.alarm import Alarm
 from broker.services.consume.broadcasting import Broadcasting
 from broker.services.consume.clients import Clients
 from broker.services.consume.fence import Fence
 from broker.services.consume.group_topic import GroupTopic, by_origin
 from broker.services.consume.in_order import InOrder
 from broker.services.consume.journal import ConsumeSettings, Journal
-from broker.services.consume.leases import Lease, LeaseTable
+from broker.services.consume.leases import LeaseTable
 from broker.services.consume.order_settling import settled_by_kind
-from broker.services.consume.order_taking import OrderedTaken
 from broker.services.consume.parking import AnyTaken, Parking, Taker, handed_over, nothing
 from broker.services.consume.recovery import Recovery
 from broker.services.consume.redelivery import Redelivery
 from broker.services.consume.reviving import Reviving
 from broker.services.consume.settling import Settling
 from broker.services.consume.taking import Taking
+from broker.services.consume.unheard import Unheard
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
-from broker.store.watermark import Watermark
 
 STEP_INTERVAL_MS: Final = 1_000
 """At most so long between two steps: wall time may jump, and offsets are written down."""
 FIFO_TYPE: Final = "FIFO"
-RELEASED_MS: Final = 1_000
-"""How long messages stay hidden whose receiver went away before it had them."""
 
 
 class Consume:
@@ -51,7 +51,7 @@ class Consume:
 
     __slots__ = (
         "_acks", "_alarm", "_broadcasting", "_clock", "_fence", "_in_order",
-        "_job", "_journal", "_leases", "_next_ms", "_parking", "_reviving",
+        "_job", "_journal", "_leases", "_parking", "_reviving",
         "_settings", "_settling", "_store", "_taking", "_targets", "_unheard", "clients",
         "stats",
     )  # fmt: skip
@@ -70,12 +70,11 @@ class Consume:
         self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self.clients)
         self._broadcasting = Broadcasting(store)
         self._in_order = InOrder(store, leases, redelivery, settings.broker, self._is_alive)
+        self._alarm = Alarm()
+        self._unheard = Unheard(store.clock, leases, self._settling, self._in_order, self._alarm)
         self._parking = Parking(store, self._taker, self._release_soon, self._watched)
         self._targets: dict[tuple[str, str], GroupTopic] = {}
-        self._alarm = Watermark()
-        self._next_ms = 0
         self._job: Job[None] | None = None
-        self._unheard: list[tuple[str, str, list[tuple[str, int]]]] = []
         self._fence = Fence(store, leases, journal)
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
@@ -115,9 +114,7 @@ class Consume:
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound; those of a put
         """
-        group = self._group(request.group)
-        topic = self._store.tables.topics.existing(request.topic)
-        topic.check_readable()
+        group, topic = self._readable(request.group, request.topic)
         if request.broadcast:
             return self._broadcasting.receive(request)
         target = self._target(request.group, request.topic)
@@ -144,7 +141,7 @@ class Consume:
         deadline_ms = now_ms + request.wait_ms
         parked = self._parking.park(target, request, deadline_ms)
         self._taking.attempts.wait(request, parked)
-        self._wake_by(deadline_ms)
+        self._alarm.by(deadline_ms)
         return parked
 
     async def _receive(self, target: GroupTopic, request: ReceiveRequest) -> Received:
@@ -174,36 +171,22 @@ class Consume:
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
         """Let messages come back soon that their receiver never had."""
-        if self._in_order.settling.release(group, topic, handles):
+        if self._unheard.release(group, topic, handles):
             self._serve(group, topic)
-        by_lease: dict[Lease, list[str]] = {}
-        for handle in handles:
-            held = self._settling.find(group, topic, handle)
-            if held is not None:
-                by_lease.setdefault(held.lease, []).append(handle)
-        parts: list[tuple[str, int]] = []
-        for lease, its in by_lease.items():
-            if len(set(its)) == lease.pending_count:
-                self._release([lease])
-            else:
-                # A changed lease begins a millisecond after the one it takes the place of.
-                parts += [(handle, RELEASED_MS - 1) for handle in its]
-        if parts:
-            self._unheard.append((group, topic, parts))
-            self._wake_by(self._clock.monotonic_ms())
 
     def _release_soon(self, target: GroupTopic, taken: AnyTaken) -> None:
-        if isinstance(taken, OrderedTaken):
-            self._in_order.taking.release(taken)
+        self._unheard.release_taken(taken)
+        if target.is_ordered:
             self._parking.serve(target)
-        else:
-            self._release(taken.leases)
 
-    def _release(self, leases: Sequence[Lease]) -> None:
-        due_ms = self._clock.wall_ms() + RELEASED_MS
-        for lease in leases:
-            self._leases.release(lease, due_ms)
-        self._wake_by(self._clock.monotonic_ms() + RELEASED_MS)
+    def _readable(self, group: str, topic: str) -> tuple[GroupConfig, TopicConfig]:
+        """Return a group and a topic that it may receive from.
+
+        Errors   GroupNotFound, GroupDisabled, TopicNotFound, …
+        """
+        found, config = self._group(group), self._store.tables.topics.existing(topic)
+        config.check_readable()
+        return found, config
 
     def _group(self, group: str) -> GroupConfig:
         config = self._store.tables.groups.existing(group)
@@ -256,7 +239,7 @@ class Consume:
         )
         self._serve_settled(group, topic)
         shortest_ms = min((ms for _, ms in entries), default=STEP_INTERVAL_MS)
-        self._wake_by(self._clock.monotonic_ms() + max(shortest_ms, 0))
+        self._alarm.by(self._clock.monotonic_ms() + max(shortest_ms, 0))
         return settled
 
     async def send_back(
@@ -306,7 +289,22 @@ class Consume:
             end_ms = self._in_order.next_end_ms
             if end_ms is not None:
                 left_ms = max(end_ms - self._clock.wall_ms(), 0)
-                self._wake_by(self._clock.monotonic_ms() + left_ms)
+                self._alarm.by(self._clock.monotonic_ms() + left_ms)
+
+    def _look_again(self) -> None:
+        """Look at who waits where offsets were set back, or group or topic are no more."""
+        for group, name in self._store.tables.offsets.set_back():
+            topic = leased_topic(name, group)
+            keys = [(group, topic)]
+            if name == retry_topic(group):  # All its topics come back by that one.
+                keys = [key for key in self._targets if key[0] == group]
+            for key in filter(self._targets.__contains__, keys):
+                try:
+                    self._readable(*key)
+                except BrokerError:
+                    self._parking.refuse(self._targets.pop(key), partial(self._readable, *key))
+                else:
+                    self._parking.serve(self._targets[key])
 
     def _serve(self, group: str, topic: str) -> None:
         target = self._targets.get((group, topic))
@@ -316,6 +314,7 @@ class Consume:
     # -- by and by -----------------------------------------------------------------------------
     def step(self, now: Now) -> Next:
         """End waits and leases that are over, and let offsets go to disk."""
+        self._look_again()
         self._parking.end_waits(now.monotonic_ms, now.wall_ms)
         for target in self._in_order.ended(now.wall_ms):
             self._parking.serve(target)
@@ -324,20 +323,15 @@ class Consume:
             job, self._job = self._job, None
             job.result()
         if self._job is None:
-            if self._unheard:
-                self._job = Job(self._let_come(*self._unheard.pop()))
+            if self._unheard.has_some:
+                self._job = Job(self._unheard.let_come())
             elif due := self._reviving.due(now.wall_ms):
                 self._job = Job(self._reviving.end(due, now.monotonic_ms))
             elif old := self._reviving.old(self._settings.journal_max):
                 self._job = Job(self._reviving.carry(old))
         if self._job is not None:
             return Next(now.monotonic_ms + STEP_INTERVAL_MS, self._job, 1)
-        self._next_ms = self._when_next(now)
-        return Next(self._next_ms, self._alarm, self._alarm.value + 1)
-
-    async def _let_come(self, group: str, topic: str, parts: list[tuple[str, int]]) -> None:
-        with suppress(BrokerError):  # They come when their lease runs out.
-            await self._settling.change_invisible(group, topic, parts)
+        return self._alarm.next(self._when_next(now))
 
     def _when_next(self, now: Now) -> int:
         at_ms = now.monotonic_ms + STEP_INTERVAL_MS
@@ -347,16 +341,10 @@ class Consume:
                 at_ms = min(at_ms, now.monotonic_ms + max(end_ms - now.wall_ms, 0))
         return at_ms if deadline_ms is None else min(at_ms, deadline_ms)
 
-    def _wake_by(self, at_ms: int) -> None:
-        """Have the step called at a time, in monotonic ms, if it would be later."""
-        if at_ms < self._next_ms:
-            self._next_ms = at_ms
-            self._alarm.advance(self._alarm.value + 1)
-
     def _wake_by_end(self, taken: AnyTaken) -> None:
         received = taken.received
         left_ms = received.invisible_until_ms - received.popped_at_ms
-        self._wake_by(self._clock.monotonic_ms() + left_ms)
+        self._alarm.by(self._clock.monotonic_ms() + left_ms)
 
     def in_flight(self) -> dict[LabelValues, float]:
         """Return how many messages are leased, by (group, topic)."""

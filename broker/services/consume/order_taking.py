@@ -88,7 +88,9 @@ class OrderedTaking:
 
     # -- whether it is worth while -------------------------------------------------------------
     def is_ready(self, target: GroupTopic) -> bool:
-        """Return whether a receive may find something now."""
+        """Return whether a receive may find something now; a group that is no more finds none."""
+        if self._store.tables.groups.find(target.group) is None:
+            return False
         return any(not queue.is_busy and self._has_some(queue) for queue in target.all_queues())
 
     def _has_some(self, queue: GroupQueue) -> bool:
@@ -112,8 +114,9 @@ class OrderedTaking:
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> OrderedTaken | None:
         """Lease what may go out, None where nothing may; it counts once `durable` returns.
 
-        Errors   those of a put: nothing was leased
+        Errors   GroupNotFound; those of a put: nothing was leased
         """
+        self._store.tables.groups.existing(target.group)
         parts = await self._taken_before(request, target)
         if not parts:
             busy: list[GroupQueue] = []

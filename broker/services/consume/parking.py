@@ -121,6 +121,15 @@ class Parking:
         self.is_draining = True
         self.end_waits(2**63, self._store.clock.wall_ms())
 
+    def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
+        """Answer all receives of a target with the error that `check` raises, each its own."""
+        for parked in list(target.parked):
+            try:
+                check()
+            except BrokerError as error:
+                if not parked.future.done():
+                    parked.future.set_exception(error)
+
     # -- arrivals ------------------------------------------------------------------------------
     def watch(self, target: GroupTopic) -> None:
         """Serve those who wait as soon as there is something."""

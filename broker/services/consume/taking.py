@@ -114,7 +114,9 @@ class Taking:
         return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
 
     def is_ready(self, target: GroupTopic) -> bool:
-        """Return whether a receive may find something now."""
+        """Return whether a receive may find something now; a group that is no more finds none."""
+        if self._store.tables.groups.find(target.group) is None:
+            return False
         for queue in target.all_queues():
             if self._is_open(target, queue):
                 position, upper = self.position(queue)
@@ -142,8 +144,9 @@ class Taking:
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
         """Lease what is there, None where nothing is; durable it is only later.
 
-        Errors   those of a put; nothing was leased
+        Errors   GroupNotFound; those of a put; nothing was leased
         """
+        self._store.tables.groups.existing(target.group)
         busy: list[GroupQueue] = []
         try:
             found = await self._read(request, target, busy)

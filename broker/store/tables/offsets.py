@@ -31,7 +31,7 @@ CHECKPOINT_INTERVAL_MS: Final = 5_000
 class ConsumerOffsets:
     """Offsets by (group, topic, queue id)."""
 
-    __slots__ = ("_groups", "_table", "leases")
+    __slots__ = ("_groups", "_set_back", "_table", "leases")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class ConsumerOffsets:
         self._table = RowTable(
             disk, directory, CONSUMER_OFFSETS_FILE, _OFFSETS, clock, pool, self._durable_rows
         )
+        self._set_back: dict[tuple[str, str], None] = {}
         self.leases = LeaseMarks()
         """How far what is on disk goes with the journal of leases."""
 
@@ -81,6 +82,15 @@ class ConsumerOffsets:
         for name in sorted(self._table.rows):
             found.setdefault(_group_of(name), []).append(_topic_of(name))
         return dict(sorted(found.items()))
+
+    def set_back(self) -> list[tuple[str, str]]:
+        """Return (group, topic) of offsets that were set back or forgotten since this was asked.
+
+        Who waits there may find messages again, or wait for nothing.
+        """
+        found = list(self._set_back)
+        self._set_back.clear()
+        return found
 
     def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Move a group's offset in a queue forward, never back; written down by and by (`step`).
@@ -230,6 +240,7 @@ class ConsumerOffsets:
         found = [(table, name) for table in tables for name in table if is_meant(name)]
         for table, name in found:
             row = table.pop(name)
+            self._set_back[_group_of(name), _topic_of(name)] = None
             # Leases from before must not move an offset that is made again.
             for queue_id in row if table is self._table.rows else ():
                 self.leases.set_aside(name, queue_id)
@@ -238,9 +249,12 @@ class ConsumerOffsets:
         await self._table.saved()
 
     def _set(self, name: str, queue_offsets: Mapping[int, int]) -> None:
-        for queue_id in queue_offsets:
+        row = self._table.rows.get(name, {})
+        for queue_id, queue_offset in queue_offsets.items():
             self.leases.set_aside(name, queue_id)
-        self._table.rows[name] = {**self._table.rows.get(name, {}), **queue_offsets}
+            if queue_offset < row.get(queue_id, -1):
+                self._set_back[_group_of(name), _topic_of(name)] = None
+        self._table.rows[name] = {**row, **queue_offsets}
         self._table.touch()
 
     def step(self, now: Now) -> Next:

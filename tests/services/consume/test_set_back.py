@@ -1,0 +1,81 @@
+"""Receives that wait, and those who run the broker: offsets set back, groups and topics removed."""
+
+import pytest
+
+from broker.model.administration import GroupSettings, ResetTarget
+from broker.model.errors import GroupNotFound, TopicNotFound
+from broker.services.administration.groups import delete_group
+from broker.services.administration.positions import reset_offsets, set_offsets
+from broker.services.administration.topics import delete_topic
+from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.fakes.store_language import turns
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_who_waits_gets_what_an_offset_set_back_brings_again(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send("a", "b")
+    await desk.ack(await desk.receive())
+    waiting = await desk.parked()
+    await reset_offsets(desk.store, GROUP, TOPIC, ResetTarget(queue_offset=1), queue_ids=[0])
+    await desk.step()
+    assert bodies(await waiting) == ["b"]
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_the_same_goes_for_retries(desk: ConsumeDesk, *, is_shared: bool) -> None:
+    await desk.send("a")
+    got = await desk.receive()
+    if is_shared:
+        await desk.consume.send_back(GROUP, TOPIC, [(got.handles[0], 1)])
+        name = f"%RETRY%{GROUP}"
+        await desk.send("sent back", topic=name)
+    else:
+        await desk.step(INVISIBLE_MS)
+        name = f"%RETRY%{GROUP}_{TOPIC}"
+    again = await desk.receive()
+    await desk.ack(again)
+    assert len(again.records) == 1
+    waiting = await desk.parked()
+    await set_offsets(desk.store, GROUP, name, [(0, 0)])
+    await desk.step()
+    assert (await waiting).records == again.records
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("what", ["group", "topic"])
+async def test_who_waits_for_what_is_removed_is_told(
+    desk: ConsumeDesk, what: str, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    waiting = [await desk.parked() for _ in range(3)]
+    if what == "group":
+        await delete_group(desk.store, GROUP, with_topics=False)
+    else:
+        await delete_topic(desk.store, TOPIC)
+    await desk.step()
+    error = GroupNotFound if what == "group" else TopicNotFound
+    for one in waiting:
+        with pytest.raises(error):
+            await one
+    assert desk.consume.waiter_count == 0
+    left = desk.store.tables.offsets.all_of(GROUP)
+    assert (TOPIC not in left) if what == "topic" else (left == {})
+
+
+async def test_a_message_that_comes_as_its_group_goes_makes_no_new_offset(
+    desk: ConsumeDesk,
+) -> None:
+    waiting = await desk.parked()
+    await desk.store.tables.groups.remove(GROUP)
+    await desk.send("a")
+    await turns()
+    await desk.store.tables.offsets.remove_group(GROUP)
+    await desk.send("b")
+    await turns()
+    assert desk.store.tables.offsets.all_of(GROUP) == {}
+    await desk.step()
+    with pytest.raises(GroupNotFound):
+        await waiting
