@@ -6,6 +6,7 @@ from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.consume.consume import Consume
 from broker.services.sending.send import Send
 from broker.services.sessions.sessions import Sessions
+from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
 
 
@@ -13,6 +14,7 @@ def official_of(
     store: MessageStore,
     send: Send,
     consume: Consume,
+    transactions: Transactions,
     delivered: Delivered,
     live: LiveConfig,
     advertised: str,
@@ -31,4 +33,5 @@ def official_of(
         lambda: live.config.limits.max_message_size_bytes,
         lambda: live.config.broker.auto_create_groups,
     )
-    return sessions, OfficialMessaging(store, send, consume, sessions, delivered, rules)
+    messaging = OfficialMessaging(store, send, consume, sessions, transactions, delivered, rules)
+    return sessions, messaging

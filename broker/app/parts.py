@@ -136,7 +136,7 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     admin = Admin(store, pull, query, process)
     schedule = Schedule(store, store_host)
     sessions, official = official_of(
-        store, send, consume, pull.delivered, live, f"{address}:{port}"
+        store, send, consume, transactions, pull.delivered, live, f"{address}:{port}"
     )
     services = [messaging.service(), admin.service(), official.service()]
     return Parts(

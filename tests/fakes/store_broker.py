@@ -43,6 +43,8 @@ from broker.services.query import Query
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
 from broker.services.sessions.sessions import Sessions
+from broker.services.transaction.checking import CheckRules
+from broker.services.transaction.transactions import Transactions
 from broker.store.job import Job
 from broker.store.reading.patience import value_of
 from tests.fakes.call import FakeCall
@@ -81,9 +83,13 @@ class StoreBroker:
             lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
             self.consume.clients.forget,
         )
+        self.transactions = Transactions(
+            store, STORE_HOST, CheckRules(6_000, 30_000, checks_max=15, keep_ms=3_600_000)
+        )
         self.auto_create_groups = False
         self.official = OfficialMessaging(
-            store, self.send, self.consume, self.sessions, self.pull.delivered,
+            store, self.send, self.consume, self.sessions, self.transactions,
+            self.pull.delivered,
             OfficialRules(
                 "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
             ),
@@ -233,11 +239,13 @@ async def _run(talking: TalkingStore) -> AsyncIterator[StoreBroker]:
     """Recover the leases of a store, and let nobody wait in the end."""
     made = StoreBroker(talking)
     await made.consume.recover()
+    await made.transactions.recover()
     try:
         yield made
     finally:
         made.consume.drain()
         await made.consume.close()
+        await made.transactions.close()
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ from broker.rpc.v2.routes import Routes
 from broker.rpc.v2.send_message import SendMessage
 from broker.rpc.v2.settling import Settling
 from broker.rpc.v2.telemetry import Telemetry
+from broker.rpc.v2.transactions import EndTransaction
 from broker.services.consume.consume import Consume
 from broker.services.sending.send import Send
 from broker.services.sessions.sessions import Sessions
+from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
 
 
@@ -44,6 +46,7 @@ class OfficialMessaging:
         send: Send,
         consume: Consume,
         sessions: Sessions,
+        transactions: Transactions,
         delivered: Delivered,
         rules: OfficialRules,
     ) -> None:
@@ -54,7 +57,8 @@ class OfficialMessaging:
             SendMessage(send),
             ReceiveMessage(store, consume, sessions, delivered, self.ensure_group),
             Settling(store, consume, sessions),
-            Telemetry(store, sessions, rules.body_size_max, self.ensure_group),
+            Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
+            EndTransaction(transactions),
         )
         self._handlers: dict[str, Handler] = {}
         for family in families:

@@ -10,6 +10,7 @@ from hashlib import md5, sha1
 from typing import Final
 
 from broker.format.send_request import MESSAGES_MAX
+from broker.format.transaction_id import HalfPlace, transaction_id
 from broker.model.errors import (
     BodyCorrupted,
     IllegalProperty,
@@ -23,6 +24,7 @@ from broker.model.errors import (
 from broker.model.message import (
     BORN_HOST,
     BORN_TIMESTAMP,
+    CHECK_IMMUNITY_SECONDS,
     FLAG_COMPRESSED,
     PRODUCER_GROUP,
     RECONSUME_TIME,
@@ -78,10 +80,11 @@ class SendMessage:
         client_id_of(call)
         drafts, envelope = drafts_of(request, call)
         config = await self._send.topic(drafts.topics[0])
-        if config.type_name == DEFAULT_TYPE and (kind := kind_of(drafts)) is not MessageKind.NORMAL:
+        kind = kind_of(drafts)
+        if config.type_name == DEFAULT_TYPE and kind is not MessageKind.NORMAL:
             # Who declares no type declares this one, as far as these clients are concerned.
             raise KindConflict(topic=config.name, type=DEFAULT_TYPE, kind=kind.value)
-        return _answer(await self._send.send(drafts, call.peer_host, envelope))
+        return _answer(await self._send.send(drafts, call.peer_host, envelope), kind)
 
     async def recall_message(
         self, request: pb.RecallMessageRequest, call: Call
@@ -97,21 +100,30 @@ class SendMessage:
         return pb.RecallMessageResponse(status=OK, message_id=message_id)
 
 
-def _answer(sent: Sent) -> pb.SendMessageResponse:
-    """Return where messages lie; a transaction goes by the id of its message."""
-    first = sent.result.queue_offset
-    queue_offsets = sent.queue_offsets or range(first, first + len(sent.message_ids))
+def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
+    """Return where messages lie, and how they are decided over or recalled.
+
+    A message that is no transaction has its own id in the place of one, as clients log it.
+    """
+    first, message_ids = sent.result.queue_offset, sent.message_ids
+    queue_offsets = sent.queue_offsets or range(first, first + len(message_ids))
+    transaction_ids = message_ids
+    if kind is MessageKind.TRANSACTION:
+        places = zip(queue_offsets, sent.result.physical_offsets, message_ids, strict=True)
+        transaction_ids = [transaction_id(HalfPlace(*place)) for place in places]
+    columns = zip(
+        message_ids, transaction_ids, queue_offsets, sent.handles or [""] * len(message_ids),
+        strict=True,
+    )  # fmt: skip
     entries = [
         pb.SendResultEntry(
             status=OK,
             message_id=message_id,
-            transaction_id=message_id,
+            transaction_id=its_transaction,
             offset=queue_offset,
             recall_handle=handle,
         )
-        for message_id, queue_offset, handle in zip(
-            sent.message_ids, queue_offsets, sent.handles or [""] * len(queue_offsets), strict=True
-        )
+        for message_id, its_transaction, queue_offset, handle in columns
     ]
     return pb.SendMessageResponse(status=OK, entries=entries)
 
@@ -211,11 +223,13 @@ def _note(topic: str, system: pb.SystemProperties) -> str:
     if _SEPARATORS & {*host, *trace}:
         why = "it holds U+0000, U+0001 or U+0002"
         raise IllegalProperty(name="born_host or trace_context", why=why)
+    recovery_ms = ms_of(system.orphaned_transaction_recovery_duration)
     pairs = {
         BORN_HOST: host,
         BORN_TIMESTAMP: str(ms_of(system.born_timestamp)) if system.HasField(BORN) else "",
         # Of a transaction it is among what tells when to deliver.
         PRODUCER_GROUP: topic if system.message_type != pb.TRANSACTION else "",
+        CHECK_IMMUNITY_SECONDS: str(recovery_ms // 1000) if recovery_ms else "",
         RECONSUME_TIME: "0",
         TRACE_CONTEXT: trace,
     }

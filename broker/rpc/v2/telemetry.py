@@ -8,8 +8,7 @@ Source: ClientActivity, GrpcClientChannel.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from secrets import token_hex
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 from broker.model.errors import BrokerError, IllegalSettings
@@ -17,15 +16,15 @@ from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, client_id_of
+from broker.rpc.v2.client_stream import ClientStream
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
 from broker.rpc.v2.settings import settings_of_consumer, settings_of_producer
 from broker.rpc.v2.status import OK, status_of
-from broker.services.sessions.sessions import KINDS, ClientKind, Described, Reconnect, Sessions
+from broker.services.sessions.sessions import KINDS, ClientKind, Described, Sessions
+from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
 
-UNREAD_MAX: Final = 16
-"""Commands and answers that wait to be read by a client; settings are read no further meanwhile."""
 FIFO_TYPE: Final = "FIFO"
 
 
@@ -35,7 +34,7 @@ class Telemetry:
     body_size_max   returns the largest body that is taken now
     """
 
-    __slots__ = ("_body_size_max", "_ensure_group", "_sessions", "_store")
+    __slots__ = ("_body_size_max", "_ensure_group", "_sessions", "_store", "_transactions")
 
     def __init__(
         self,
@@ -43,11 +42,13 @@ class Telemetry:
         sessions: Sessions,
         body_size_max: Callable[[], int],
         ensure_group: EnsureGroup,
+        transactions: Transactions,
     ) -> None:
         self._store = store
         self._sessions = sessions
         self._body_size_max = body_size_max
         self._ensure_group = ensure_group
+        self._transactions = transactions
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""
@@ -85,21 +86,17 @@ class Telemetry:
 
         Errors   ClientIdRequired, MalformedRequest
         """
-        caller = caller_of(call)
-        outbox: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(UNREAD_MAX)
-
-        def say(command: Reconnect) -> None:
-            if not outbox.full():
-                outbox.put_nowait(_command(command))
-
+        caller, stream = caller_of(call), ClientStream(self._transactions)
+        say = stream.say
         self._sessions.open_stream(caller.client_id, say)
-        reading = asyncio.Task(self._read(commands, caller, call, outbox))
+        reading = asyncio.Task(self._read(commands, caller, call, stream))
         try:
-            while (command := await outbox.get()) is not None:
+            while (command := await stream.following()) is not None:
                 yield command
             await reading
         finally:
             reading.cancel()
+            stream.end()
             self._sessions.close_stream(caller.client_id, say)
 
     async def _read(
@@ -107,34 +104,41 @@ class Telemetry:
         commands: AsyncIterator[pb.TelemetryCommand],
         caller: Caller,
         call: Call,
-        outbox: "asyncio.Queue[pb.TelemetryCommand | None]",
+        stream: ClientStream,
     ) -> None:
         try:
             async for command in commands:
                 if command.HasField("settings"):
-                    await outbox.put(await self._answer(command.settings, caller, call))
+                    await stream.answer(await self._answer(command.settings, caller, call, stream))
         finally:
-            await outbox.put(None)
+            await stream.answer(None)
 
     async def _answer(
-        self, settings: pb.Settings, caller: Caller, call: Call
+        self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
     ) -> pb.TelemetryCommand:
+        """Note what a client is, and return its settings with the broker's, or what is wrong."""
         try:
-            return pb.TelemetryCommand(
-                status=OK, settings=await self._settled(settings, caller, call)
-            )
+            if given.HasField("publishing"):
+                settings = self._of_producer(given, caller, call, stream)
+            else:
+                settings = await self._of_consumer(given, caller, call)
         except BrokerError as error:
             return pb.TelemetryCommand(status=status_of(error))
+        return pb.TelemetryCommand(status=OK, settings=settings)
 
-    async def _settled(self, given: pb.Settings, caller: Caller, call: Call) -> pb.Settings:
-        """Note what a client is and return its settings with the broker's.
+    def _of_producer(
+        self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
+    ) -> pb.Settings:
+        topics = {topic_of(topic, call): topic for topic in given.publishing.topics}
+        self._describe(given, caller, ClientKind.PRODUCER, "", topics)
+        stream.publish(topics)
+        return settings_of_producer(given, self._body_size_max())
+
+    async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> pb.Settings:
+        """Return settings of a consumer.
 
         Errors   IllegalSettings, IllegalTopic, SystemTopic, IllegalGroup, GroupNotFound
         """
-        if given.HasField("publishing"):
-            topics = [topic_of(topic, call) for topic in given.publishing.topics]
-            self._describe(given, caller, ClientKind.PRODUCER, "", topics)
-            return settings_of_producer(given, self._body_size_max())
         if not given.HasField("subscription"):
             raise IllegalSettings(client_id=caller.client_id)
         name = group_of(given.subscription.group, call)
@@ -146,7 +150,12 @@ class Telemetry:
         return settings_of_consumer(given, group, is_ordered=is_ordered, is_node=caller.is_node)
 
     def _describe(
-        self, given: pb.Settings, caller: Caller, usual: ClientKind, group: str, topics: list[str]
+        self,
+        given: pb.Settings,
+        caller: Caller,
+        usual: ClientKind,
+        group: str,
+        topics: Iterable[str],
     ) -> None:
         kind = KINDS.get(given.client_type, usual)
         described = Described(kind, group, frozenset(topics), caller.language, caller.version)
@@ -155,10 +164,3 @@ class Telemetry:
     def _is_fifo(self, topic: str) -> bool:
         config = self._store.tables.topics.find(topic)
         return config is not None and config.type_name == FIFO_TYPE
-
-
-def _command(command: Reconnect) -> pb.TelemetryCommand:
-    """Return what the broker says as the protocol has it."""
-    assert command == Reconnect()
-    reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
-    return pb.TelemetryCommand(reconnect_endpoints_command=reconnect)

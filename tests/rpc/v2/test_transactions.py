@@ -1,0 +1,153 @@
+"""Transactions of official clients: decided by whoever publishes to the topic, or asked about."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from broker.model.step import Now
+from broker.rpc.pb import messaging_pb2 as pb
+from broker.store.job import Job
+from tests.fakes.official import MESSAGE_ID, OfficialDesk, name, sent
+
+
+@pytest.fixture
+async def transaction_id(desk: OfficialDesk) -> str:
+    """Of a half message, its topic t."""
+    return await begun(desk)
+
+
+async def begun(desk: OfficialDesk, **system: Any) -> str:
+    topics = desk.broker.store.tables.topics
+    await topics.create("t", queue_count=1, attributes={"message.type": "TRANSACTION"})
+    request = sent("t", b"half", message_type=pb.TRANSACTION, **system)
+    request.messages[0].user_properties["color"] = "blue"
+    (entry,) = (await desk.ask("SendMessage", request)).entries
+    await desk.broker.talking.settled()
+    return str(entry.transaction_id)
+
+
+def ended(transaction_id: str, resolution: pb.TransactionResolution) -> pb.EndTransactionRequest:
+    return pb.EndTransactionRequest(
+        topic=name("t"), message_id=MESSAGE_ID, transaction_id=transaction_id, resolution=resolution
+    )
+
+
+async def bodies(desk: OfficialDesk) -> list[bytes]:
+    await desk.broker.store.flush()
+    await desk.broker.talking.settled()
+    return [message.body for message in await desk.received("g", "t")]
+
+
+async def test_a_half_message_is_seen_once_it_is_committed(
+    desk: OfficialDesk, transaction_id: str
+) -> None:
+    assert not await bodies(desk)
+    for _ in range(2):
+        assert await desk.code("EndTransaction", ended(transaction_id, pb.COMMIT)) == "OK"
+    await desk.broker.store.flush()
+    await desk.broker.talking.settled()
+    (message,) = await desk.received("g", "t")
+    assert (message.body, message.topic.name) == (b"half", "t")
+    assert dict(message.user_properties) == {"color": "blue"}
+    assert message.system_properties.message_id == MESSAGE_ID
+    assert message.system_properties.message_type == pb.TRANSACTION
+
+
+async def test_the_first_decision_holds(desk: OfficialDesk, transaction_id: str) -> None:
+    assert await desk.code("EndTransaction", ended(transaction_id, pb.ROLLBACK)) == "OK"
+    answer = await desk.ask("EndTransaction", ended(transaction_id, pb.COMMIT))
+    assert pb.Code.Name(answer.status.code) == "INVALID_TRANSACTION_ID"
+    assert "rolled back" in answer.status.message
+    assert not await bodies(desk)
+
+
+async def test_who_does_not_know_leaves_it_open(desk: OfficialDesk, transaction_id: str) -> None:
+    unsaid = ended(transaction_id, pb.TRANSACTION_RESOLUTION_UNSPECIFIED)
+    assert await desk.code("EndTransaction", unsaid) == "OK"
+    assert not await bodies(desk)
+    assert await desk.code("EndTransaction", ended(transaction_id, pb.COMMIT)) == "OK"
+    assert await bodies(desk) == [b"half"]
+
+
+@pytest.mark.parametrize("wrong", ["", "nonsense", "0.0.KEY"])
+async def test_what_is_no_transaction_is_told_so(
+    desk: OfficialDesk, transaction_id: str, wrong: str
+) -> None:
+    code = await desk.code("EndTransaction", ended(wrong, pb.COMMIT))
+    assert code == "INVALID_TRANSACTION_ID"
+
+
+class Producer:
+    """A producer of topic t that holds a stream."""
+
+    def __init__(self, desk: OfficialDesk) -> None:
+        self.said: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue()
+        self.stream = desk.methods["Telemetry"].handler(self._commands(), desk.call())
+
+    async def _commands(self) -> AsyncIterator[pb.TelemetryCommand]:
+        while (command := await self.said.get()) is not None:
+            yield command
+
+    async def publishes(self, *topics: str) -> None:
+        publishing = pb.Publishing(topics=map(name, topics))
+        settings = pb.Settings(client_type=pb.PRODUCER, publishing=publishing)
+        self.said.put_nowait(pb.TelemetryCommand(settings=settings))
+        assert (await anext(self.stream)).status.code == pb.OK
+
+    async def ends(self) -> None:
+        self.said.put_nowait(None)
+        with pytest.raises(StopAsyncIteration):
+            await anext(self.stream)
+
+
+async def looked_at(desk: OfficialDesk, by_ms: int) -> None:
+    """Let time pass, and transactions be looked at."""
+    transactions, clock = desk.broker.transactions, desk.broker.clock
+    for passed in (0, by_ms):
+        clock.advance(passed)
+        for _ in range(20):
+            following = transactions.step(Now(clock.monotonic_ms(), clock.wall_ms()))
+            if isinstance(following.mark, Job):
+                await following.mark.reached()
+            await desk.broker.store.flush()
+            await desk.broker.talking.settled()
+
+
+async def test_a_producer_of_the_topic_is_asked(desk: OfficialDesk, transaction_id: str) -> None:
+    producer = Producer(desk)
+    await producer.publishes("orders")
+    await producer.publishes("orders", "t")
+    await looked_at(desk, 6_001)
+    question = (await anext(producer.stream)).recover_orphaned_transaction_command
+    message = question.message
+    assert (message.topic.name, message.body) == ("t", b"half")
+    assert dict(message.user_properties) == {"color": "blue"}
+    assert message.system_properties.message_id == MESSAGE_ID
+    assert message.system_properties.body_digest.checksum
+    decision = ended(question.transaction_id, pb.COMMIT)
+    assert await desk.code("EndTransaction", decision) == "OK"
+    assert await bodies(desk) == [b"half"]
+    await producer.ends()
+
+
+async def test_who_is_gone_or_publishes_elsewhere_is_not_asked(
+    desk: OfficialDesk, transaction_id: str
+) -> None:
+    first, second = Producer(desk), Producer(desk)
+    await first.publishes("t")
+    await first.publishes("orders")
+    await second.publishes("t")
+    await second.ends()
+    producers = desk.broker.transactions.stats[-1]
+    assert producers.read() == 1  # type: ignore[union-attr]
+    await first.ends()
+    assert producers.read() == 0  # type: ignore[union-attr]
+
+
+async def test_a_producer_may_want_more_time(desk: OfficialDesk) -> None:
+    await begun(desk, orphaned_transaction_recovery_duration=Duration(seconds=60))
+    (half,) = [m for m in await desk.broker.messages() if m.topic.startswith("RMQ_SYS")]
+    assert half.properties["CHECK_IMMUNITY_TIME_IN_SECONDS"] == "60"
