@@ -26,6 +26,7 @@ from broker.files.disk import Disk
 from broker.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from broker.format.names import (
     ABORT_FILE,
+    BACKUP_SUFFIX,
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
     LEFT_OVER_FILE,
@@ -66,6 +67,8 @@ from broker.tools.install import sync_tree
 from broker.tools.store_access import is_live
 from broker.walk.reader import LogReader
 
+_TABLES: Final = (".json", BACKUP_SUFFIX)
+"""How the names of tables end."""
 TABLE_TRIES: Final = 5
 """A running broker replaces its tables; between two renames there is none for a moment."""
 _MADE: Final = (
@@ -173,7 +176,7 @@ class _Copying:
         left_out = set()
         for relative in walk(self._directory):
             found = turn_of(relative, self._column)
-            if found is turn and self._made.is_live and relative != CHECKPOINT_FILE:
+            if found is turn and self._made.is_live and relative.endswith(_TABLES):
                 self._made.files += self._table(relative)
             elif found is turn:
                 self._made.files.append(self._put(relative, is_complete=not self._made.is_live))

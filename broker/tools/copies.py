@@ -197,6 +197,9 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     # Tables that the log needs; the others hold positions in it, or nothing that must agree.
     ("config/topics.json* config/subscriptionGroup.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("config/topicQueueMapping.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
+    # The timer's read time before what waits: what is delivered meanwhile comes again.
+    ("config/timercheck", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
+    ("timerlog/*", (Turn.EARLY, Turn.LATE, Turn.LATE)),
     ("config/*.json config/*.json.bak", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("config/*", (Turn.OUT, Turn.EARLY, Turn.EARLY)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
@@ -204,7 +207,8 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),
 )
 _OF_A_STORE: Final = (
-    "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/*"
+    "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/* "
+    "timerlog/* timerwheel"
 ).split()
 """What an earlier run, or a broker that had the copy open, may have left in it."""
 

@@ -25,10 +25,14 @@ from broker.tools.copies import (
     turn_of,
     walk,
 )
+from broker.tools.verify.verification import VerifyOptions, verify
 from tests.fakes.backed_up import backed_up, fill, restored, stocked
+from tests.fakes.golden_log import files_below
 from tests.fakes.log_bytes import LogBytes
 from tests.fakes.quick_disk import PowerCut, QuickDisk
 from tests.fakes.store_language import store_at
+from tests.fakes.tool_sizes import golden_tool_sizes
+from tests.golden_stores import GoldenStores
 
 FILE = "commitlog/00000000000000000000"
 FILE_SIZE = 4096
@@ -73,7 +77,7 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "config/topics.json": (LATE, LATE, LATE),
     "config/topics.json.bak": (LATE, LATE, LATE),
     "config/subscriptionGroup.json": (LATE, LATE, LATE),
-    "config/timercheck": (OUT, EARLY, EARLY),
+    "config/timercheck": (EARLY, EARLY, EARLY),
     "pocketmq/store.json": (LATE, LATE, LATE),
     "pocketmq/removed.json": (LATE, LATE, LATE),
     "pocketmq/left_over.json": (NEVER, NEVER, LATE),
@@ -84,7 +88,7 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "consumequeue/T/0/0": (OUT, OUT, LATE),
     "index/20261121023000000": (OUT, OUT, LATE),
     "timerwheel": (OUT, LATE, LATE),
-    "timerlog/00000000000000000000": (OUT, LATE, LATE),
+    "timerlog/00000000000000000000": (EARLY, LATE, LATE),
     "consumequeue_ext/T/0/0": (OUT, LATE, LATE),
     "abort.bak": (OUT, LATE, LATE),
 }
@@ -518,3 +522,33 @@ async def test_the_sums_are_those_any_tool_computes(tmp_path: Path) -> None:
         assert (len(content), sha256(content).hexdigest()) == (file["size"], file["sha256"])
     listed = {file["path"] for file in document["files"]} | {"backup.json", "lock"}
     assert set(walk(tmp_path / "b")) == listed
+
+
+@pytest.mark.usefixtures("live")
+def test_a_running_store_is_copied_with_what_its_timer_has(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store, copy = golden.copy("semantics", tmp_path / "s"), tmp_path / "copy"
+    sizes = golden_tool_sizes(golden, "semantics")
+    made = backed_up(store, copy, sizes=sizes)
+    paths = [file.path for file in made.files]
+    log = next(at for at, path in enumerate(paths) if path.startswith("commitlog/"))
+    assert paths.index("config/timercheck") < paths.index("timerlog/00000000000000005200") < log
+    assert "timerwheel" in made.left_out
+    again = restored(copy, tmp_path / "again")
+    assert (again / "config" / "timercheck").read_bytes() == (
+        (store / "config" / "timercheck").read_bytes()
+    )
+    found = verify(Disk(), again, sizes, VerifyOptions(log_only=True))
+    assert found.counts == {}
+
+
+def test_a_stopped_store_is_copied_with_its_timer(golden: GoldenStores, tmp_path: Path) -> None:
+    store, copy = golden.copy("semantics", tmp_path / "s"), tmp_path / "copy"
+    sizes = golden_tool_sizes(golden, "semantics")
+    backed_up(store, copy, sizes=sizes, with_views=True)
+    again = restored(copy, tmp_path / "again")
+    assert files_below(again / "timerlog") == files_below(store / "timerlog")
+    assert (again / "timerwheel").read_bytes() == (store / "timerwheel").read_bytes()
+    found = verify(Disk(), again, sizes)
+    assert (found.counts, found.notes) == ({}, [])
