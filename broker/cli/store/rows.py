@@ -23,6 +23,14 @@ PENDING_COLUMNS: Final = columns(
     "physical_offset",
 )  # fmt: skip
 
+DUE_COLUMNS: Final = columns(
+    at("first_due_timestamp_ms"), at("last_due_timestamp_ms"), "kind", "topic", "messages"
+)
+PRODUCER_COLUMNS: Final = columns(
+    "producer_group", "topic", "messages", at("first_store_timestamp_ms"),
+    at("last_store_timestamp_ms"),
+)  # fmt: skip
+
 
 def print_units(store: Opened, queue: tuple[str, int], out: Output) -> None:
     """Print the units of a queue."""
@@ -50,3 +58,19 @@ def print_pending(store: Opened, out: Output) -> None:
     from broker.tools.waiting.pending import pending_messages
 
     out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)
+
+
+def print_due(store: Opened, out: Output) -> None:
+    """Print how much is due in which hour."""
+    from broker.tools.waiting.counts import due_counts
+    from broker.tools.waiting.pending import pending_messages
+
+    out.stream(due_counts(pending_messages(*store)), DUE_COLUMNS)
+
+
+def print_producers(store: Opened, out: Output) -> None:
+    """Print how many transactions wait for whose decision."""
+    from broker.tools.waiting.counts import half_counts
+    from broker.tools.waiting.halves import open_halves
+
+    out.stream(half_counts(open_halves(*store)), PRODUCER_COLUMNS)

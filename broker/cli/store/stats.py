@@ -7,12 +7,14 @@ import click
 from broker.cli.documents import Document
 from broker.cli.options import examples, form_option
 from broker.cli.output import Exit, Failure, Output, at, columns, moment, talk
+from broker.cli.store.rows import print_due, print_producers
 from broker.cli.store.selection import Chosen, searched, selection_options
 
 if TYPE_CHECKING:
     from broker.tools.statistics import Statistics
 
 LAG: Final = "group"
+DUE, PRODUCER_GROUP = "due", "producer-group"
 LABELS: Final = {
     "topic": ("topic",),
     "queue": ("topic", "queue_id"),
@@ -45,9 +47,12 @@ LAG_COLUMNS: Final = columns(
         "pocketmq store stats ./store --by hour --topic orders",
         "pocketmq store stats ./store --by key --top 50 -o jsonl",
         "pocketmq store stats ./store --by group",
+        "pocketmq store stats ./store --by due",
     )
 )
-@click.option("--by", type=click.Choice([*LABELS, LAG]), help="Group messages by this.")
+@click.option(
+    "--by", type=click.Choice([*LABELS, LAG, DUE, PRODUCER_GROUP]), help="Group messages by this."
+)
 @click.option(
     "--top", type=click.IntRange(min=1), default=20, show_default=True,
     help="Groups shown, largest first; hours, days and sizes are shown all.",
@@ -58,11 +63,16 @@ def stats(chosen: Chosen, by: str | None, top: int, out: Output) -> None:
     """Count messages and bytes of a store, and how they are spread.
 
     Without --by: sums over everything, and the largest messages. Hours and days are UTC. By group:
-    how far consumer groups are behind, by queue. Damaged records are passed over and told of; the
-    exit code is then 10.
+    how far consumer groups are behind, by queue. By due: what waits for its time, by hour. By
+    producer-group: transactions that wait for a decision. Damaged records are passed over and told
+    of; the exit code is then 10.
     """
     if by == LAG:
         _print_lags(chosen, out)
+        return
+    if by in (DUE, PRODUCER_GROUP):
+        show = print_due if by == DUE else print_producers
+        show(chosen.opened(with_index=False), out)
         return
     from broker.tools.statistics import measure
 

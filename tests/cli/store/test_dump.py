@@ -1,5 +1,6 @@
 """A store is looked at without a broker: all of it, with what is damaged told."""
 
+from collections import Counter
 from pathlib import Path
 
 from tests.cli.command_line import run
@@ -72,3 +73,23 @@ def test_what_waits_for_its_time(golden: GoldenStores) -> None:
     rows = run("store", "dump", str(golden.store("semantics")), "--timers", "-o", "jsonl").rows
     assert {row["kind"] for row in rows} == {"timer", "delay level", "lease"}
     assert {row["topic"] for row in rows if row["kind"] == "delay level"} == {"DelayT"}
+
+
+def test_how_much_waits_and_for_when(golden: GoldenStores) -> None:
+    store = str(golden.store("semantics"))
+    rows = run("store", "stats", store, "--by", "due", "-o", "jsonl").rows
+    counts = Counter[str]()
+    for row in rows:
+        counts[row["kind"]] += row["messages"]
+        hours = {row[f"{name}_due_timestamp_ms"] // 3_600_000 for name in ("first", "last")}
+        assert len(hours) == 1
+    assert counts == {"timer": 35, "lease": 30, "delay level": 12}
+    assert rows == sorted(rows, key=lambda row: row["first_due_timestamp_ms"] // 3_600_000)
+
+
+def test_whose_decisions_are_missing(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("semantics", tmp_path / "s")
+    offsets = store / "config" / "consumerOffset.json"
+    offsets.write_text(offsets.read_text().replace("0:52", "0:43", 1))
+    (row,) = run("store", "stats", str(store), "--by", "producer-group", "-o", "jsonl").rows
+    assert (row["producer_group"], row["topic"], row["messages"]) == ("PG_tx", "TxT", 6)
