@@ -57,9 +57,6 @@ async def reset(
     for _, queue_id, _, at in planned:
         _check_place(target, walk.sent.get((topic, queue_id), []), at)
         model.reset(queue_id, at, is_told=moved is not None)
-    if model.is_ordered:  # What was leased in order is forgotten.
-        for key in [key for key in walk.attempts if key[0] == group]:
-            del walk.attempts[key]
     await walk.seen()
 
 

@@ -258,7 +258,7 @@ class ConsumeWalk(SeededStore):
         if renews and turns is None:
             for one in self.models.values():
                 one.alive_until_ms = self.now_ms + ALIVE_MS
-        found = self._given(group, received, self.attempts.get((group, attempt), []))
+        found = self._given(group, received)
         is_again = bool(attempt) and self._is_again(group, attempt, found)
         if not is_again:
             model.received(found, asked, self.now_ms, received.invisible_until_ms)
@@ -272,32 +272,35 @@ class ConsumeWalk(SeededStore):
         most = asked.most
         return ReceiveRequest(group, GROUPS[group], wanted, most, invisible_ms, 0, "client")
 
-    def _given(
-        self, group: str, received: Received, before: list[Delivery]
-    ) -> list[Delivery]:  # fmt: skip
-        """Return what came, by the numbers it had before where it came before."""
+    def _given(self, group: str, received: Received) -> list[Delivery]:
+        """Return what came, with numbers of its own."""
         found: list[Delivery] = []
-        numbers = {(one.body, one.attempt): one.delivery for one in before}
         for record, attempt, text in zip(
             received.records, received.attempts, received.handles, strict=True
         ):
             body = decode_record(record).body.decode()
             self.deliveries += 1
-            number = numbers.get((body, attempt), self.deliveries)
-            found.append(Delivery(body, attempt, number))
-            self.handles.append(Handle(group, text, body, number))
+            found.append(Delivery(body, attempt, self.deliveries))
+            self.handles.append(Handle(group, text, body, self.deliveries))
         del self.handles[:-HANDLES_KEPT]
         self.counts["received"] += len(found)
         self.calls.append(f"  {[(one.body, one.attempt) for one in found]}")
         return found
 
     def _is_again(self, group: str, attempt: str, found: list[Delivery]) -> bool:
+        """Return whether what came is what the receive was given before."""
         given = self.attempts.get((group, attempt), [])
-        if self.models[group].repeated(found, given, self.now_ms):
-            self.counts["given again"] += len(found)
-            return True
-        self.attempts[group, attempt] = found
-        return False
+        before = {(one.body, one.attempt): one for one in given}
+        same = [before.get((one.body, one.attempt), one) for one in found]
+        if not self.models[group].repeated(same, given, self.now_ms):
+            self.attempts[group, attempt] = found
+            return False
+        self.counts["given again"] += len(same)
+        numbers = {new.delivery: old.delivery for new, old in zip(found, same, strict=True)}
+        self.handles = [
+            h._replace(delivery=numbers.get(h.delivery, h.delivery)) for h in self.handles
+        ]
+        return True
 
     async def _received(self, request: ReceiveRequest) -> Received:
         found = self.consume.receive(request)
@@ -324,7 +327,7 @@ class ConsumeWalk(SeededStore):
                 self.parked.append(one)
                 continue
             received = one.answer.result()
-            found = self._given(one.group, received, [])
+            found = self._given(one.group, received)
             self.counts["waits served"] += bool(found)
             # What came while it was served went to the next one.
             asked = one.asked._replace(most=len(found))
@@ -356,13 +359,10 @@ class ConsumeWalk(SeededStore):
         await self.seen()
         return settled or []
 
-    def _texts(self, handles: list[Handle]) -> list[str]:
-        return [handle.text for handle in handles]
-
     async def ack(self, group: str, handles: list[Handle], turns: int | None = None) -> None:
         """Acknowledge messages."""
         self.note("acks", group)
-        call = partial(self.consume.ack, group, GROUPS[group], self._texts(handles))
+        call = partial(self.consume.ack, group, GROUPS[group], [h.text for h in handles])
         await self.settle(call, handles, lambda _: (), turns)
 
     async def change(
@@ -370,7 +370,7 @@ class ConsumeWalk(SeededStore):
     ) -> None:
         """Hide messages for another time; the new handles are as good as the old ones."""
         self.note("changes", group, invisible_ms)
-        entries = [(text, invisible_ms) for text in self._texts(handles)]
+        entries = [(text, invisible_ms) for text in [h.text for h in handles]]
         call = partial(self.consume.change_invisible, group, GROUPS[group], entries)
         until_ms, touched = self.now_ms + invisible_ms, {handle.delivery for handle in handles}
         if not self.models[group].is_ordered:  # A lease that was changed is another one.
@@ -387,7 +387,7 @@ class ConsumeWalk(SeededStore):
     ) -> None:
         """Send messages back."""
         self.note("send backs", group, level)
-        entries = [(text, level) for text in self._texts(handles)]
+        entries = [(text, level) for text in [h.text for h in handles]]
         call = partial(self.consume.send_back, group, GROUPS[group], entries)
         at_ms, model = self.now_ms + DELAYS_MS[level - 1], self.models[group]
         await self.settle(call, handles, lambda s: model.sent_back(s, at_ms), turns)
@@ -396,6 +396,6 @@ class ConsumeWalk(SeededStore):
         """Make messages dead letters."""
         self.note("given up", group)
         call = partial(
-            self.consume.forward_to_dead_letters, group, GROUPS[group], self._texts(handles)
+            self.consume.forward_to_dead_letters, group, GROUPS[group], [h.text for h in handles]
         )
         await self.settle(call, handles, lambda _: (BURIED,), turns)
