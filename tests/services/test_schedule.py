@@ -310,6 +310,32 @@ async def _crash(steps: list[str], loses_power: bool, seed: int) -> None:
         assert sorted(again.bodies()) == waited
 
 
+@pytest.mark.parametrize(
+    ("before_ms", "after_ms"), [(0, -60_000), (-3_600_000, 0), (-60_000, 60_000)]
+)
+async def test_what_came_does_not_come_again_after_a_crash_whenever_the_clock_was_set(
+    before_ms: int, after_ms: int
+) -> None:
+    """The clock is set while a message waits, and again when it was delivered."""
+    clock, disk = FakeClock(), SimDisk()
+    async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+        first = Scheduled(talking)
+        await first.run()
+        await first.wait("a", 2)
+        await first.run()
+        clock.wall += before_ms
+        await first.run()
+        await first.pass_time(5_000)
+        assert first.bodies() == ["a"]
+        clock.wall += after_ms
+        image = disk.image.copy()
+    async with store_at(Path("/store"), clock=clock, disk=SimDisk(image), **SETTINGS) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        await again.pass_time(120_000)
+        assert again.bodies() == ["a"]
+
+
 async def test_a_real_brokers_store_goes_on_where_it_stopped(
     golden: GoldenStores, tmp_path: Path
 ) -> None:

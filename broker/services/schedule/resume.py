@@ -19,8 +19,6 @@ from broker.store.message_store import MessageStore
 
 COPIES_MAX: Final = 64
 """Messages with one unique key in one look at the index."""
-INDEX_TIME_MS: Final = 1_000
-"""An index has its times in seconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +60,11 @@ class Resumption:
         """Return whether all of some messages were delivered; there may be more then."""
         begin = level.queue_offset
         times_ms = await self._messages.due_ms(level.number, begin)
-        is_due = [due <= now_ms or due > now_ms + level.delay_ms for due in times_ms]
-        count = [*is_due, False].index(False)
-        if not count:
+        if not times_ms:
             return False
+        is_due = [due <= now_ms or due > now_ms + level.delay_ms for due in times_ms]
+        # The first one may have been delivered before the clock was set back.
+        count = max([*is_due, False].index(False), 1)
         waiting, following = await self._messages.read(level.number, begin, count)
         for record, place in waiting:
             message = decode_record(record, unfold=False)
@@ -77,12 +76,13 @@ class Resumption:
 
     async def _is_delivered(self, message: StoredMessage, place: Place) -> bool:
         """Return whether a copy of a message lies where it is to be delivered."""
-        key, begin_ms = message.unique_key, message.store_timestamp_ms - INDEX_TIME_MS
+        key = message.unique_key
         if not key:
             return False
         before = self._store.tables.delay_offsets.delivered_before
         lowest = max(before, message.physical_offset)
-        wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
+        # Of any time: the clock may have been set back before it was delivered.
+        wanted = KeyRange(place.topic, key, COPIES_MAX, 0, OFFSET_MAX)
         while True:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:
