@@ -13,7 +13,7 @@ from broker.client import TopicState
 from broker.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
-TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority")
+TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
 

@@ -37,7 +37,7 @@ NATIVE: Final = "native"
 NATIVE_LEGACY: Final = "native-legacy"
 
 LEGACY_NAMES: Final[Mapping[str, str]] = {
-    name: name.removesuffix("_milliseconds").removesuffix("_bytes")
+    name: name.removesuffix("_milliseconds").removesuffix("_bytes").removesuffix("_seconds")
     for name in (
         "rocketmq_rpc_latency_milliseconds",
         "rocketmq_consumer_lag_latency_milliseconds",
@@ -45,6 +45,7 @@ LEGACY_NAMES: Final[Mapping[str, str]] = {
         "rocketmq_consumer_group_create_execution_time_milliseconds",
         "rocketmq_storage_message_reserve_time_milliseconds",
         "rocketmq_storage_size_bytes",
+        "rocketmq_delay_message_latency_seconds",
     )
 }
 """Name with its unit -> name without."""

@@ -151,6 +151,11 @@ class TopicConfig:
         """What kind of messages it takes: one of TOPIC_TYPES, or what another broker wrote."""
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
 
+    @property
+    def has_priorities(self) -> bool:
+        """Whether a higher queue is received before a lower one."""
+        return self.type_name == MessageKind.PRIORITY.value
+
     def check_supported(self) -> None:
         """Raise UnsupportedTopic where the topic is stored in a way this broker cannot."""
         if self.unsupported:

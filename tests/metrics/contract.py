@@ -15,6 +15,7 @@ from broker.model.stats import COUNT_BUCKETS, MESSAGE_SIZE_BUCKETS, SECONDS_BUCK
 BASE: Final = ("cluster", "node_type", "node_id", "broker")
 STORAGE: Final = ("storage_type", "storage_medium")
 LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
+AHEAD_BUCKETS: Final = (60.0, 600.0, 3600.0, 43200.0, 86400.0, 259200.0)
 CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
 
 
@@ -46,6 +47,7 @@ NATIVE: Final = (
     Row("rocketmq_throughput_in_total", "counter", TOPIC),
     Row("rocketmq_throughput_out_total", "counter", GROUP),
     Row("rocketmq_message_size", "histogram", TOPIC, MESSAGE_SIZE_BUCKETS),
+    Row("rocketmq_delay_message_latency_seconds", "histogram", (), AHEAD_BUCKETS),
     Row(
         "rocketmq_rpc_latency_milliseconds",
         "histogram",

@@ -198,6 +198,14 @@ async def test_kinds_are_counted(desk: Desk) -> None:
     } == {"normal": 1, "fifo": 1, "delay": 3, "transaction": 1, "priority": 1}
 
 
+async def test_how_long_messages_are_to_wait_is_counted_in_seconds(desk: Desk) -> None:
+    for delivery in (Delivery(delay_ms=61_001), Delivery(delay_ms=DAY_MS), Delivery(delay_level=3)):
+        await desk.send(draft(delivery=delivery))
+    ahead = desk.service.counts.ahead
+    assert (sum(ahead.counts), ahead.sum) == (2, 61 + 86_399)
+    assert ahead.name == "rocketmq_delay_message_latency_seconds"
+
+
 async def again(golden: GoldenStores) -> list[tuple[dict[str, Any], StoredMessage]]:
     """Records of a real broker that wait, each beside what ours makes of the same message."""
     found = []

@@ -16,6 +16,7 @@ class TopicType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELAY: _ClassVar[TopicType]
     TRANSACTION: _ClassVar[TopicType]
     PRIORITY: _ClassVar[TopicType]
+    MIXED: _ClassVar[TopicType]
 
 class TraceStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -33,6 +34,7 @@ FIFO: TopicType
 DELAY: TopicType
 TRANSACTION: TopicType
 PRIORITY: TopicType
+MIXED: TopicType
 TRACE_STEP_UNSPECIFIED: TraceStep
 SENT: TraceStep
 SCHEDULED: TraceStep

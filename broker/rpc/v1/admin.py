@@ -106,7 +106,7 @@ class Admin:
         self, request: pb.CreateTopicRequest, call: Call
     ) -> pb.CreateTopicResponse:
         """Make a topic."""
-        check_number("type", request.type, upper=pb.PRIORITY)
+        check_number("type", request.type, upper=pb.MIXED)
         kind = pb.TopicType.Name(request.type or pb.NORMAL)
         made = await topics.create_topic(
             self._store, request.name, queue_count=request.queue_count, type_name=kind

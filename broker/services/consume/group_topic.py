@@ -1,6 +1,7 @@
 """One topic as one group receives it: the queues its messages come from, and in which turn.
 
-    the topic's queues          each receive begins at another one
+    the topic's queues          each receive begins at another one; of a topic of priorities at the
+                                last one, which has the highest
     retry topics of the group   %RETRY%group_topic, that of V2, %RETRY%group: behind the queues,
                                 but every RETRY_TURNth receive looks at them first
 
@@ -98,9 +99,12 @@ class GroupTopic:
         self.refresh()
         self.turn = turn = self.turn + 1
         first, *retries = self.queues
+        retried = [queue for queues in retries for queue in queues]
+        topic = self._topics.find(self.topic)
+        if topic is not None and topic.has_priorities:
+            return [*reversed(first), *retried]
         begin = turn % len(first) if first else 0
         normal = first[begin:] + first[:begin]
-        retried = [queue for queues in retries for queue in queues]
         return retried + normal if turn % RETRY_TURN == 0 else normal + retried
 
     def park(self, parked: Parked) -> None:

@@ -3,10 +3,11 @@
 from typing import Final, NamedTuple, final
 
 from broker.model.errors import BrokerReadOnly, NotAccepting
-from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histograms, Stat
+from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histogram, Histograms, Stat
 from broker.model.topic import PERMISSION_READ, PERMISSION_WRITE
 
 REGION: Final = "DefaultRegion"
+AHEAD_BUCKETS: Final = (60.0, 600.0, 3_600.0, 43_200.0, 86_400.0, 259_200.0)
 
 
 class SendRules(NamedTuple):
@@ -72,7 +73,7 @@ class Tally:
 class SendStats:
     """How many messages of which topic were stored, and how large they are."""
 
-    __slots__ = ("_message_size", "_messages_in", "_tallies", "_throughput_in")
+    __slots__ = ("_message_size", "_messages_in", "_tallies", "_throughput_in", "ahead")
 
     def __init__(self) -> None:
         labels = ("topic", "message_type", "is_system")
@@ -82,6 +83,11 @@ class SendStats:
         )
         self._message_size = Histograms(
             "rocketmq_message_size", "Stored bytes of messages.", MESSAGE_SIZE_BUCKETS, labels
+        )
+        self.ahead = Histogram(
+            "rocketmq_delay_message_latency_seconds",
+            "How long messages are to wait for their time, as they were sent.",
+            AHEAD_BUCKETS,
         )
         self._tallies: dict[str, Tally] = {}
 
@@ -126,7 +132,7 @@ class SendStats:
     @property
     def all(self) -> list[Stat]:
         """What metrics show."""
-        return [self.messages_in, self.throughput_in, self.message_size]
+        return [self.messages_in, self.throughput_in, self.message_size, self.ahead]
 
 
 _LIMITS: Final = [int(bound) for bound in MESSAGE_SIZE_BUCKETS]

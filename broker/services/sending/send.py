@@ -20,33 +20,24 @@ from broker.format.record import PROPERTY_CRC_SIZE
 from broker.format.send_request import MESSAGES_MAX
 from broker.model.batch import Batch, Destination, PutResult
 from broker.model.errors import (
-    BodyEmpty,
     BodyTooLarge,
     MixedQueues,
-    MixedTopics,
     NoMessages,
-    PropertiesTooLarge,
     QueueOutOfRange,
     SystemTopic,
     TooManyMessages,
-    TooManyProperties,
     TopicNotFound,
     TransactionsRefused,
 )
-from broker.model.message import KEY_SEPARATOR, KEYS, TAGS
+from broker.model.message import KEY_SEPARATOR, KEYS, TAGS, TIMER_OUT
 from broker.model.message_kind import MessageKind
 from broker.model.names import (
-    PROPERTY_COUNT_MAX,
-    check_key,
     check_message_group,
-    check_message_id,
-    check_property,
-    check_tag,
     check_topic,
 )
 from broker.model.stats import Stat
 from broker.model.step import Clock
-from broker.model.system_topics import Place
+from broker.model.system_topics import Disguise, Place
 from broker.model.topic import (
     DEFAULT_TOPIC,
     PERMISSION_INHERIT,
@@ -57,6 +48,7 @@ from broker.model.topic import (
     is_group_topic,
     is_system_topic,
 )
+from broker.services.sending.checks import are_plain, check_each
 from broker.services.sending.drafts import (
     ABSENT_QUEUE,
     PLAIN_ENVELOPE,
@@ -73,8 +65,6 @@ from broker.store.settings import FLUSH_SYNC
 from broker.store.writing.flush_group import FlushGroup
 
 AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
-PLAIN_ID_LENGTH: Final = 64
-"""Letters and digits up to here are an id without a closer look."""
 
 
 class Sent(NamedTuple):
@@ -214,12 +204,22 @@ class Send:
             queue_count = level_count if topic == SCHEDULE_TOPIC else 1
             await self._store.tables.topics.ensure(topic, queue_count)
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
+        self._observe(disguises, batch.born_ms)
         result, queue_offsets = parting.joined(results)
         handles = [
             recall_handle(one, place, self._store.settings.broker, message_id)
             for one, message_id in zip(disguises, batch.unique_keys, strict=True)
         ]
         return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
+
+    def _observe(self, disguises: Sequence[Disguise], born_ms: Sequence[int]) -> None:
+        """Count how long timed messages are to wait, in whole seconds from their birth to a slot.
+
+        Source   TimerMessageStore.enqueue
+        """
+        for one, born in zip(disguises, born_ms, strict=True):
+            if TIMER_OUT in one.changed:
+                self.counts.ahead.observe(max(int(one.changed[TIMER_OUT]) - born, 0) // 1_000)
 
     def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
         """Return ids, made where there is none."""
@@ -306,8 +306,8 @@ class Send:
             born_ms = [moment or now_ms for moment in born_ms]
         keys = list(map(KEY_SEPARATOR.join, drafts.keys))
         blocks = self._blocks(ids, keys, drafts, notes, added)
-        if not _are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
-            self._check_each(topic, drafts, blocks)
+        if not are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
+            check_each(topic, drafts, blocks, self._properties_max)
         size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
         if size_sum > limit:
             raise BodyTooLarge(size_bytes=size_sum, limit_bytes=limit)
@@ -350,45 +350,6 @@ class Send:
             f"UNIQ_KEY\x01{message_id}{head}KEYS\x01{names}\x02TAGS\x01{tag}\x02{tail}".encode()
             for message_id, names, tag in zip(ids, keys, tags, strict=True)
         ]
-
-    def _check_each(self, topic: str, drafts: Drafts, blocks: list[bytes]) -> None:
-        """Raise what is wrong with the first message of which anything is."""
-        for number, block in enumerate(blocks):
-            if drafts.topics[number] != topic:
-                raise MixedTopics(topic=topic, other=drafts.topics[number])
-            if not drafts.bodies[number]:
-                raise BodyEmpty(position=number)
-            if drafts.message_ids[number]:
-                check_message_id(drafts.message_ids[number])
-            for key in drafts.keys[number]:
-                check_key(key)
-            if drafts.tags[number]:
-                check_tag(drafts.tags[number])
-            properties = drafts.properties[number]
-            if len(properties) > PROPERTY_COUNT_MAX:
-                raise TooManyProperties(count=len(properties), limit=PROPERTY_COUNT_MAX)
-            for name, value in properties.items():
-                check_property(name, value)
-            if len(block) > self._properties_max:
-                raise PropertiesTooLarge(size_bytes=len(block), limit_bytes=self._properties_max)
-
-
-def _are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
-    """Return whether nothing in these messages needs a closer look: letters and digits mostly."""
-    ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
-    if not (ids.isalnum() or not ids) or not (tags.isalnum() or not tags):
-        return False
-    if len(ids) > PLAIN_ID_LENGTH and max(map(len, drafts.message_ids)) > PLAIN_ID_LENGTH:
-        return False
-    if drafts.topics.count(topic) != len(keys) or any(drafts.properties):
-        return False
-    key_count = sum(map(len, drafts.keys))
-    has_separator = KEY_SEPARATOR in text
-    if has_separator or "" in keys or key_count != len(keys):
-        with_keys = sum(map(bool, drafts.keys))
-        if text.count(KEY_SEPARATOR) != key_count - with_keys or not all(map(all, drafts.keys)):
-            return False
-    return all(drafts.bodies) and text.isprintable()
 
 
 def _text(properties: Mapping[str, str]) -> str:

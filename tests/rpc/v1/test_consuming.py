@@ -16,6 +16,7 @@ from broker.model.errors import (
     SystemTopic,
     TopicNotFound,
 )
+from broker.model.topic import TYPE_ATTRIBUTE
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import MalformedRequest
 from tests.fakes.call import FakeCall
@@ -87,6 +88,20 @@ async def test_a_receive_reads_as_much_as_there_is_room_for(broker: StoreBroker,
     assert len(answer.messages) == 2
     assert call.rooms[0] == 7_000
     assert 6_000 < call.rooms[-1] < 7_000
+
+
+async def test_higher_priorities_come_first(broker: StoreBroker) -> None:
+    kind = {TYPE_ATTRIBUTE: "PRIORITY"}
+    await broker.store.tables.topics.create("ranked", queue_count=3, attributes=kind)
+    for priority in (0, 2, 1, 9, 0, 1):
+        message = pb.Message(topic="ranked", body=b"%d" % priority, priority=priority)
+        await broker.answer("SendMessage", pb.SendMessageRequest(messages=[message]))
+    await broker.talking.settled()
+    found = []
+    for _ in range(6):
+        request = pb.ReceiveRequest(group="g", topic="ranked", max_messages=1)
+        found += (await broker.answer("Receive", request)).messages
+    assert bodies(pb.ReceiveResponse(messages=found)) == [b"2", b"9", b"1", b"1", b"0", b"0"]
 
 
 async def test_handles_are_settled_one_by_one(broker: StoreBroker) -> None:

@@ -60,7 +60,7 @@ async def test_a_topic_is_made_with_defaults(broker: StoreBroker) -> None:
     assert (topic.type, dict(topic.attributes)) == (pb.NORMAL, {"message.type": "NORMAL"})
 
 
-@pytest.mark.parametrize("kind", ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"])
+@pytest.mark.parametrize("kind", ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"])
 async def test_a_topic_has_a_type(broker: StoreBroker, kind: str) -> None:
     topic = await create(broker, type=kind, queue_count=3)
     assert pb.TopicType.Name(topic.type) == kind
@@ -85,7 +85,7 @@ async def test_the_same_topic_again_is_no_error(broker: StoreBroker) -> None:
         ({"name": "%DLQ%g"}, SystemTopic),
         ({"queue_count": -1}, IllegalNumber),
         ({"queue_count": QUEUE_COUNT_MAX + 1}, IllegalNumber),
-        ({"type": 6}, IllegalNumber),
+        ({"type": 7}, IllegalNumber),
     ],
 )
 async def test_topics_that_cannot_be_made(
@@ -129,8 +129,8 @@ async def test_a_topic_is_described_with_its_queues(broker: StoreBroker) -> None
 
 
 def test_types_that_are_not_in_the_proto_stay_visible_as_attributes() -> None:
-    mixed = proto_topic(TopicConfig("x", 1, 1, 6, attributes={"message.type": "MIXED"}))
-    assert (mixed.type, mixed.attributes["message.type"]) == (pb.TOPIC_TYPE_UNSPECIFIED, "MIXED")
+    lite = proto_topic(TopicConfig("x", 1, 1, 6, attributes={"message.type": "LITE"}))
+    assert (lite.type, lite.attributes["message.type"]) == (pb.TOPIC_TYPE_UNSPECIFIED, "LITE")
     plain = proto_topic(TopicConfig("x", 1, 1))
     assert plain.type == pb.NORMAL
     system = proto_topic(TopicConfig("TBW102", 1, 1, 7))
