@@ -41,6 +41,7 @@ COMPILED: Final = (
     "broker.log.unit_buffer",
     "broker.model.batch",
     "broker.model.stats",
+    "broker.rpc.own.quick_calls",
     "broker.rpc.v1.send_shortcut",
     "broker.services.consume.handles",
     "broker.services.consume.leases",

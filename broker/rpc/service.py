@@ -28,8 +28,9 @@ from broker.rpc.call import Call
 Handler = Callable[[Any, Call], Any]
 """(request or requests, call) -> what the method's kind says."""
 
-Shortcut = Callable[[bytes, Call], bytes | Awaitable[bytes] | None]
-"""Serves a call straight from its request's bytes; None: go the usual way, nothing has changed."""
+Shortcut = Callable[[bytes, bytes], bytes | Awaitable[bytes] | None]
+"""Serves a call straight from its request's bytes and the client's packed address; None: go the
+usual way, nothing has changed."""
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""

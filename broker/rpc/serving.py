@@ -91,11 +91,19 @@ class ServedMethod:
 
         Errors   what handlers raise, MalformedRequest
         """
-        shortcut, method = self.shortcut, self.method
-        if shortcut is not None and len(raw) <= method.request_size_max:
-            reply = shortcut(raw, call)
+        shortcut = self.shortcut
+        if shortcut is not None and len(raw) <= self.method.request_size_max:
+            reply = shortcut(raw, call.peer_host)
             if reply is not None:
                 return reply
+        return self.answer_usually(raw, call)
+
+    def answer_usually(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
+        """Return the same by the handler, whatever shortcut there is.
+
+        Errors   what handlers raise, MalformedRequest
+        """
+        method = self.method
         answer = method.handler(self.read(raw), call)
         if type(answer) is method.answer_type:
             return self.write(answer)

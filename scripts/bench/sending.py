@@ -99,7 +99,8 @@ async def _figures(extent: Extent) -> list[Figure]:
             return await method(parse_send_request(raw), PEER)
 
         def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
-            return method.shortcut(raw, PEER) or usual(raw)  # The next file may be in the making.
+            # The next file may be in the making.
+            return method.shortcut(raw, PEER.peer_host) or usual(raw)
 
         ways: dict[str, Way] = {"shortcut": shortcut, "usual": usual}
         for number in range(extent.rounds + 1):  # The first warms up.

@@ -127,7 +127,7 @@ class Twin:
     async def outcome(self, raw: bytes) -> bytes | str:
         """Serve a request; returns the reply, or what is wrong."""
         try:
-            reply = self._method.shortcut(raw, CALL) if self._method is not None else None
+            reply = self._method.shortcut(raw, CALL.peer_host) if self._method is not None else None
             if reply is None:
                 return await self.broker.served_the_usual_way("SendMessage", raw)
             self.shortcut_count += 1

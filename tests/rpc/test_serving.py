@@ -524,7 +524,7 @@ async def test_a_shortcut_is_asked_first_and_may_answer_later_or_not_at_all(
 ) -> None:
     asked: list[bytes] = []
 
-    def shortcut(raw: bytes, call: Call) -> Any:
+    def shortcut(raw: bytes, peer_host: bytes) -> Any:
         asked.append(raw)
         if raw == b"later":
             return awaited()

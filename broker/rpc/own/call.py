@@ -10,18 +10,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from time import perf_counter
 from types import CoroutineType
-from typing import Any, Final, Self
+from typing import Any, Final, cast
 
 from broker.model.errors import TooManyRequests
 from broker.rpc.call import begin_request, end_request
 from broker.rpc.late_reply import LateReply
-from broker.rpc.own.edge import Client, Waiting
+from broker.rpc.own.edge import LARGE_REPLY, Client, Waiting
+from broker.rpc.own.requests import Requests
 from broker.rpc.service import WireStatus
 from broker.rpc.serving import CANCELLED, DEADLINE_EXCEEDED, OK, UNAVAILABLE, ServedMethod
 from broker.wire.stream import Stream
 
-LARGE_REPLY: Final = 65_536
-"""Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
 _EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
 _OLD: Final = WireStatus(UNAVAILABLE, "the connection is old: call again on a new one", b"")
 _CANCELLED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
@@ -31,7 +30,7 @@ class OwnCall(Waiting):
     """A call under way; what it is asked for is looked up then, not before."""
 
     # Of the class, since most calls are over before any of these would change.
-    requests: "Requests | None" = None
+    requests: Requests | None = None
     _future: asyncio.Future[bytes | None] | None = None
     _late: LateReply | None = None
     _deadline = -1
@@ -86,23 +85,33 @@ class OwnCall(Waiting):
 
     # -- its life ----------------------------------------------------------------------------------
 
-    def serve(self, raw: bytes) -> None:
+    def serve(self, raw: bytes, *, is_asked: bool = False) -> None:
         """Serve a unary call whose request is here.
 
-        Cost     about 2 µs beside the handler where that answers at once
+        is_asked   the shortcut was asked, and does not take it
+        Cost       about 2 µs beside the handler where that answers at once
         """
         served = self.served
         if served.shortcut is None:
             begin_request(self)
             self._is_begun = True
         try:
-            reply = served.answer(raw, self)
-            if isinstance(reply, bytes) and len(reply) > LARGE_REPLY:
-                self._check_room(reply)
+            reply = served.answer_usually(raw, self) if is_asked else served.answer(raw, self)
         except Exception as error:
             self.refuse(error)
-            return
+        else:
+            self.give(reply)
+
+    def give(self, reply: bytes | Awaitable[bytes]) -> None:
+        """Send a reply, or wait for it."""
+        served = self.served
         if isinstance(reply, bytes):
+            try:
+                if len(reply) > LARGE_REPLY:
+                    self._check_room(reply)
+            except TooManyRequests as error:
+                self.refuse(error)
+                return
             connection, stats = self._connection, served.stats
             connection.wire.respond(self.stream, reply)
             if self._undo is not None:
@@ -342,59 +351,49 @@ class OwnCall(Waiting):
         self.cancel()
 
 
-class Requests:
-    """The requests of one call as they come, until the client has no more or the server drains."""
-
-    __slots__ = ("_connection", "_is_ended", "_served", "_stream", "_waiter")
-
-    def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
-        self._connection = connection
-        self._stream = stream
-        self._served = served
-        self._waiter: asyncio.Future[None] | None = None
-        self._is_ended = connection.edge.is_draining
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        """Return the next request.
-
-        Errors   MalformedRequest
-        """
-        stream, connection = self._stream, self._connection
-        assert self._waiter is None, "one handler reads the requests of a call"
-        while not self._is_ended:
-            if stream.messages:
-                raw = stream.messages.pop(0)
-                if connection.is_open:
-                    connection.wire.consume(stream, len(raw))
-                    connection.write_soon()
-                return self._served.read(raw)
-            if stream.ended:
-                break
-            self._waiter = connection.edge.loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        assert any((self._is_ended, stream.ended)), "they end with the client, or with the server"
-        raise StopAsyncIteration
-
-    def wake(self) -> None:
-        """Let the handler look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def end(self) -> None:
-        """Let no request come any more."""
-        self._is_ended = True
-        self.wake()
-
-
 async def _result(reply: Awaitable[bytes | None]) -> bytes | None:
     return await reply
 
 
 def _raw(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
+
+
+def take_news(
+    client: Client, news: list[Stream], begin: Callable[[Stream], None], *, is_paused: bool
+) -> None:
+    """Look at what came: calls that are over at once are served together, `begin` has others."""
+    at, count = 0, len(news)
+    while at < count:
+        begun = at
+        if client.is_open and not (is_paused or client.edge.is_late):
+            at = _serve_at_once(client, news, at)
+        if at == begun:
+            call = news[at].call
+            if call is None:
+                begin(news[at])
+            else:
+                assert isinstance(call, OwnCall), "a stream's call is ours"
+                call.take_news()
+            at += 1
+
+
+def _serve_at_once(client: Client, news: list[Stream], at: int) -> int:
+    """Serve calls from a place on that are over at once; return where others begin."""
+    quick = client.edge.quick
+    try:
+        at = quick.serve(client.wire, news, at, client.host)
+    except Exception as error:
+        assert quick.asked is not None, "a shortcut raised it"
+        OwnCall(client, news[quick.place], quick.asked).refuse(error)
+        return quick.place + 1
+    if quick.asked is None:
+        return at
+    stream, reply = news[at], quick.reply
+    call = OwnCall(client, stream, quick.asked)
+    raw = stream.messages.pop()
+    if reply is None:
+        call.serve(raw, is_asked=True)
+    else:
+        call.give(cast(Awaitable[bytes], reply))
+    return at + 1

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Final, cast
 
 from broker.rpc.call import host_from_peer
-from broker.rpc.own.call import OwnCall
+from broker.rpc.own.call import OwnCall, take_news
 from broker.rpc.own.edge import Client, Edge, Waiting
 from broker.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
 from broker.rpc.service import MalformedRequest
@@ -112,14 +112,9 @@ class Http2Connection(Client, asyncio.Protocol):
         """Serve what came; return how many streams had news."""
         self.now_s = perf_counter()
         news = self.wire.receive(data)
-        for stream in news:
+        if news:
             self.is_used = True
-            call = stream.call
-            if call is None:
-                self._begin(stream)
-            else:
-                assert isinstance(call, OwnCall), "a stream's call is ours"
-                call.take_news()
+            take_news(self, news, self._begin, is_paused=self._is_paused)
         self.edge.took(perf_counter() - self.now_s)
         return len(news)
 

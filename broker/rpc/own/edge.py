@@ -8,6 +8,7 @@ from typing import Final
 
 from broker.rpc.call_stats import MethodStats
 from broker.rpc.own.memory import Keeping, Memory
+from broker.rpc.own.quick_calls import QuickCalls, QuickMethod
 from broker.rpc.serving import ServedMethod, Serving
 from broker.store.deadlines import Deadlines
 from broker.wire.connection import Connection
@@ -19,6 +20,8 @@ among them, have theirs between two."""
 UNTOLD_S: Final = 0.001
 """What they may take together before the loop is asked to tell when it comes round: to ask it at
 every read would cost as much as a small one."""
+LARGE_REPLY: Final = 65_536
+"""Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
 SMALL_READ: Final = 8_192
 """Bytes that are taken at once while others, of which more came, wait for their turn."""
 
@@ -117,6 +120,7 @@ class Edge:
         "loop",
         "memory",
         "methods",
+        "quick",
         "serving",
         "sizes",
         "turn_s",
@@ -143,6 +147,7 @@ class Edge:
         self.is_draining = False
         self.answered: list[MethodStats] = []
         """Methods of which calls were answered at once and not folded into their metrics yet."""
+        self.quick = QuickCalls(self.answered, LARGE_REPLY)
         self._line: dict[Client, None] = {}
         """Connections of which something came that waits for its turn, in that order."""
         self._is_turn = self.is_late = False
@@ -160,6 +165,11 @@ class Edge:
         """Serve what `serving` has now."""
         self.methods = {path.encode(): served for path, served in self.serving.methods.items()}
         self.sizes.update({p: one.method.request_size_max for p, one in self.methods.items()})
+        self.quick.methods = {
+            path: QuickMethod(one, one.shortcut)
+            for path, one in self.methods.items()
+            if one.shortcut is not None and one.is_unary
+        }
         assert self.sizes.keys() == self.methods.keys(), "what was served once is served"
 
     def write_soon(self, connection: "Client") -> None:

@@ -10,7 +10,6 @@ from broker.format.send_records import SendRecords
 from broker.format.send_reply import encode_reply
 from broker.format.send_request import SendRequest
 from broker.native.machine import BytesWriter
-from broker.rpc.call import Call
 from broker.services.sending.plain import PlainSend
 
 Late = Callable[[bytes], Awaitable[bytes]]
@@ -38,15 +37,16 @@ class SendShortcut:
         self._is_durable = is_durable
         self._late = late
 
-    def serve(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes] | None:
+    def serve(self, raw: bytes, peer_host: bytes) -> bytes | Awaitable[bytes] | None:
         """Hot: serve a plain request.
 
+        peer_host   the client's address, packed
         Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
                  nothing has changed, the usual way serves the request or tells why not
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """
         request, records = self._request, self._records
-        if not request.read(raw) or not self._plain.send(records, call.peer_host):
+        if not request.read(raw) or not self._plain.send(records, peer_host):
             return None
         reply = encode_reply(records, self._reply)
         request.raw = b""

@@ -1,0 +1,115 @@
+"""Calls that are over at once: served in one loop, without an object for each.
+
+    streams with news ─► one whole request, a method with a shortcut ─► its reply ─► frames
+                              └ anything else: the loop stops, and connection.py serves that call
+
+What stops it costs nothing twice: where the shortcut was asked, it is told what that gave.
+"""
+
+from typing import final
+
+from broker.native.machine import i64
+from broker.rpc.call_stats import MethodStats
+from broker.rpc.own.memory import UNREAD_TIGHT_MAX
+from broker.rpc.service import Shortcut
+from broker.rpc.serving import ServedMethod
+from broker.wire.connection import Connection
+from broker.wire.stream import Stream
+
+
+@final
+class QuickMethod:
+    """A method with a shortcut."""
+
+    __slots__ = ("served", "shortcut", "size_max")
+
+    def __init__(self, served: ServedMethod, shortcut: Shortcut) -> None:
+        self.served = served
+        self.shortcut = shortcut
+        self.size_max: i64 = served.method.request_size_max
+        assert self.size_max > 0, "a request has a size"
+
+
+@final
+class QuickCalls:
+    """Serves calls of all connections of a server, those of one read at a time.
+
+    reply_max  bytes of an answer that needs no room; a larger one stops it
+    methods    those with a shortcut, by their path
+    answered   counts of methods that are to be folded; of each those that were answered
+    asked      the method of the call where it stopped, None where it was not asked
+    reply      what its shortcut gave; None: the call goes the usual way
+    place      where that call stands in the news
+    """
+
+    __slots__ = ("_reply_max", "answered", "asked", "methods", "place", "reply")
+
+    def __init__(self, answered: list[MethodStats], reply_max: i64) -> None:
+        self._reply_max: i64 = reply_max
+        self.methods: dict[bytes, QuickMethod] = {}
+        self.answered = answered
+        self.asked: ServedMethod | None = None
+        self.reply: object = None
+        self.place = 0
+
+    def serve(self, wire: Connection, news: list[Stream], first: int, host: bytes) -> int:
+        """Answer calls one after the other, as far as they can be answered at once.
+
+        host     the client's address, packed
+        Returns  the place of the first stream that is not answered, or how many there are
+        Errors   what shortcuts raise: of the call at `place`, whose method is `asked`
+        Cost     about 0.3 µs a call beside its shortcut and its frames when compiled
+        """
+        self.asked = None
+        self.reply = None
+        known: QuickMethod | None = None
+        at: i64 = first
+        end: i64 = len(news)
+        count: i64 = 0
+        try:
+            while at < end:
+                stream = news[at]
+                method = self._method(stream)
+                if method is None or wire.pending > UNREAD_TIGHT_MAX:
+                    break
+                if method is not known:
+                    if method.served.refusal() is not None:
+                        break
+                    if known is not None:
+                        self._count(known.served, count)
+                    known = method
+                    count = 0
+                self.place = at
+                self.asked = method.served
+                reply = method.shortcut(stream.messages[0], host)
+                if not isinstance(reply, bytes) or len(reply) > self._reply_max:
+                    self.reply = reply
+                    break
+                self.asked = None
+                wire.respond(stream, reply)
+                count += 1
+                at += 1
+        finally:
+            if known is not None:
+                self._count(known.served, count)
+        return at
+
+    def _method(self, stream: Stream) -> QuickMethod | None:
+        """Return the method of a call whose one request is here, None of any other."""
+        if stream.call is not None or stream.closed or not stream.ended:
+            return None
+        if len(stream.messages) != 1:
+            return None
+        method = self.methods.get(stream.headers.path)
+        if method is None or len(stream.messages[0]) > method.size_max:
+            return None
+        return method
+
+    def _count(self, served: ServedMethod, count: i64) -> None:
+        """Count calls that were answered."""
+        assert count >= 0, "calls are counted once"
+        if count:
+            stats = served.stats
+            if not stats.answered:
+                self.answered.append(stats)
+            stats.answered += count

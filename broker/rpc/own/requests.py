@@ -1,0 +1,58 @@
+"""The requests of one call as they come."""
+
+import asyncio
+from typing import Any, Self
+
+from broker.rpc.own.edge import Client
+from broker.rpc.serving import ServedMethod
+from broker.wire.stream import Stream
+
+
+class Requests:
+    """The requests of one call as they come, until the client has no more or the server drains."""
+
+    __slots__ = ("_connection", "_is_ended", "_served", "_stream", "_waiter")
+
+    def __init__(self, connection: Client, stream: Stream, served: ServedMethod) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._served = served
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_ended = connection.edge.is_draining
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        """Return the next request.
+
+        Errors   MalformedRequest
+        """
+        stream, connection = self._stream, self._connection
+        assert self._waiter is None, "one handler reads the requests of a call"
+        while not self._is_ended:
+            if stream.messages:
+                raw = stream.messages.pop(0)
+                if connection.is_open:
+                    connection.wire.consume(stream, len(raw))
+                    connection.write_soon()
+                return self._served.read(raw)
+            if stream.ended:
+                break
+            self._waiter = connection.edge.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        assert any((self._is_ended, stream.ended)), "they end with the client, or with the server"
+        raise StopAsyncIteration
+
+    def wake(self) -> None:
+        """Let the handler look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self) -> None:
+        """Let no request come any more."""
+        self._is_ended = True
+        self.wake()
