@@ -22,6 +22,7 @@ from broker.model.step import Step
 from broker.rpc.service import Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
+from broker.rpc.v1.transacting import Transacting
 from broker.services.administration.members import Members
 from broker.services.administration.status import Process
 from broker.services.consume.consume import Consume
@@ -70,6 +71,7 @@ class Parts(NamedTuple):
         self.sessions.drain()
         self.pull.drain()
         self.consume.drain()
+        self.transactions.drain()
 
     async def close(self) -> None:
         """Write down how far everything is; steps are not called any more."""
@@ -115,9 +117,10 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     pull, query = Pull(store), Query(store)
     consume = Consume(store, consume_settings(config, store_host))
     members = Members(store.clock)
-    messaging = Messaging(store, send, pull, query, consume, members)
     transactions = Transactions(store, store_host, check_rules(config))
     live.follow(lambda config: transactions.take(check_rules(config)))
+    transacting = Transacting(transactions)
+    messaging = Messaging(store, send, pull, query, consume, members, transacting)
     retention = retention_of(store, config, [transactions.floor])
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
@@ -133,7 +136,7 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
         members.of_group,
         consume.leased,
     )
-    admin = Admin(store, pull, query, process)
+    admin = Admin(store, pull, query, process, transacting)
     schedule = Schedule(store, store_host)
     sessions, official = official_of(
         store, send, consume, transactions, pull.delivered, live, f"{address}:{port}"

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from broker.format.again import put_again
 from broker.format.content import PROPERTIES_SIZE_MAX
-from broker.format.record import HOSTS_V6_MASK, split_record
+from broker.format.record import HOSTS_V6_MASK, decode_record, split_record
 from broker.format.transaction_id import HalfPlace
 from broker.model.batch import Batch, Destination, Run
 from broker.model.errors import PropertiesTooLarge
@@ -23,14 +23,18 @@ from broker.model.message import (
     FIRST_HALF_OFFSET,
     FLAG_TRANSACTION_MASK,
     INT32_MAX,
+    IS_TRANSACTIONAL,
     KEYS,
+    PRODUCER_GROUP,
     PROPERTY_CRC,
     REAL_QUEUE,
     REAL_TOPIC,
     TAGS,
     TRANSACTION_CHECK_TIMES,
     TRANSACTION_COMMIT,
+    TRANSACTION_ID,
     UNIQUE_KEY,
+    StoredMessage,
 )
 from broker.model.system_topics import Place, real_place
 from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
@@ -40,6 +44,13 @@ _NAME: Final = b"\x01"
 _NOT_DELIVERED: Final = frozenset(
     name.encode() for name in (REAL_TOPIC, REAL_QUEUE, FIRST_HALF_OFFSET, PROPERTY_CRC)
 )
+_OWN_NAMES: Final = frozenset(
+    {
+        REAL_TOPIC, REAL_QUEUE, FIRST_HALF_OFFSET, TRANSACTION_CHECK_TIMES, TRANSACTION_ID,
+        CHECK_IMMUNITY_SECONDS, IS_TRANSACTIONAL, PRODUCER_GROUP,
+    }
+)  # fmt: skip
+"""Properties that make a message one of a transaction."""
 _DIGITS_MAX: Final = 10
 
 
@@ -103,6 +114,21 @@ def read_half(record: bytes) -> Half:
 def _number(pairs: dict[bytes, bytes], name: str) -> int | None:
     text = pairs.get(name.encode(), b"")
     return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else None
+
+
+def shown_half(record: bytes) -> StoredMessage:
+    """Return a half message as it will be delivered, to its producer: for where it lies it stands.
+
+    Errors   BadRecord
+    """
+    message = decode_record(record)
+    place = real_place(message.properties)
+    message.properties = {
+        name: text for name, text in message.properties.items() if name not in _OWN_NAMES
+    }
+    if place is not None:
+        message.topic, message.queue_id = place
+    return message
 
 
 def committed(half: Half) -> Run:

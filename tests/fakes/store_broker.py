@@ -33,6 +33,7 @@ from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
+from broker.rpc.v1.transacting import Transacting
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.administration.members import Members
 from broker.services.administration.status import Process
@@ -75,16 +76,17 @@ class StoreBroker:
         )
         self.consume = Consume(store, ConsumeSettings("DefaultCluster", "broker-a", STORE_HOST))
         self.members = Members(store.clock)
+        self.transactions = Transactions(
+            store, STORE_HOST, CheckRules(6_000, 30_000, checks_max=15, keep_ms=3_600_000)
+        )
+        self.transacting = Transacting(self.transactions)
         self.messaging = Messaging(
-            store, self.send, self.pull, self.query, self.consume, self.members
+            store, self.send, self.pull, self.query, self.consume, self.members, self.transacting
         )
         self.sessions = Sessions(
             store.clock,
             lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
             self.consume.clients.forget,
-        )
-        self.transactions = Transactions(
-            store, STORE_HOST, CheckRules(6_000, 30_000, checks_max=15, keep_ms=3_600_000)
         )
         self.auto_create_groups = False
         self.official = OfficialMessaging(
@@ -103,7 +105,7 @@ class StoreBroker:
             members_of=self.members.of_group,
             read_leased=self.consume.leased,
         )
-        self.admin = Admin(store, self.pull, self.query, process)
+        self.admin = Admin(store, self.pull, self.query, process, self.transacting)
         self.methods: dict[str, Method] = {
             **{f"Admin/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},

@@ -13,6 +13,7 @@ from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.send_message import drafts_of
+from broker.rpc.v1.transacting import Transacting
 from broker.services.administration.members import Members
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
@@ -22,6 +23,8 @@ from broker.services.retention import Retention, RetentionSettings
 from broker.services.schedule.schedule import Schedule
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
+from broker.services.transaction.checking import CheckRules
+from broker.services.transaction.transactions import Transactions
 from tests.fakes.call import FakeCall
 from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
 
@@ -39,7 +42,10 @@ class WholeBroker:
         pull, query = Pull(store), Query(store)
         self.consume = Consume(store, ConsumeSettings("c1", "b1", STORE_HOST))
         members = Members(store.clock)
-        self.messaging = Messaging(store, send, pull, query, self.consume, members)
+        self.transactions = Transactions(store, STORE_HOST, CheckRules())
+        self.messaging = Messaging(
+            store, send, pull, query, self.consume, members, Transacting(self.transactions)
+        )
         server = OwnServer([self.messaging.service()])
         retention = Retention(
             store.views.expiry,
@@ -56,6 +62,7 @@ class WholeBroker:
                 *pull.stats,
                 long_poll_waiters(pull, self.consume),
                 *self.consume.stats,
+                *self.transactions.stats,
                 *Schedule(store, STORE_HOST).stats,
                 *members.stats,
                 *server.stats,

@@ -665,6 +665,62 @@ class ListDelayedResponse(_message.Message):
     next_page_token: str
     def __init__(self, messages: _Optional[_Iterable[_Union[DelayedMessage, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class TransactionRow(_message.Message):
+    __slots__ = ("transaction_id", "group", "topic", "message_id", "checks", "store_timestamp_ms", "state", "producer_count")
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    transaction_id: str
+    group: str
+    topic: str
+    message_id: str
+    checks: int
+    store_timestamp_ms: int
+    state: str
+    producer_count: int
+    def __init__(self, transaction_id: _Optional[str] = ..., group: _Optional[str] = ..., topic: _Optional[str] = ..., message_id: _Optional[str] = ..., checks: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., state: _Optional[str] = ..., producer_count: _Optional[int] = ...) -> None: ...
+
+class ListTransactionsRequest(_message.Message):
+    __slots__ = ("group", "topic", "max", "offset")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    max: int
+    offset: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., max: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ListTransactionsResponse(_message.Message):
+    __slots__ = ("transactions", "next_offset", "open_count")
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    OPEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    transactions: _containers.RepeatedCompositeFieldContainer[TransactionRow]
+    next_offset: int
+    open_count: int
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionRow, _Mapping]]] = ..., next_offset: _Optional[int] = ..., open_count: _Optional[int] = ...) -> None: ...
+
+class DescribeTransactionRequest(_message.Message):
+    __slots__ = ("transaction_id",)
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    transaction_id: str
+    def __init__(self, transaction_id: _Optional[str] = ...) -> None: ...
+
+class DescribeTransactionResponse(_message.Message):
+    __slots__ = ("transaction", "message")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    transaction: TransactionRow
+    message: _broker_pb2.StoredMessage
+    def __init__(self, transaction: _Optional[_Union[TransactionRow, _Mapping]] = ..., message: _Optional[_Union[_broker_pb2.StoredMessage, _Mapping]] = ...) -> None: ...
+
 class StoreStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -13,6 +13,21 @@ class Wait(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DURABLE: _ClassVar[Wait]
     APPENDED: _ClassVar[Wait]
 
+class Resolution(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RESOLUTION_UNSPECIFIED: _ClassVar[Resolution]
+    COMMIT: _ClassVar[Resolution]
+    ROLLBACK: _ClassVar[Resolution]
+    UNKNOWN: _ClassVar[Resolution]
+
+class EndStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    END_STATUS_UNSPECIFIED: _ClassVar[EndStatus]
+    ENDED: _ClassVar[EndStatus]
+    NO_TRANSACTION: _ClassVar[EndStatus]
+    ENDED_OTHERWISE: _ClassVar[EndStatus]
+    CANNOT_COMMIT: _ClassVar[EndStatus]
+
 class SendStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SEND_STATUS_UNSPECIFIED: _ClassVar[SendStatus]
@@ -52,6 +67,15 @@ class Bound(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 WAIT_UNSPECIFIED: Wait
 DURABLE: Wait
 APPENDED: Wait
+RESOLUTION_UNSPECIFIED: Resolution
+COMMIT: Resolution
+ROLLBACK: Resolution
+UNKNOWN: Resolution
+END_STATUS_UNSPECIFIED: EndStatus
+ENDED: EndStatus
+NO_TRANSACTION: EndStatus
+ENDED_OTHERWISE: EndStatus
+CANNOT_COMMIT: EndStatus
 SEND_STATUS_UNSPECIFIED: SendStatus
 SEND_OK: SendStatus
 FLUSH_DISK_TIMEOUT: SendStatus
@@ -76,7 +100,7 @@ LOWER: Bound
 UPPER: Bound
 
 class Message(_message.Message):
-    __slots__ = ("topic", "body", "tag", "keys", "message_id", "queue_id", "message_group", "delay_level", "deliver_at_ms", "transactional", "properties", "born_timestamp_ms", "born_host", "flag", "priority", "delay_ms")
+    __slots__ = ("topic", "body", "tag", "keys", "message_id", "queue_id", "message_group", "delay_level", "deliver_at_ms", "transactional", "properties", "born_timestamp_ms", "born_host", "flag", "priority", "delay_ms", "producer_group", "first_check_ms")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +124,8 @@ class Message(_message.Message):
     FLAG_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    FIRST_CHECK_MS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     body: bytes
     tag: str
@@ -116,7 +142,9 @@ class Message(_message.Message):
     flag: int
     priority: int
     delay_ms: int
-    def __init__(self, topic: _Optional[str] = ..., body: _Optional[bytes] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., message_group: _Optional[str] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., transactional: _Optional[bool] = ..., properties: _Optional[_Mapping[str, str]] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., flag: _Optional[int] = ..., priority: _Optional[int] = ..., delay_ms: _Optional[int] = ...) -> None: ...
+    producer_group: str
+    first_check_ms: int
+    def __init__(self, topic: _Optional[str] = ..., body: _Optional[bytes] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., message_group: _Optional[str] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., transactional: _Optional[bool] = ..., properties: _Optional[_Mapping[str, str]] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., flag: _Optional[int] = ..., priority: _Optional[int] = ..., delay_ms: _Optional[int] = ..., producer_group: _Optional[str] = ..., first_check_ms: _Optional[int] = ...) -> None: ...
 
 class SendMessageRequest(_message.Message):
     __slots__ = ("messages", "wait")
@@ -127,7 +155,7 @@ class SendMessageRequest(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., wait: _Optional[_Union[Wait, str]] = ...) -> None: ...
 
 class SendResult(_message.Message):
-    __slots__ = ("topic", "message_id", "offset_message_id", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "status", "recall_handle")
+    __slots__ = ("topic", "message_id", "offset_message_id", "queue_id", "queue_offset", "physical_offset", "store_timestamp_ms", "status", "recall_handle", "transaction_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +165,7 @@ class SendResult(_message.Message):
     STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     RECALL_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     message_id: str
     offset_message_id: str
@@ -146,7 +175,8 @@ class SendResult(_message.Message):
     store_timestamp_ms: int
     status: SendStatus
     recall_handle: str
-    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., status: _Optional[_Union[SendStatus, str]] = ..., recall_handle: _Optional[str] = ...) -> None: ...
+    transaction_id: str
+    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_timestamp_ms: _Optional[int] = ..., status: _Optional[_Union[SendStatus, str]] = ..., recall_handle: _Optional[str] = ..., transaction_id: _Optional[str] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
     __slots__ = ("topic", "recall_handle")
@@ -161,6 +191,62 @@ class RecallResponse(_message.Message):
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     def __init__(self, message_id: _Optional[str] = ...) -> None: ...
+
+class EndTransactionRequest(_message.Message):
+    __slots__ = ("group", "decisions")
+    class Decision(_message.Message):
+        __slots__ = ("transaction_id", "resolution")
+        TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        RESOLUTION_FIELD_NUMBER: _ClassVar[int]
+        transaction_id: str
+        resolution: Resolution
+        def __init__(self, transaction_id: _Optional[str] = ..., resolution: _Optional[_Union[Resolution, str]] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    decisions: _containers.RepeatedCompositeFieldContainer[EndTransactionRequest.Decision]
+    def __init__(self, group: _Optional[str] = ..., decisions: _Optional[_Iterable[_Union[EndTransactionRequest.Decision, _Mapping]]] = ...) -> None: ...
+
+class EndTransactionResponse(_message.Message):
+    __slots__ = ("results",)
+    class Result(_message.Message):
+        __slots__ = ("status", "why")
+        STATUS_FIELD_NUMBER: _ClassVar[int]
+        WHY_FIELD_NUMBER: _ClassVar[int]
+        status: EndStatus
+        why: str
+        def __init__(self, status: _Optional[_Union[EndStatus, str]] = ..., why: _Optional[str] = ...) -> None: ...
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[EndTransactionResponse.Result]
+    def __init__(self, results: _Optional[_Iterable[_Union[EndTransactionResponse.Result, _Mapping]]] = ...) -> None: ...
+
+class CheckTransactionsRequest(_message.Message):
+    __slots__ = ("group", "client_id", "max", "wait_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    client_id: str
+    max: int
+    wait_ms: int
+    def __init__(self, group: _Optional[str] = ..., client_id: _Optional[str] = ..., max: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class TransactionCheck(_message.Message):
+    __slots__ = ("transaction_id", "message", "checks")
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    transaction_id: str
+    message: StoredMessage
+    checks: int
+    def __init__(self, transaction_id: _Optional[str] = ..., message: _Optional[_Union[StoredMessage, _Mapping]] = ..., checks: _Optional[int] = ...) -> None: ...
+
+class CheckTransactionsResponse(_message.Message):
+    __slots__ = ("checks",)
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    checks: _containers.RepeatedCompositeFieldContainer[TransactionCheck]
+    def __init__(self, checks: _Optional[_Iterable[_Union[TransactionCheck, _Mapping]]] = ...) -> None: ...
 
 class SendMessageResponse(_message.Message):
     __slots__ = ("results",)

@@ -27,6 +27,7 @@ from broker.rpc.v1.faces import ADMIN, face
 from broker.rpc.v1.list_delayed import ListDelayed
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
+from broker.rpc.v1.transacting import Transacting
 from broker.services.administration import (
     dead_letters,
     groups,
@@ -48,19 +49,21 @@ class Admin:
     """The methods of pocketmq.v1.Admin."""
 
     __slots__ = (
-        "_list_delayed",
-        "_process",
-        "_pull_message",
-        "_redrive",
-        "_store",
+        "_list_delayed", "_process", "_pull_message", "_redrive", "_store", "_transacting",
         "query_messages",
-    )
+    )  # fmt: skip
 
     def __init__(
-        self, store: MessageStore, pull: Pull, query: Query, process: status.Process
+        self,
+        store: MessageStore,
+        pull: Pull,
+        query: Query,
+        process: status.Process,
+        transacting: Transacting,
     ) -> None:
         self._store = store
         self._process = process
+        self._transacting = transacting
         self._redrive = Redrive(store, process.store_host)
         self._list_delayed = ListDelayed(store)
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_operator_reads)
@@ -94,6 +97,7 @@ class Admin:
             "ListDeadLetters": self.list_dead_letters,
             "RedriveDeadLetters": self.redrive_dead_letters,
             "ListDelayed": self._list_delayed,
+            **self._transacting.admin_handlers(),
             "StoreStatus": self.store_status,
             "Flush": self.flush,
             "EffectiveConfig": self.effective_config,

@@ -25,6 +25,8 @@ SETTLING: Final = frozenset({"Ack", "ChangeInvisible", "SendBack", "ForwardToDea
 REQUEST_CODES: Final[Mapping[str, str]] = {
     "SendMessage": "send_message_v2",
     "Recall": "recall_message",
+    "EndTransaction": "end_transaction",
+    "CheckTransactions": "check_transaction_state",
     "QueryByKey": "query_message",
     "QueryByTag": "query_message",
     "QueryById": "view_message_by_id",
@@ -95,6 +97,12 @@ def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
         own |= {"parse": parse_send_request, "serialize": bytes, "answer": bytes}
         own |= {"request_size_max": SEND_SIZE_MAX}
         own |= {"shortcut": handler.shortcut if isinstance(handler, SendMessage) else None}
+    elif name == "CheckTransactions":
+        call_class = CallClass.POLL
+        own |= {"kind": Kind.UNARY}
+    elif name == "EndTransaction":
+        call_class = CallClass.SETTLE
+        own |= {"request_size_max": SETTLE_SIZE_MAX}
     elif name == "Recall":
         call_class = CallClass.SEND
     return method(descriptor, name, handler, call_class, **own)

@@ -18,6 +18,7 @@ from broker.rpc.v1.faces import BROKER, face
 from broker.rpc.v1.pull_message import PullMessage
 from broker.rpc.v1.query_messages import QueryMessages
 from broker.rpc.v1.send_message import SendMessage
+from broker.rpc.v1.transacting import Transacting
 from broker.services.administration.members import Members
 from broker.services.consume.consume import Consume
 from broker.services.pull import Pull
@@ -30,7 +31,8 @@ class Messaging:
     """The methods of pocketmq.v1.Broker."""
 
     __slots__ = (
-        "_pull_message", "_query", "_send", "_store", "consuming", "query_messages", "send_message",
+        "_pull_message", "_query", "_send", "_store", "_transacting", "consuming",
+        "query_messages", "send_message",
     )  # fmt: skip
 
     def __init__(
@@ -41,10 +43,12 @@ class Messaging:
         query: Query,
         consume: Consume,
         members: Members,
+        transacting: Transacting,
     ) -> None:
         self._store = store
         self._query = query
         self._send = send
+        self._transacting = transacting
         self.query_messages = QueryMessages(query, store.tables.topics, check=check_client_reads)
         self.send_message = SendMessage(send)
         self.consuming = Consuming(store, consume, pull, members)
@@ -58,6 +62,7 @@ class Messaging:
                 "SendMessage": self.send_message,
                 "Recall": self.recall,
                 "PullMessage": self._pull_message,
+                **self._transacting.handlers(),
                 **self.consuming.handlers(),
                 "QueryByKey": self.query_messages.by_key,
                 "QueryById": self.query_messages.by_id,

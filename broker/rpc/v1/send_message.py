@@ -29,6 +29,7 @@ from broker.model.errors import (
 from broker.model.message import INT32_MAX
 from broker.model.names import (
     PROPERTY_COUNT_MAX,
+    check_group,
     check_message_group,
     check_number,
     check_tag,
@@ -51,6 +52,7 @@ hurt, and of nearly all messages they are what follows the body."""
 PLAIN_MESSAGES_MAX: Final = 1
 """Messages of a request that takes the shortcut where that does not run compiled: of several at
 once the usual way takes less, as it works by column."""
+FIRST_CHECK_MAX_MS: Final = 3_600_000
 NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _MESSAGE: Final = 0x0A
 _WAIT: Final = 0x10
@@ -249,12 +251,17 @@ def _delivery(message: pb.Message) -> Delivery:
     check_number("delay_level", message.delay_level, upper=INT32_MAX)
     check_number("deliver_at_ms", message.deliver_at_ms)
     check_number("delay_ms", message.delay_ms)
+    check_number("first_check_ms", message.first_check_ms, upper=FIRST_CHECK_MAX_MS)
+    if message.producer_group:
+        check_group(message.producer_group)
     return Delivery(
         message.delay_level,
         message.deliver_at_ms,
         message.delay_ms,
         message.transactional,
         message.priority if message.HasField("priority") else None,
+        message.producer_group,
+        message.first_check_ms,
     )
 
 

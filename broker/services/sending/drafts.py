@@ -22,6 +22,8 @@ class Delivery(NamedTuple):
     deliver_at_ms   wall time
     delay_ms        from when the broker takes it
     priority        the higher the sooner
+    producer_group  of a transaction: who decides it; "": the topic's name
+    first_check_ms  of a transaction: how long nobody is asked about it
     """
 
     delay_level: int = 0
@@ -29,6 +31,8 @@ class Delivery(NamedTuple):
     delay_ms: int = 0
     transactional: bool = False
     priority: int | None = None
+    producer_group: str = ""
+    first_check_ms: int = 0
 
 
 AT_ONCE: Final = Delivery()

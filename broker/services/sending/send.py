@@ -18,6 +18,7 @@ from broker.format.content import PAIR_SEPARATOR, PROPERTIES_SIZE_MAX
 from broker.format.java_hash import java_hash
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.format.send_request import MESSAGES_MAX
+from broker.format.transaction_id import HalfPlace, transaction_id
 from broker.model.batch import Batch, Destination, PutResult
 from broker.model.errors import (
     BodyTooLarge,
@@ -76,6 +77,7 @@ class Sent(NamedTuple):
     destination    the queue they are for; those that wait lie elsewhere
     queue_offsets  of messages that wait or have a wish of their own, where each lies; else none
     handles        of those, what each is recalled by, "" where it cannot be
+    transactions   of messages of transactions, by what each is ended
     """
 
     destination: Destination
@@ -83,6 +85,7 @@ class Sent(NamedTuple):
     result: PutResult
     queue_offsets: Sequence[int] = ()
     handles: Sequence[str] = ()
+    transactions: Sequence[str] = ()
 
 
 class Send:
@@ -206,6 +209,10 @@ class Send:
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         self._observe(disguises, batch.born_ms)
         result, queue_offsets = parting.joined(results)
+        if drafts.deliveries[0].transactional:
+            rows = zip(queue_offsets, result.physical_offsets, batch.unique_keys, strict=True)
+            ids = [transaction_id(HalfPlace(*row)) for row in rows]
+            return Sent(destination, batch.unique_keys, result, queue_offsets, transactions=ids)
         handles = [
             recall_handle(one, place, self._store.settings.broker, message_id)
             for one, message_id in zip(disguises, batch.unique_keys, strict=True)

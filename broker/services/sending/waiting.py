@@ -13,7 +13,14 @@ from typing import NamedTuple
 from broker.format.recall_handle import RecallHandle, encode_recall_handle
 from broker.model.batch import Batch, Destination, PutResult, Run
 from broker.model.errors import IllegalDeliveryTime
-from broker.model.message import DELIVER_AT, PRIORITY, PRODUCER_GROUP, TIMER_DELAY_MS, TIMER_OUT
+from broker.model.message import (
+    CHECK_IMMUNITY_SECONDS,
+    DELIVER_AT,
+    PRIORITY,
+    PRODUCER_GROUP,
+    TIMER_DELAY_MS,
+    TIMER_OUT,
+)
 from broker.model.system_topics import Disguise, Place, delayed, half, timed
 from broker.services.sending.drafts import Delivery
 
@@ -62,7 +69,10 @@ def disguise(
         return delayed(place, delivery.delay_level, waiting.level_count)
     if delivery.transactional:
         waits = half(place, message_id)
-        return waits._replace(changed={PRODUCER_GROUP: place.topic, **waits.changed})
+        said = {PRODUCER_GROUP: delivery.producer_group or place.topic}
+        if delivery.first_check_ms > 0:
+            said[CHECK_IMMUNITY_SECONDS] = str(-(-delivery.first_check_ms // 1_000))
+        return waits._replace(changed=said | waits.changed)
     if delivery.priority is not None:
         return Disguise(place, {PRIORITY: str(delivery.priority)})
     if delivery.delay_ms > 0:

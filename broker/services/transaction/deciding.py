@@ -55,10 +55,11 @@ class Said:
     at         queue offset where that half message lies now
     is_known   the half message was found to be of the place, key and group it names
     state      what it is to become
+    found      what it was decided to be before
     error      why it was not taken
     """
 
-    __slots__ = ("at", "error", "group", "is_done", "is_known", "place", "state", "text")
+    __slots__ = ("at", "error", "found", "group", "is_done", "is_known", "place", "state", "text")
 
     def __init__(self, group: str, text: str, place: HalfPlace, state: HalfState) -> None:
         self.group = group
@@ -68,6 +69,7 @@ class Said:
         self.state = state
         self.error: BrokerError | None = None
         self.is_done = self.is_known = False
+        self.found = HalfState.OPEN
 
     def unknown(self, why: str = NOT_THERE) -> None:
         """There is no such transaction."""
@@ -80,6 +82,7 @@ class Said:
 
     def compare(self, found: HalfState) -> None:
         """It was decided before."""
+        self.found = found
         if found is not self.state:
             self.error = TransactionDecided(transaction_id=self.text, first=FIRST[found])
         self.is_done = True
@@ -130,6 +133,15 @@ class Deciding:
             Decided(text, one.error if one is not None and one.error else None)  # type: ignore[arg-type]
             for one, (text, _) in zip(said, decisions, strict=True)
         ]
+
+    async def state_of(self, half: Half) -> HalfState:
+        """Return what became of a half message: OPEN where nothing did yet.
+
+        Errors   Corruption, DiskSlow
+        """
+        asked = Said(half.group, half.place.unique_key, half.place, HalfState.OPEN)
+        await self._place(asked)
+        return asked.found
 
     async def _turn(self) -> None:
         """Take all decisions that came in one turn of the loop."""

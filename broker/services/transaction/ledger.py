@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from broker.format.half_message import Half
 from broker.format.op_message import op_run
+from broker.format.transaction_id import HalfPlace
 from broker.model.batch import PutResult, Run
 from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from broker.services.transaction.halves import HalfState, Halves
@@ -79,6 +81,17 @@ class Ledger:
             await self._store.marks.dispatched.reached(self._store.appended)
             self.see()
         return queue_offset < self.halves.end
+
+    async def half_at(self, place: HalfPlace) -> Half | None:
+        """Return the half message of a place and key, done or not; None where none is there.
+
+        Errors   StorageError, DiskSlow
+        """
+        lower, upper = self.reading.range_of(HALF_TOPIC)
+        if not lower <= place.queue_offset < upper:
+            return None
+        half = (await self.reading.read([place.queue_offset])).get(place.queue_offset)
+        return half if half is not None and half.place == place else None
 
     def take(self, queue_offset: int) -> None:
         """Let nobody else end a half message: what ends it is under way."""

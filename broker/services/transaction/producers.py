@@ -5,22 +5,58 @@ one that takes no more for now is passed over.
 Source: ProducerManager.getAvailableChannel.
 """
 
+import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from broker.model.transaction import Check
 
+ANSWER_BYTES_MAX: Final = 1024 * 1024
+"""Of stored messages in one answer, but for the first."""
 Offer = Callable[[Check], bool]
 """Gives a producer a question; False: it takes none now."""
+
+
+class Listener:
+    """One call that waits to be asked: what it is asked at once is its answer."""
+
+    __slots__ = ("_count_max", "_size", "checks", "deadline_ms", "done")
+
+    def __init__(self, count_max: int, deadline_ms: int) -> None:
+        assert count_max > 0
+        self._count_max = count_max
+        self.deadline_ms = deadline_ms
+        self._size = 0
+        self.checks: list[Check] = []
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def offer(self, check: Check) -> bool:
+        """Take a question; False where it has enough, or is gone."""
+        if self.done.cancelled() or len(self.checks) >= self._count_max:
+            return False
+        if self.checks and self._size + len(check.record) > ANSWER_BYTES_MAX:
+            return False
+        self._size += len(check.record)
+        self.checks.append(check)
+        self.end()
+        return True
+
+    def end(self) -> None:
+        """Wait no more; what is asked before it is answered still goes with it."""
+        if not self.done.done():
+            self.done.set_result(None)
 
 
 class Producers:
     """The producers of all groups."""
 
-    __slots__ = ("_offers", "_turn")
+    __slots__ = ("_is_draining", "_listeners", "_offers", "_turn")
 
     def __init__(self) -> None:
         self._offers: dict[str, list[Offer]] = {}
+        self._listeners: set[Listener] = set()
         self._turn = 0
+        self._is_draining = False
 
     def join(self, group: str, offer: Offer) -> Callable[[], None]:
         """Have a producer asked, until what this returns is called, once."""
@@ -34,6 +70,31 @@ class Producers:
                 del self._offers[group]
 
         return leave
+
+    def listen(self, count_max: int, deadline_ms: int) -> Listener:
+        """Return what waits to be asked, until a time in monotonic ms at most."""
+        listener = Listener(count_max, deadline_ms)
+        self._listeners.add(listener)
+        listener.done.add_done_callback(lambda _: self._listeners.discard(listener))
+        if self._is_draining:
+            listener.end()
+        return listener
+
+    def end_waits(self, now_ms: int) -> None:
+        """Answer those whose time is over."""
+        for listener in [one for one in self._listeners if one.deadline_ms <= now_ms]:
+            listener.end()
+
+    def drain(self) -> None:
+        """Answer everyone who waits, and let nobody wait any more."""
+        self._is_draining = True
+        for listener in [*self._listeners]:
+            listener.end()
+
+    @property
+    def waiter_count(self) -> int:
+        """Calls that wait to be asked."""
+        return len(self._listeners)
 
     def count(self, group: str) -> int:
         """Return how many producers of a group there are."""

@@ -14,12 +14,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from broker.format.half_message import Half
-from broker.model.errors import BrokerError
+from broker.format.transaction_id import HalfPlace, transaction_id
+from broker.model.errors import BrokerError, TransactionUnknown
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, Stat
 from broker.model.step import Next, Now
 from broker.model.topic import HALF_TOPIC, is_group_topic
-from broker.model.transaction import Decided, Decision
+from broker.model.transaction import Check, Decided, Decision
 from broker.services.transaction.checking import (
     LOOK_AFTER_MS,
     LOOK_MAX,
@@ -29,6 +30,7 @@ from broker.services.transaction.checking import (
 from broker.services.transaction.counting import HalfCounts
 from broker.services.transaction.deciding import Deciding
 from broker.services.transaction.finding import Finding
+from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
 from broker.services.transaction.producers import Offer, Producers
 from broker.store.job import Job
@@ -117,13 +119,37 @@ class Transactions:
             self._alarm.advance(self._alarm.value + 1)
         return leave
 
+    async def asked(self, group: str, count_max: int, wait_ms: int) -> list[Check]:
+        """Return what a producer of a group is asked; none where nothing came in time.
+
+        What it is asked and never gets is asked again after the usual time.
+        """
+        deadline_ms = self._store.clock.monotonic_ms() + wait_ms
+        listener = self._producers.listen(count_max, deadline_ms)
+        leave = self.join(group, listener.offer)
+        try:
+            await listener.done
+        finally:
+            leave()
+        return listener.checks
+
+    def drain(self) -> None:
+        """Answer everyone who waits to be asked."""
+        self._producers.drain()
+
+    @property
+    def waiter_count(self) -> int:
+        """Calls that wait to be asked."""
+        return self._producers.waiter_count
+
     # -- by and by -----------------------------------------------------------------------------
     def step(self, now: Now) -> Next:
         """Look at some half messages whose time has come; write down how far they are done."""
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
         self._now = now
+        self._producers.end_waits(now.monotonic_ms)
         if self._store.damage is not None:
-            return Next(now.monotonic_ms + SAVE_INTERVAL_MS)
+            return Next(now.monotonic_ms + STEP_INTERVAL_MS)
         _, end = self._ledger.see()
         checking = self._checking
         begin = max(self._scheduled, self._ledger.halves.begin)
@@ -181,6 +207,22 @@ class Transactions:
     def open_count(self) -> int:
         """Half messages that nobody decided."""
         return self._ledger.halves.open_count
+
+    def producer_count(self, group: str) -> int:
+        """Return how many producers of a group could be asked now."""
+        return self._producers.count(group)
+
+    async def state_of(self, place: HalfPlace) -> tuple[Half, HalfState]:
+        """Return a half message by its place, and what became of it: OPEN where nothing did.
+
+        Errors   TransactionUnknown, StorageError, DiskSlow
+        """
+        half = await self._ledger.half_at(place)
+        if half is None:
+            text = transaction_id(place)
+            why = "no half message of this place and key is there"
+            raise TransactionUnknown(transaction_id=text, group="", why=why)
+        return half, await self._deciding.state_of(half)
 
     async def page(self, begin: int, count_max: int) -> HalfPage:
         """Return half messages that nobody decided, from a queue offset on.

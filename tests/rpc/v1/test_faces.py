@@ -26,6 +26,8 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
             "Recall": CallClass.SEND,
             "PullMessage": CallClass.POLL,
             "Receive": CallClass.POLL,
+            "CheckTransactions": CallClass.POLL,
+            "EndTransaction": CallClass.SETTLE,
             **dict.fromkeys(SETTLING, CallClass.SETTLE),
         }
         other = CallClass.QUERY if service is messaging else CallClass.ADMIN
@@ -37,7 +39,8 @@ def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: Store
     ours = {row.name for row in rows if not row.request_code}
     dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
     others = {"ListDelayed", "Flush", "Drain", "PullMessage"}  # RocketMQ has PullMessage too.
-    assert ours == others | dead_letters
+    transactions = {"ListTransactions", "DescribeTransaction"}
+    assert ours == others | dead_letters | transactions
 
 
 async def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -> None:

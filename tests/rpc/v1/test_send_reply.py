@@ -18,6 +18,8 @@ def sends(draw: st.DrawFn) -> Sent:
     ids = draw(st.lists(TEXT, min_size=1, max_size=5))
     places = st.integers(0, draw(st.sampled_from([2**20, 2**35, 2**63 - 1])))
     queue_offsets = st.integers(0, draw(st.sampled_from([1_000, 2**62])))
+    texts = st.lists(st.just("") | TEXT, min_size=len(ids), max_size=len(ids))
+    handles = draw(st.just(()) | texts)
     return Sent(
         Destination(draw(TEXT), draw(st.integers(0, 2**31 - 1)), draw(HOSTS)),
         ids,
@@ -29,17 +31,19 @@ def sends(draw: st.DrawFn) -> Sent:
             end=0,
         ),
         draw(st.just(()) | st.lists(queue_offsets, min_size=len(ids), max_size=len(ids))),
-        draw(st.just(()) | st.lists(st.just("") | TEXT, min_size=len(ids), max_size=len(ids))),
+        handles,
+        () if any(handles) else draw(st.just(()) | texts),
     )
 
 
 def plain(sent: Sent) -> pb.SendMessageResponse:
     """Return the reply made by the generated classes: the oracle."""
-    destination, message_ids, result, queue_offsets, handles = sent
+    destination, message_ids, result, queue_offsets, handles, transactions = sent
     first = result.queue_offset
     ordinals = queue_offsets or range(first, first + len(message_ids))
     handles = handles or [""] * len(message_ids)
-    places = zip(message_ids, result.physical_offsets, ordinals, handles, strict=True)
+    transactions = transactions or [""] * len(message_ids)
+    places = zip(message_ids, result.physical_offsets, ordinals, handles, transactions, strict=True)
     return pb.SendMessageResponse(
         results=[
             pb.SendResult(
@@ -52,8 +56,9 @@ def plain(sent: Sent) -> pb.SendMessageResponse:
                 store_timestamp_ms=result.store_timestamp_ms,
                 status=SEND_STATUSES[result.status],
                 recall_handle=handle,
+                transaction_id=transaction,
             )
-            for message_id, place, queue_offset, handle in places
+            for message_id, place, queue_offset, handle, transaction in places
         ]
     )
 
