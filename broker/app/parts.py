@@ -159,6 +159,7 @@ def _rules(config: Config, store_host: bytes) -> SendRules:
         delay_max_ms=config.limits.delay_max_ms,
         refuses_transactions=config.transactions.refuse,
         check_kinds=config.broker.check_message_types,
+        dedupe_window_ms=config.broker.dedupe_window_ms,
     )
 
 

@@ -271,6 +271,9 @@ class BrokerSection:
     check_message_types: bool = live_knob(
         True, "A topic with a type takes messages of that kind only.", "enableTopicMessageTypeCheck"
     )
+    dedupe_window_ms: int = live_knob(
+        0, "How long a send that is asked again, by the same message ids, is stored once; 0: never."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,8 +42,8 @@ class PlainSend:
     """The quick way through the send pipeline of one store."""
 
     __slots__ = (
-        "_block_size_max", "_body_size_max", "_clock", "_is_open", "_is_tagged", "_key_maker",
-        "_known", "_random", "_rules", "_stats", "_topics", "put_path",
+        "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_is_open", "_is_tagged",
+        "_key_maker", "_known", "_random", "_rules", "_stats", "_topics", "put_path",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,7 @@ class PlainSend:
         self._rules = rules
         self._known.clear()
         self._body_size_max = rules.max_message_size_bytes
+        self._dedupes = rules.dedupe_window_ms > 0
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
     def send(self, records: SendRecords, peer_host: bytes) -> bool:
@@ -89,6 +90,8 @@ class PlainSend:
         if topic is None or self._topics.find(topic.frame.topic) is not topic.config:
             topic = self._topic(request.topic)
         if topic is None or not self._is_open:
+            return False
+        if self._dedupes and request.unnamed_count < request.count:
             return False
         queue_count = len(topic.frame.queues)
         queue_id: int = request.queue_id

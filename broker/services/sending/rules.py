@@ -16,6 +16,7 @@ class SendRules(NamedTuple):
     store_host    packed: 8 bytes or 20
     delay_max_ms  how far ahead a delivery time may be
     check_kinds   whether a topic takes messages of its type only
+    dedupe_window_ms   how long a request that is asked again is known, 0: it never is
     """
 
     store_host: bytes
@@ -28,6 +29,7 @@ class SendRules(NamedTuple):
     delay_max_ms: int = 24 * 3_600_000
     refuses_transactions: bool = False
     check_kinds: bool = True
+    dedupe_window_ms: int = 0
 
     def check_moment(self, now_ms: int) -> None:
         """Raise NotAccepting or BrokerReadOnly where nothing may be sent now."""

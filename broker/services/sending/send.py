@@ -19,7 +19,7 @@ from broker.format.java_hash import java_hash
 from broker.format.record import PROPERTY_CRC_SIZE
 from broker.format.send_request import MESSAGES_MAX
 from broker.format.transaction_id import HalfPlace, transaction_id
-from broker.model.batch import Batch, Destination, PutResult
+from broker.model.batch import Batch, Destination, PutResult, PutStatus
 from broker.model.errors import (
     BodyTooLarge,
     MixedQueues,
@@ -59,6 +59,7 @@ from broker.services.sending.drafts import (
 )
 from broker.services.sending.plain import PlainSend
 from broker.services.sending.recall import Recall
+from broker.services.sending.repeats import Repeats
 from broker.services.sending.rules import SendRules, SendStats
 from broker.services.sending.waiting import Waiting, disguise, parted, recall_handle
 from broker.store.message_store import MessageStore
@@ -93,7 +94,7 @@ class Send:
 
     __slots__ = (
         "_clock", "_heads", "_key_maker", "_properties_max", "_random", "_rules", "_store", "_tail",
-        "counts", "plain", "recall",
+        "counts", "plain", "recall", "repeats",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +117,7 @@ class Send:
         self._tail = rules.block_tail
         self.counts = SendStats()
         self.recall = Recall(store, rules, clock)
+        self.repeats: Repeats[Sent] = Repeats(clock)
         self.plain = PlainSend(
             store, rules, clock, self.counts, key_maker=key_maker, random=random,
             block_size_max=self._properties_max,
@@ -132,7 +134,7 @@ class Send:
     @property
     def stats(self) -> list[Stat]:
         """What metrics show of it."""
-        return self.counts.all
+        return [*self.counts.all, self.repeats.answered]
 
     @property
     def is_durable(self) -> bool:
@@ -151,9 +153,25 @@ class Send:
     ) -> Sent:
         """Store the messages of one request next to each other in one queue.
 
+        One that is asked again within the rules' window is answered as the first time.
         Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
+        window_ms = self._rules.dedupe_window_ms
+        if not window_ms or not drafts.message_ids or "" in drafts.message_ids:
+            return await self._send(drafts, peer_host, envelope)
+        key = drafts.topics[0], tuple(drafts.message_ids)
+        sent, is_repeated = await self.repeats.once(
+            key, window_ms, lambda: self._send(drafts, peer_host, envelope)
+        )
+        # The first time it may not have waited for the disk.
+        if is_repeated and drafts.wait and not self.is_durable:
+            if not await self._store.writing.durable():
+                late = sent.result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+                sent = sent._replace(result=late)
+        return sent
+
+    async def _send(self, drafts: Drafts, peer_host: bytes, envelope: Envelope) -> Sent:
         self._rules.check_moment(self._clock.wall_ms())
         count = len(drafts.bodies)
         if not count:

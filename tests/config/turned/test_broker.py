@@ -96,6 +96,14 @@ async def test_a_message_waits_no_longer_than_it_may(tmp_path: Path) -> None:
             await broker.client.send(Message("orders", b"x", delay_ms=3_600_001))
 
 
+@pytest.mark.knob("broker.dedupe_window_ms")
+async def test_what_is_sent_again_is_stored_once_for_a_while(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.dedupe_window_ms=1h") as broker:
+        message = Message("orders", b"x", message_id="ID1")
+        first, again = [await broker.client.send(message) for _ in range(2)]
+        assert first == again
+
+
 @pytest.mark.knob("broker.check_message_types")
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_a_topic_takes_messages_of_its_type_where_that_is_checked(

@@ -1,0 +1,117 @@
+"""A request that is asked again is stored once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.model import errors
+from broker.rpc.pb import broker_pb2 as pb
+from broker.services.sending import repeats
+from broker.services.sending.drafts import Delivery
+from broker.services.sending.rules import SendRules
+from tests.fakes.drafts import draft, drafts_of
+from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, until
+
+WINDOW_MS = 60_000
+
+
+def remembering(broker: StoreBroker, window_ms: int = WINDOW_MS) -> StoreBroker:
+    """Let a broker know requests again."""
+    rules = SendRules(STORE_HOST, "DefaultCluster", dedupe_window_ms=window_ms)
+    broker.send.take(rules)
+    return broker
+
+
+async def send(broker: StoreBroker, *names: str, wait: bool = True, **fields: Any) -> Any:
+    """Send a request."""
+    drafts = drafts_of(*(draft(message_id=name, **fields) for name in names), wait=wait)
+    return await broker.send.send(drafts, BORN_HOST)
+
+
+async def stored(broker: StoreBroker) -> list[str]:
+    """Return the ids of what lies in the log."""
+    return [message.unique_key for message in await broker.messages()]
+
+
+async def test_the_answer_is_that_of_the_first_time(broker: StoreBroker) -> None:
+    remembering(broker)
+    first = await send(broker, "a", "b")
+    assert await send(broker, "a", "b") == first
+    assert await stored(broker) == ["a", "b"]
+    assert broker.send.repeats.answered.value == 1
+
+
+async def test_other_requests_are_stored(broker: StoreBroker) -> None:
+    remembering(broker)
+    await send(broker, "a", "b")
+    for names in (["b", "a"], ["a"], ["", ""], ["", ""]):
+        await send(broker, *names)
+    await send(broker, "a", topic="others")
+    assert len(await stored(broker)) == 10
+
+
+async def test_what_is_over_is_forgotten(broker: StoreBroker) -> None:
+    remembering(broker)
+    await send(broker, "a")
+    broker.clock.advance(WINDOW_MS - 1)
+    await send(broker, "a")
+    assert await stored(broker) == ["a"]
+    broker.clock.advance(1)
+    await send(broker, "a")
+    assert await stored(broker) == ["a", "a"]
+
+
+async def test_so_many_are_known(broker: StoreBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "MESSAGES_KEPT_MAX", 3)
+    remembering(broker)
+    for names in (["a"], ["b", "c"], ["d"], ["b", "c"], ["a"]):
+        await send(broker, *names)
+    assert await stored(broker) == ["a", "b", "c", "d", "a"]
+
+
+async def test_one_that_was_refused_is_tried_again(broker: StoreBroker) -> None:
+    remembering(broker)
+    broker.store.writing.refuse(errors.BrokerReadOnly(why="a test says so"))
+    with pytest.raises(errors.BrokerReadOnly):
+        await send(broker, "a")
+    broker.store.writing.refuse(None)
+    await send(broker, "a")
+    assert await stored(broker) == ["a"]
+
+
+async def test_who_asks_again_while_it_is_under_way_gets_the_same_answer() -> None:
+    async with store_broker(flush="sync") as broker:
+        remembering(broker)
+        first = asyncio.create_task(send(broker, "a"))
+        second = asyncio.create_task(send(broker, "a"))
+        await until(lambda: broker.store.appended > 0)
+        first.cancel()
+        sent = await second
+        assert first.cancelled()
+        assert await send(broker, "a") == sent
+        assert await stored(broker) == ["a"]
+
+
+async def test_messages_for_later_are_known_too(broker: StoreBroker) -> None:
+    remembering(broker)
+    first = await send(broker, "a", delivery=Delivery(delay_ms=9_000))
+    assert await send(broker, "a", delivery=Delivery(delay_ms=9_000)) == first
+    assert first.handles[0]
+    assert await stored(broker) == ["a"]
+
+
+async def test_plain_requests_are_known_too(broker: StoreBroker) -> None:
+    remembering(broker)
+    named = pb.Message(topic="orders", body=b"x", message_id="ID1")
+    unnamed = pb.Message(topic="orders", body=b"x")
+    for messages in ([named], [named], [unnamed], [unnamed], [named, unnamed]):
+        await broker.answer("SendMessage", pb.SendMessageRequest(messages=messages))
+    assert len(await stored(broker)) == 1 + 2 + 2
+
+
+async def test_without_a_window_everything_is_stored(broker: StoreBroker) -> None:
+    await send(broker, "a")
+    await send(broker, "a")
+    assert await stored(broker) == ["a", "a"]
