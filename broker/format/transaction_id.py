@@ -27,7 +27,6 @@ class HalfPlace(NamedTuple):
 
 def transaction_id(place: HalfPlace) -> str:
     """Return the id that a producer is given."""
-    assert place.unique_key
     return (
         f"{place.queue_offset:X}{_SEPARATOR}{place.physical_offset:X}{_SEPARATOR}{place.unique_key}"
     )

@@ -23,6 +23,7 @@ from broker.model.stats import Counter
 from broker.model.step import Now
 from broker.model.transaction import Check
 from broker.services.transaction.counting import HalfCounts
+from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
@@ -57,13 +58,10 @@ class CheckRules(NamedTuple):
 
 
 class Checking:
-    """Looks at half messages whose time has come.
-
-    believed_from   half messages before may be done without being told so: the log is asked
-    """
+    """Looks at half messages whose time has come."""
 
     __slots__ = (
-        "_counts", "_finding", "_ledger", "_parked", "_producers", "_store", "believed_from",
+        "_counts", "_doubts", "_ledger", "_parked", "_producers", "_store",
         "checks", "due", "first_looks", "rules",
     )  # fmt: skip
 
@@ -78,13 +76,12 @@ class Checking:
     ) -> None:
         self._store = store
         self._ledger = ledger
-        self._finding = finding
+        self._doubts = Doubts(ledger, finding)
         self._producers = producers
         self._counts = counts
         self.rules = rules
         self.first_looks = Timetable()
         self.due = Timetable()
-        self.believed_from = 0
         self._parked: dict[str, array[int]] = {}
         """Ranges of half messages that wait for a producer of their group."""
         self.checks = Counter(
@@ -137,7 +134,7 @@ class Checking:
         found = await self._ledger.reading.read(open_ones)
         due: list[Half] = []
         for at in open_ones:
-            if not self._ledger.halves.is_open(at):
+            if not self._ledger.halves.open_in(at, at + 1):
                 continue  # Decided while it was read.
             half = found.get(at)
             if half is not None:
@@ -163,6 +160,9 @@ class Checking:
 
     async def _pass_lost(self, at: int) -> None:
         """Pass a half message that cannot be read: it never can be."""
+        await self._doubts.clear(at)
+        if not self._ledger.halves.is_open(at):
+            return
         logger.warning("transaction.lost", extra={"queue_offset": at})
         self._ledger.take(at)
         try:
@@ -200,13 +200,11 @@ class Checking:
     async def _end_of(self, half: Half, now: Now) -> "_End | None":
         """Return what becomes of a half message that is due, None: it waits."""
         at, rules = half.place.queue_offset, self.rules
-        if at < self.believed_from:
-            first = await self._finding.first(half.group, half.place)
-            state, later = (
-                (HalfState.OPEN, at) if first is None else await self._finding.became(first)
-            )
-            if state in (HalfState.COMMITTED, HalfState.GIVEN_UP, HalfState.MOVED):
-                return _End(half, state, None, later)
+        await self._doubts.clear(at)
+        if not self._ledger.halves.is_open(at):
+            return None
+        if not half.place.unique_key:
+            return self._given_up(half)  # Nobody could say which one is meant.
         if half.checks >= rules.checks_max:
             return self._given_up(half)
         if self._producers.count(half.group):

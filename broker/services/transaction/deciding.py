@@ -23,6 +23,7 @@ from broker.model.errors import (
     TransactionUnknown,
 )
 from broker.model.transaction import Decided, Decision, Resolution
+from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import PUT_MESSAGES_MAX, Ledger
@@ -101,13 +102,14 @@ class Deciding:
     is_removed   whether a topic is no more
     """
 
-    __slots__ = ("_ended", "_finding", "_is_removed", "_job", "_ledger", "_said")
+    __slots__ = ("_doubts", "_ended", "_finding", "_is_removed", "_job", "_ledger", "_said")
 
     def __init__(
         self, ledger: Ledger, finding: Finding, ended: Ended, is_removed: Callable[[str], bool]
     ) -> None:
         self._ledger = ledger
         self._finding = finding
+        self._doubts = Doubts(ledger, finding)
         self._ended = ended
         self._is_removed = is_removed
         self._said: list[Said] = []
@@ -177,6 +179,7 @@ class Deciding:
         if one.at >= halves.end and not await ledger.arrived(one.at, one.place.physical_offset):
             one.unknown()
             return
+        await self._doubts.clear(one.at)
         while (state := halves.state(one.at)) not in (HalfState.OPEN, HalfState.TAKEN):
             first = await self._finding.first(one.group, one.place)
             if first is None:
@@ -194,6 +197,7 @@ class Deciding:
                 one.compare(HalfState.ROLLED_BACK)
                 return
             one.at = at
+            await self._doubts.clear(at)
             if not await ledger.arrived(at, first.physical_offset):
                 one.unknown()
                 return

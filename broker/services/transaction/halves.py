@@ -20,14 +20,16 @@ class HalfState(IntEnum):
     """What became of a half message; from COMMITTED on it is done."""
 
     OPEN = 0
-    TAKEN = 1
-    COMMITTED = 2
-    ROLLED_BACK = 3
-    MOVED = 4
-    GIVEN_UP = 5
-    DONE = 6
-    """Before the start: the log tells what."""
-    LOST = 7
+    UNSURE = 1
+    """From before the start, and open as it looks."""
+    TAKEN = 2
+    COMMITTED = 3
+    ROLLED_BACK = 4
+    MOVED = 5
+    GIVEN_UP = 6
+    DONE = 7
+    """From before the start: the log tells what."""
+    LOST = 8
     """Its record is damaged, or gone."""
 
 
@@ -51,11 +53,11 @@ class Halves:
         """Queue offset behind the last one seen."""
         return self.base + len(self._states)
 
-    def grow(self, end: int) -> int:
+    def grow(self, end: int, state: HalfState = HalfState.OPEN) -> int:
         """See half messages up to an offset; returns how many are new."""
         count = end - self.end
         if count > 0:
-            self._states.extend(bytes(count))
+            self._states.extend(bytes((state,)) * count)
             self._moved_to.frombytes(bytes(count * self._moved_to.itemsize))
             self.open_count += count
         return max(count, 0)
@@ -64,6 +66,11 @@ class Halves:
         """Return what became of one, None where that is forgotten or it was not seen."""
         place = queue_offset - self.base
         return HalfState(self._states[place]) if 0 <= place < len(self._states) else None
+
+    def believe(self, queue_offset: int) -> None:
+        """One of which that was not sure is open."""
+        assert self.state(queue_offset) is HalfState.UNSURE
+        self._states[queue_offset - self.base] = HalfState.OPEN
 
     def is_open(self, queue_offset: int) -> bool:
         """Return whether one was seen and nobody has taken it."""
@@ -99,7 +106,7 @@ class Halves:
     def end_before(self, queue_offsets: Iterable[int]) -> None:
         """Know from the log that some are done; others and those already done are passed over."""
         for queue_offset in queue_offsets:
-            if self.is_open(queue_offset):
+            if self.state(queue_offset) in (HalfState.OPEN, HalfState.UNSURE):
                 self.finish(queue_offset, HalfState.DONE)
 
     def _advance(self) -> None:
@@ -120,7 +127,7 @@ class Halves:
         return self._moved_to[queue_offset - self.base]
 
     def open_in(self, begin: int, end: int) -> list[int]:
-        """Return the offsets of a range that are open."""
+        """Return the offsets of a range that are open, sure or not."""
         first, last = max(begin, self.begin), min(end, self.end)
         states, base = self._states, self.base
-        return [at for at in range(first, last) if states[at - base] == HalfState.OPEN]
+        return [at for at in range(first, last) if states[at - base] < HalfState.TAKEN]

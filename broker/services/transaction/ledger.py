@@ -58,7 +58,7 @@ class Ledger:
         lower, upper = self.reading.range_of(HALF_TOPIC)
         at = find(TRANSACTION_GROUP, HALF_TOPIC, 0) or 0
         self.halves = Halves(min(max(at, lower), upper))
-        self.halves.grow(upper)
+        self.halves.grow(upper, HalfState.UNSURE)
         lower, upper = self.reading.range_of(OP_HALF_TOPIC)
         at = find(TRANSACTION_GROUP, OP_HALF_TOPIC, 0) or 0
         self.ops = Ops(min(max(at, lower), upper))

@@ -95,7 +95,6 @@ class Transactions:
         """
         await self._ledger.recover()
         self._scheduled = self._ledger.halves.begin
-        self._checking.believed_from = self._ledger.halves.end
 
     def _is_removed(self, topic: str) -> bool:
         """Return whether a topic is no more; one that is only unknown is known once it is put."""
@@ -206,6 +205,7 @@ class Transactions:
     @property
     def open_count(self) -> int:
         """Half messages that nobody decided."""
+        self._ledger.see()
         return self._ledger.halves.open_count
 
     def producer_count(self, group: str) -> int:

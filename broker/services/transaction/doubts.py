@@ -1,0 +1,44 @@
+"""Half messages of before a start: whether they are open as it looks.
+
+What a half message became and that it is done lie next to each other, in this order: a power cut
+may take the latter alone. A real broker tells of the latter up to three seconds later. So one that
+is to be decided or asked about is looked up in the log first, once.
+"""
+
+from broker.services.transaction.finding import Finding
+from broker.services.transaction.halves import HalfState
+from broker.services.transaction.ledger import Ledger
+
+
+class Doubts:
+    """Clears up which half messages are open."""
+
+    __slots__ = ("_finding", "_ledger")
+
+    def __init__(self, ledger: Ledger, finding: Finding) -> None:
+        self._ledger = ledger
+        self._finding = finding
+
+    async def clear(self, queue_offset: int) -> None:
+        """Know of a half message whether it is open, or what became of it.
+
+        Cost     some searches by key, for one of before the start
+        Errors   Corruption, DiskSlow
+        """
+        halves = self._ledger.halves
+        if halves.state(queue_offset) is not HalfState.UNSURE:
+            return
+        state, later = HalfState.OPEN, queue_offset
+        half = (await self._ledger.reading.read([queue_offset])).get(queue_offset)
+        first = None if half is None else await self._finding.first(half.group, half.place)
+        if first is not None:
+            state, later = await self._finding.became(first)
+        if halves.state(queue_offset) is not HalfState.UNSURE:
+            return  # Others looked at the same time.
+        if state in (HalfState.COMMITTED, HalfState.GIVEN_UP):
+            self._ledger.finish(queue_offset, state)
+        elif state is HalfState.MOVED and later < halves.end:
+            assert later > queue_offset
+            self._ledger.finish(queue_offset, state, later)
+        else:
+            halves.believe(queue_offset)

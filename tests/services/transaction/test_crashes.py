@@ -1,0 +1,265 @@
+"""Walks through transactions, kills and power cuts: each is committed once or never, as was said.
+
+A walk compares what is answered with a model of two columns: what was said of each transaction,
+and every id it ever had. A kill may come at any turn of the loop: what becomes of a half message
+and that it is done are there together or not at all.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.format.record import decode_record
+from broker.format.transaction_id import read_transaction_id, transaction_id
+from broker.model.errors import RequestError, TransactionDecided, TransactionUnknown
+from broker.model.transaction import Resolution
+from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
+from tests.fakes.clock import FakeClock
+from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import Image
+from tests.fakes.store_language import turns
+from tests.fakes.transacting import (
+    COMMIT,
+    GROUP,
+    ROLLBACK,
+    RULES,
+    TransactionDesk,
+    transacting,
+)
+
+STORE = Path("/store")
+SAID = {COMMIT: "committed", ROLLBACK: "rolled back"}
+GIVEN_UP = "given up"
+
+
+class Walk:
+    """Random calls, and what is to come of them.
+
+    state   of each message's transaction: "" while it is open
+    ids     all it had
+    maybe   what is being said where no answer came yet
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.state: dict[str, str] = {}
+        self.ids: dict[str, list[str]] = {}
+        self.maybe: dict[str, str] = {}
+        self.is_heard = False
+        self.seen = 0
+
+    async def go_on(self, desk: TransactionDesk) -> None:
+        """Make one call, and compare its answer."""
+        kind = self.random.choices(
+            ["send", "say", "both", "wrong", "time", "listen"], [6, 8, 2, 2, 3, 1]
+        )[0]
+        if kind == "send" or not self.state:
+            body = f"m{len(self.state)}"
+            queue_id = self.random.randrange(2)
+            self.ids[body] = [await desk.half(body, queue_id=queue_id)]
+            self.state[body] = ""
+        elif kind == "say":
+            await self.say(desk, self.random.choice([*self.state]))
+        elif kind == "both":
+            await self.say_both(desk, self.random.choice([*self.state]))
+        elif kind == "wrong":
+            await self.say_wrong(desk, self.random.choice([*self.state]))
+        elif kind == "time":
+            await desk.run(self.random.choice([2_000, 9_000, 40_000]))
+            self.take_in(desk)
+        elif not self.is_heard:
+            self.is_heard = True
+            desk.listen()
+
+    async def say(self, desk: TransactionDesk, body: str) -> None:
+        """Decide, by any of its ids."""
+        resolution = self.random.choice([COMMIT, ROLLBACK])
+        before = self.state[body]
+        if not before:
+            self.maybe[body] = SAID[resolution]
+        (error,) = await desk.decide(resolution, self.random.choice(self.ids[body]))
+        self.compare(body, resolution, error, before)
+
+    def compare(
+        self, body: str, resolution: Resolution, error: RequestError | None, before: str
+    ) -> None:
+        """Take in an answer."""
+        if not before or before == SAID[resolution]:
+            assert error is None, (body, before)
+            self.state[body] = SAID[resolution]
+        else:
+            assert isinstance(error, TransactionDecided), (body, before)
+            assert error.first.startswith(before)
+
+    async def say_both(self, desk: TransactionDesk, body: str) -> None:
+        """Say one thing and the opposite in one turn: one holds."""
+        before = self.state[body]
+        ids = self.ids[body]
+        errors = await asyncio.gather(
+            *(desk.decide(resolution, self.random.choice(ids)) for resolution in (COMMIT, ROLLBACK))
+        )
+        taken = [error is None for (error,) in errors]
+        if not before:
+            assert taken == [True, False], "the first one said"
+            self.state[body] = "committed"
+        else:
+            assert taken == [before == "committed", before == "rolled back"]
+
+    async def say_wrong(self, desk: TransactionDesk, body: str) -> None:
+        """Say what is meant for no transaction."""
+        place = read_transaction_id(self.ids[body][0])
+        assert place is not None
+        wrong = self.random.choice(
+            [place._replace(unique_key="KEY-other"), place._replace(queue_offset=999_999),
+             place._replace(physical_offset=place.physical_offset + 4)]
+        )  # fmt: skip
+        for text, group in ((transaction_id(wrong), GROUP), (self.ids[body][-1], "others")):
+            (error,) = await desk.decide(self.random.choice([COMMIT, ROLLBACK]), text, group=group)
+            assert isinstance(error, TransactionUnknown)
+
+    def take_in(self, desk: TransactionDesk) -> None:
+        """Take in whom the broker asked, and what it gave up."""
+        for check in desk.asked[self.seen :]:
+            body = decode_record(check.record).body.decode()
+            assert not self.state[body], "asked about one that was decided"
+            self.ids[body].append(check.transaction_id)
+        self.seen = len(desk.asked)
+        for body in desk.given_up():
+            assert self.state[body] in ("", GIVEN_UP)
+            self.state[body] = GIVEN_UP
+
+    async def compare_all(self, desk: TransactionDesk) -> None:
+        """Compare what consumers see, and what is open, with what was said."""
+        await desk.settled()
+        seen = [*desk.bodies(queue_id=0), *desk.bodies(queue_id=1)]
+        committed = {body for body, state in self.state.items() if state == "committed"}
+        assert sorted(seen) == sorted(committed)
+        assert desk.transactions.open_count == [*self.state.values()].count("")
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60)
+def test_a_walk_is_answered_as_the_model_says(seed: int) -> None:
+    async def walk() -> None:
+        random, disk, clock = Random(seed), SimDisk(), FakeClock()
+        story = Walk(random)
+        for _ in range(3):  # Each time the store is opened again.
+            async with transacting(STORE, disk=disk, clock=clock) as desk:
+                story.is_heard, story.seen = False, 0
+                for _ in range(random.randint(4, 25)):
+                    await story.go_on(desk)
+                await story.compare_all(desk)
+
+    asyncio.run(walk())
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("flush", [FLUSH_SYNC, FLUSH_ASYNC])
+async def test_what_was_answered_holds_after_a_power_cut(seed: int, flush: str) -> None:
+    random, disk, clock = Random(seed), SimDisk(), FakeClock()
+    story = Walk(random)
+    async with transacting(STORE, disk=disk, clock=clock, flush=flush) as desk:
+        for _ in range(random.randint(5, 40)):
+            await story.go_on(desk)
+        if random.random() < 0.5:
+            await desk.store.tables.offsets.saved()
+        image = disk.image.cut(random)
+    async with transacting(STORE, disk=SimDisk(image), clock=clock, flush=flush) as desk:
+        await after_a_crash(desk, story, is_complete=flush == FLUSH_SYNC)
+
+
+@pytest.mark.parametrize("seed", range(16))
+async def test_what_was_answered_holds_after_a_kill(seed: int) -> None:
+    random, disk, clock = Random(seed), SimDisk(), FakeClock()
+    story = Walk(random)
+    async with transacting(STORE, disk=disk, clock=clock, flush=FLUSH_ASYNC) as desk:
+        for _ in range(random.randint(5, 40)):
+            await story.go_on(desk)
+        image = disk.image.copy()
+    async with transacting(STORE, disk=SimDisk(image), clock=clock, flush=FLUSH_ASYNC) as desk:
+        await after_a_crash(desk, story, is_complete=True)
+
+
+async def after_a_crash(desk: TransactionDesk, story: Walk, *, is_complete: bool) -> None:
+    """Compare what is left, decide what is open, and see that nothing comes twice.
+
+    is_complete   all that was answered is there
+    """
+    await desk.settled()
+    seen = [*desk.bodies(queue_id=0), *desk.bodies(queue_id=1)]
+    assert len(seen) == len(set(seen))
+    if is_complete:
+        committed = {body for body, state in story.state.items() if state == "committed"}
+        assert set(seen) == committed
+        assert desk.transactions.open_count == [*story.state.values()].count("")
+    for body, state in story.state.items():
+        (error,) = await desk.decide(COMMIT, story.ids[body][0])
+        if is_complete:
+            assert (error is None) == (state in ("", "committed")), (body, state)
+        if error is None:
+            (error,) = await desk.decide(ROLLBACK, story.ids[body][-1])
+            assert error is not None
+    desk.listen()
+    await desk.run(2 * RULES.interval_ms)
+    now_seen = [*desk.bodies(queue_id=0), *desk.bodies(queue_id=1)]
+    assert len(now_seen) == len(set(now_seen))
+    assert set(now_seen) >= set(seen)
+    rolled_back = {body for body, state in story.state.items() if state == "rolled back"}
+    assert not is_complete or not rolled_back & set(now_seen)
+    if is_complete:
+        assert not desk.transactions.open_count
+        assert not desk.asked
+
+
+async def commit(desk: TransactionDesk, text: str) -> None:
+    await desk.decide(COMMIT, text)
+
+
+async def check(desk: TransactionDesk, text: str) -> None:
+    desk.listen()
+    await desk.run(RULES.timeout_ms + 1_000)
+
+
+async def give_up(desk: TransactionDesk, text: str) -> None:
+    desk.transactions.take(RULES._replace(checks_max=0))
+    await desk.run(RULES.timeout_ms + 1_000)
+
+
+@pytest.mark.parametrize("action", [commit, check, give_up])
+async def test_a_kill_at_any_turn_leaves_all_of_an_end_or_nothing(
+    action: Callable[[TransactionDesk, str], Awaitable[None]],
+) -> None:
+    images: list[Image] = []
+    disk, clock = SimDisk(), FakeClock()
+    async with transacting(STORE, disk=disk, clock=clock, flush=FLUSH_ASYNC) as desk:
+        first, second = await desk.half("a"), await desk.half("b")
+        await desk.settled()
+        task = asyncio.ensure_future(action(desk, first))
+        end = desk.store.appended
+        images.append(disk.image.copy())
+        while not task.done():
+            await turns(1)
+            if desk.store.appended != end:
+                end = desk.store.appended
+                images.append(disk.image.copy())
+        await task
+        images.append(disk.image.copy())
+    assert len(images) > 2
+    for image in images:
+        async with transacting(
+            STORE, disk=SimDisk(image), clock=FakeClock(clock.wall), flush=FLUSH_ASYNC
+        ) as desk:
+            await desk.settled()
+            assert desk.transactions.open_count + len(desk.given_up()) + len(desk.bodies()) == 2
+            (error,) = await desk.decide(COMMIT, first)
+            await desk.settled()
+            assert desk.bodies() == ([] if error else ["a"])
+            assert (error is not None) == ("a" in desk.given_up())
+            (error,) = await desk.decide(ROLLBACK, second)
+            assert (error is not None) == ("b" in desk.given_up())
+            assert desk.transactions.open_count == 0
