@@ -34,6 +34,7 @@ from broker.services.schedule.schedule import Schedule
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
 from broker.services.sessions.sessions import Sessions
+from broker.services.timer.timer import Timer
 from broker.services.transaction.checking import CheckRules
 from broker.services.transaction.transactions import Transactions
 from broker.store.message_store import MessageStore
@@ -48,6 +49,7 @@ class Parts(NamedTuple):
     members: Members
     sessions: Sessions
     schedule: Schedule
+    timer: Timer
     transactions: Transactions
     retention: Retention
     services: list[Service]
@@ -55,8 +57,8 @@ class Parts(NamedTuple):
     @property
     def steps(self) -> list[Step]:
         """What is to be called while the store is open."""
-        scheduled = [self.schedule.step] if self.schedule.is_on else []
-        return [self.retention.step, self.consume.step, self.transactions.step, *scheduled]
+        later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
+        return [self.retention.step, self.consume.step, self.transactions.step, *later]
 
     async def recover(self) -> None:
         """Find out what was under way when the store was closed, or killed.
@@ -78,12 +80,13 @@ class Parts(NamedTuple):
         await self.consume.close()
         await self.schedule.close()
         await self.transactions.close()
+        await self.timer.close()
 
     def stats(self) -> list[Stat]:
         """What metrics show of them."""
         parts = (
             self.send, self.pull, self.consume, self.members, self.sessions, self.schedule,
-            self.transactions,
+            self.timer, self.transactions,
             self.retention,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
@@ -121,7 +124,8 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     live.follow(lambda config: transactions.take(check_rules(config)))
     transacting = Transacting(transactions)
     messaging = Messaging(store, send, pull, query, consume, members, transacting)
-    retention = retention_of(store, config, [transactions.floor])
+    timer = Timer(store, store_host, consume.is_lease_open)
+    retention = retention_of(store, config, [timer.floor, transactions.floor])
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
     )
@@ -143,7 +147,8 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     )
     services = [messaging.service(), admin.service(), official.service()]
     return Parts(
-        send, pull, consume, members, sessions, schedule, transactions, retention, services
+        send, pull, consume, members, sessions, schedule, timer, transactions, retention,
+        services,
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ _IGNORED: Final[Mapping[str, str]] = {
         forceVerifyPropCRC autoMessageVersionOnTopicLen readUnCommitted
         flushLeastPagesWhenWarmMapedFile fastFailIfNoBufferInStorePool putMsgIndexHightWater
         debugLockEnable diskFallRecorded mapperFileSizeBatchConsumeQueue
-        mappedFileSizeTimerLog transferMsgByHeap""",
+        transferMsgByHeap""",
     "the limits of a pull are those of its request": """maxMsgsNumBatch defaultQueryMaxNum
         maxTransferBytesOnMessageInMemory maxTransferCountOnMessageInMemory
         maxTransferBytesOnMessageInDisk maxTransferCountOnMessageInDisk

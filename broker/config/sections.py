@@ -187,6 +187,10 @@ class StoreSection:
         "End each record with a CRC over all of it; costs 20 bytes.",
         "enabledAppendPropCRC",
     )  # fmt: skip
+    timer_log_file_size_bytes: int = knob(
+        100 * MIB, "Length of each timer-log file, 52 bytes a message that waits for a time.",
+        "mappedFileSizeTimerLog", lower=128, upper=INT32_MAX,
+    )  # fmt: skip
     delay_levels: str = knob(
         StoreShape.delay_levels,
         "Delays by level; empty: RocketMQ's 18, from 1s to 2h.", "messageDelayLevel",

@@ -81,7 +81,7 @@ def put_again(
         pairs[name.encode()] = value.encode()
     if _block_size(pairs) > _BLOCK_SIZE_MAX:
         _make_room(pairs, changed)
-    names = _copied(pairs) if is_copied else _ordered(pairs, _DECODED_SLOTS)
+    names = _copied(pairs) if is_copied else in_decoded_order(pairs)
     block = b"".join(name + _NAME + pairs[name] + _PAIR for name in names if pairs[name])
     batch = Batch(
         bodies=[bytes(record[body_begin : body_begin + head[14]])],
@@ -132,6 +132,11 @@ def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
     size = _block_size(pairs)
     if size > _BLOCK_SIZE_MAX and _NEEDED.intersection(changed):
         raise PropertiesTooLarge(size_bytes=size, limit_bytes=_BLOCK_SIZE_MAX)
+
+
+def in_decoded_order(names: Iterable[bytes]) -> list[bytes]:
+    """Return property names in the order in which a broker writes what it has read."""
+    return _ordered(names, _DECODED_SLOTS)
 
 
 def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:

@@ -62,6 +62,11 @@ class DueTime:
             self._merge()
         return jump_ms
 
+    @property
+    def is_jumpy(self) -> bool:
+        """Whether places belong to more than one clock."""
+        return len(self._epochs) > 1
+
     def upto_ms(self, now: Now, place: int) -> int:
         """Return the wall time up to which what has a place is due: its time at most this.
 

@@ -9,6 +9,7 @@
         store.reading   pulls and lookups
         store.views     queues and index, and what keeps them up with the log
         store.tables    topics, groups, offsets
+        store.timer     files of what waits for its time
 
 All methods belong to one event loop. A put is one synchronous block under the put-lock (assign
 queue offset, encode, append, remember for dispatch); awaiting comes after it, so that a caller who
@@ -40,6 +41,7 @@ from broker.store.starting.start import Start
 from broker.store.starting.structures import Structures
 from broker.store.store_gauges import store_gauges
 from broker.store.tables.tables import Tables
+from broker.store.timer.timer_files import timer_files
 from broker.store.views.views import Views
 from broker.store.writing.allocation import Reserve
 from broker.store.writing.durability import Durability
@@ -106,7 +108,8 @@ class MessageStore:
 
     __slots__ = (
         "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure", "log",
-        "marks", "reading", "settings", "state_since_ms", "stats", "tables", "views", "writing",
+        "marks", "reading", "settings", "state_since_ms", "stats", "tables", "timer", "views",
+        "writing",
     )  # fmt: skip
 
     def __init__(
@@ -141,6 +144,7 @@ class MessageStore:
         self.writing = Writing(
             parts, marks, clock, durability, views.dispatcher, reserve, found.damage, self._fail
         )
+        self.timer = timer_files(parts, tables.timer_check)
         self.reading = Reading(parts, views.arrivals, marks, is_writing=found.damage is None)
         next_offsets = self.writing.writer.next_offsets
         next_offsets.update(tables.removed.next_offsets)
@@ -175,9 +179,7 @@ class MessageStore:
             logger.warning("store.refused", extra={"reason": str(self.damage)})
             return
         tables = self.tables
-        tables.timer_check.is_ours = self.made_here
-        steps = [tables.offsets.step, tables.timer_check.step]
-        self._runner.run(*self.views.steps, *self.writing.steps, *steps)
+        self._runner.run(*self.views.steps, *self.writing.steps, tables.offsets.step)
         self.writing.allocation.request()
 
     async def _clamp_offsets(self) -> None:
@@ -301,7 +303,6 @@ class MessageStore:
         self.tables.offsets.hold_nothing()
         try:
             await self.tables.offsets.saved()
-            await self.tables.timer_check.saved()
             await self.tables.orders.saved()
         except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
             logger.error("disk.full", extra={"path": full.path})
@@ -323,7 +324,7 @@ class MessageStore:
         """End steps and threads; once more is fine."""
         await self._end_steps()
         await self.views.close()
-        for part in (self.writing, self.tables, self.reading):
+        for part in (self.writing, self.tables, self.reading, self.timer):
             part.close()
 
     # -- for operators -------------------------------------------------------------------------

@@ -49,6 +49,9 @@ class StoreSettings(StoreShape):
     reserve_size_bytes: int = 16 * 1024 * 1024
     """Set aside for the day the disk is full (store/writing/allocation.py); never more than one
     commit-log file."""
+    timer_log_file_size_bytes: int = 100 * 1024 * 1024
+    timer_slot_count: int = 1_209_600
+    """Slots of the timer's wheel, as RocketMQ has them; another number is for tests."""
     accept_damage: bool = False
     """Give up records that are damaged or gone below what was durable, and go on without them."""
     explicit: frozenset[str] = frozenset()

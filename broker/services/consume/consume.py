@@ -53,6 +53,7 @@ class Consume:
         "_acks", "_alarm", "_broadcasting", "_clock", "_fence", "_in_order",
         "_job", "_journal", "_leases", "_parking", "_reviving",
         "_settings", "_settling", "_store", "_taking", "_targets", "_unheard", "clients",
+        "is_lease_open",
         "stats",
     )  # fmt: skip
 
@@ -61,6 +62,7 @@ class Consume:
         self._settings = settings
         self._clock = store.clock
         self._leases = leases = LeaseTable()
+        self.is_lease_open = leases.is_open
         self._journal = journal = Journal(store, settings)
         self.clients = Clients()
         tables = store.tables

@@ -219,6 +219,10 @@ class LeaseTable:
         """Whether leases are open that only a real broker's revive topic tells of."""
         return bool(self._foreign)
 
+    def is_open(self, journal_offset: int) -> bool:
+        """Return whether the checkpoint at a place in the journal is of an open lease."""
+        return journal_offset in self._open
+
     def journal_begin(self, end: int) -> int:
         """Return where the journal begins to matter: at its oldest open lease, else at its end."""
         return next(iter(self._open), end)

@@ -78,7 +78,7 @@ class Recovery:
                 self._feed(record, queue_offset_of(record), 0)
         else:
             await self._read_revive_topics()
-            read_ms = self._store.tables.timer_check.read_ms()
+            read_ms = self._store.tables.timer_check.progress.read_ms
             async for record in self._records(TIMER_TOPIC, 0, lower):
                 self._feed(record, queue_offset_of(record), read_ms)
         self._build()

@@ -6,7 +6,7 @@ to others between their pages.
 Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -22,6 +22,7 @@ from broker.store.reading.choosing import Accept
 from broker.store.reading.key_search import KeySearch
 from broker.store.reading.lookups import queue_offset_by_time, shown_message, store_time_at
 from broker.store.reading.patience import TRIES_MAX, NowOrLater, Patience, value_of
+from broker.store.reading.placed import Place, placed_records
 from broker.store.reading.pulling import Pulling
 from broker.store.reading.unit_repair import UnitRepair
 from broker.store.starting.structures import Structures
@@ -83,6 +84,16 @@ class Reading:
         """Return what `pull` would, read off the event loop whatever is in memory."""
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return await self._pulling.cold(queue, wanted, accept)
+
+    def placed(self, topic: str, queue_id: int, places: Sequence[Place]) -> NowOrLater[list[bytes]]:
+        """Return records of a queue by (physical offset, size), see store/reading/placed.py.
+
+        Errors   StorageError, DiskSlow
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return [b""] * len(places)
+        return self._patience.now_or_later(partial(placed_records, self._log, queue, places))
 
     def tags_codes(
         self, topic: str, queue_id: int, queue_offset: int, count: int

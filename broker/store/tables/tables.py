@@ -17,7 +17,7 @@ from broker.store.tables.topics import TopicTable
 
 
 class Tables:
-    """Topics, groups, where groups and delay levels stand, what is in hand, removed queues."""
+    """Topics, groups, where groups, delay levels and timer are, what is in hand, removed queues."""
 
     __slots__ = (
         "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check", "topics",
@@ -28,7 +28,7 @@ class Tables:
         self.topics = TopicTable(disk, directory, clock, self._pool)
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
-        self.timer_check = TimerCheck(disk, directory, self._pool, self.offsets.leases)
+        self.timer_check = TimerCheck(disk, directory, self._pool)
         self.orders = OrderInfo(disk, directory, clock, self._pool)
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
@@ -38,7 +38,8 @@ class Tables:
 
         Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
-        for table in (self.topics, self.groups, self.offsets, self.orders, self.delay_offsets):
+        offsets = (self.offsets, self.orders, self.delay_offsets, self.timer_check)
+        for table in (self.topics, self.groups, *offsets):
             table.load()
 
     def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:

@@ -1,88 +1,96 @@
-"""How far a real broker's timer came: RocketMQ's `config/timercheck`, 4,096 bytes.
+"""How far the timer is: RocketMQ's `config/timercheck`, 4,096 bytes.
 
    0   8  read_ms           every slot before this time was delivered
-   8   8  log_flushed       how far the timer's own log is durable
+   8   8  log_flushed       how far the timer log is durable, and the wheel with it
   16   8  queue_offset      where it goes on reading its topic, queue 0
   24   8  queue_limit       it goes on no further than here
+  32  24  the version of the counts of what waits: state, timestamp, counter
+4056   8  "pocketmq": what follows is our own, which a real broker does not touch
+4064   8  read_ms           once more: after another broker ours means nothing
+4072   8  delivered_before  what was delivered by then lies below this physical offset
+4080   8  over_place        units of the timer log below this place
+4088   8  over_ms           that are due before this time were delivered, or moved
 
-Where a real broker has a timer log, its own numbers hold. In a store it never had, this says where
-the journal of leases begins that is not settled: what is before is over, and it need not deliver
-all of that once more.
-Source: TimerCheckpoint, TimerMessageStore.load.
+Source: TimerCheckpoint.
 """
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
 from broker.format.names import CONFIG_DIRECTORY
-from broker.model.step import Next, Now
 from broker.store.tables.durable_table import DurableTable, Encode
-from broker.store.tables.lease_marks import LeaseMarks
 
 TIMER_CHECK_FILE: Final = "timercheck"
-TIMER_LOG_DIRECTORY: Final = "timerlog"
-SAVE_INTERVAL_MS: Final = 10_000
 _SIZE: Final = 4_096
-_NUMBERS: Final = Struct(">qqqq")
+_NUMBERS: Final = Struct(">qqqqqqq")
+_OWN: Final = Struct(">8sqqqq")
+_OWN_MARK: Final = b"pocketmq"
+
+
+class TimerProgress(NamedTuple):
+    """What the file says; times in ms, places in bytes of the timer log."""
+
+    read_ms: int = 0
+    log_flushed: int = 0
+    queue_offset: int = 0
+    queue_limit: int = 0
+    state_version: int = 0
+    version_timestamp: int = 0
+    version_counter: int = 0
+    delivered_before: int = 0
+    over_place: int = 0
+    over_ms: int = 0
 
 
 class TimerCheck:
-    """Says where a real broker is to begin with the journal.
+    """The file of one store."""
 
-    marks   how far it is settled
-    """
+    __slots__ = ("_durable", "_file", "progress")
 
-    __slots__ = ("_directory", "_disk", "_durable", "_file", "_marks", "_said", "is_ours")
-
-    def __init__(
-        self, disk: Disk, directory: Path, pool: ThreadPoolExecutor, marks: LeaseMarks
-    ) -> None:
-        self._disk = disk
-        self._directory = directory
+    def __init__(self, disk: Disk, directory: Path, pool: ThreadPoolExecutor) -> None:
         self._file = TableFile(disk, directory / CONFIG_DIRECTORY / TIMER_CHECK_FILE)
         self._durable = DurableTable(self._file, pool, self._snapshot)
-        self._marks = marks
-        self._said = 0
-        self.is_ours = False
-        """Whether no other broker ever wrote to the timer's topic."""
+        self.progress = TimerProgress()
 
-    def read_ms(self) -> int:
-        """Return up to which time everything left the timer, in ms; 0 where no timer ever ran."""
-        found = self._disk.exists(self._file.path)
-        content = self._disk.read_file(self._file.path, 0, _NUMBERS.size) if found else b""
-        if len(content) < _NUMBERS.size:
-            return 0
-        read_ms, *_ = _NUMBERS.unpack(content)
-        return max(int(read_ms), 0)
+    def load(self) -> None:
+        """Read the file; one that is not there, or too short, says nothing.
 
-    def step(self, now: Now) -> Next:
-        """Write down by and by how far the journal is settled."""
-        if self._is_behind():
-            self._durable.save_soon()
-        return Next(now.monotonic_ms + SAVE_INTERVAL_MS)
-
-    async def saved(self) -> None:
-        """Return when what is settled is written down.
-
-        Errors   DiskFull
+        Errors   TableUnreadable
         """
-        self._is_behind()
+        self.progress = self._file.read(_decode) or TimerProgress()
+        assert min(self.progress) >= 0
+
+    async def put(self, progress: TimerProgress) -> None:
+        """Set what the file says, all of which is durable itself; durable when it returns.
+
+        Errors   DiskFull, FsyncFailed
+        """
+        assert min(progress) >= 0
+        self.progress = progress
+        self._durable.touch()
         await self._durable.saved()
 
-    def _is_behind(self) -> bool:
-        """Return whether there is something to write, which counts as changed then."""
-        if not self.is_ours or self._marks.begin <= self._said:
-            return False
-        if self._disk.exists(self._directory / TIMER_LOG_DIRECTORY):
-            return False
-        self._durable.touch()
-        return True
-
     def _snapshot(self) -> Encode:
-        begin = self._said = self._marks.begin
-        assert begin >= 0
-        return lambda: _NUMBERS.pack(0, 0, begin, begin).ljust(_SIZE, b"\0")
+        progress = self.progress
+        return lambda: _encode(progress)
+
+
+def _encode(progress: TimerProgress) -> bytes:
+    numbers, own = progress[:7], progress[7:]
+    content = _NUMBERS.pack(*numbers).ljust(_SIZE - _OWN.size, b"\0")
+    return content + _OWN.pack(_OWN_MARK, progress.read_ms, *own)
+
+
+def _decode(content: bytes) -> TimerProgress:
+    if len(content) < _NUMBERS.size:
+        return TimerProgress()
+    numbers = [max(number, 0) for number in _NUMBERS.unpack_from(content)]
+    if len(content) == _SIZE:
+        mark, read_ms, *own = _OWN.unpack_from(content, _SIZE - _OWN.size)
+        if mark == _OWN_MARK and read_ms == numbers[0] and min(own) >= 0:
+            return TimerProgress(*numbers, *own)
+    return TimerProgress(*numbers)

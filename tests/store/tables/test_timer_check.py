@@ -1,66 +1,50 @@
-"""What a real broker's timer is told: where the journal begins that is not settled."""
+"""How far the timer is: a real broker's numbers, and our own behind them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from struct import unpack
+from struct import pack_into, unpack
 
-from tests.fakes.clock import at
-from tests.fakes.consuming import GROUP, TOPIC, consuming
-from tests.fakes.store_language import store_at, turns
+import pytest
+
+from broker.files.disk import Disk
+from broker.store.tables.timer_check import TimerCheck, TimerProgress
 from tests.golden_stores import GoldenStores
 
 NAME = "config/timercheck"
+OURS = TimerProgress(1_795_221_494_000, 7_020, 134, 134, 0, 5, 3, 4_711, 52, 1_795_221_490_000)
 
 
-def numbers(directory: Path) -> tuple[int, ...]:
-    """Return the numbers of the file."""
-    content = (directory / NAME).read_bytes()
+def opened(directory: Path) -> TimerCheck:
+    check = TimerCheck(Disk(), directory, ThreadPoolExecutor(1))
+    check.load()
+    return check
+
+
+def test_a_real_brokers_is_read(golden: GoldenStores) -> None:
+    check = opened(golden.store("semantics"))
+    assert check.progress == TimerProgress(
+        1_795_221_494_000, 7_020, 134, 134, 0, 1_795_221_494_576, 33
+    )
+
+
+async def test_what_is_written_stands_where_a_real_broker_looks(tmp_path: Path) -> None:
+    await opened(tmp_path).put(OURS)
+    content = (tmp_path / NAME).read_bytes()
     assert len(content) == 4_096
-    return unpack(">qqqq", content[:32])
+    assert unpack(">7q", content[:56]) == OURS[:7]
+    assert opened(tmp_path).progress == OURS
 
 
-async def test_a_store_that_ends_in_order_leaves_what_is_settled_behind(tmp_path: Path) -> None:
-    async with consuming(tmp_path / "s") as desk:
-        await desk.send("a", "b")
-        await desk.ack(await desk.receive())
-        end = desk.store.tables.offsets.leases.journal_end
-        assert end > 0
-    assert numbers(tmp_path / "s") == (0, 0, end, end)
+async def test_our_own_numbers_mean_nothing_once_another_broker_went_on(tmp_path: Path) -> None:
+    await opened(tmp_path).put(OURS)
+    content = bytearray((tmp_path / NAME).read_bytes())
+    pack_into(">q", content, 0, 1_795_221_500_000)
+    (tmp_path / NAME).write_bytes(content)
+    assert opened(tmp_path).progress == TimerProgress(1_795_221_500_000, *OURS[1:7])
 
 
-async def test_an_open_lease_is_told_of(tmp_path: Path) -> None:
-    async with consuming(tmp_path / "s") as desk:
-        await desk.send("a", "b")
-        await desk.ack(await desk.receive(max_messages=1))
-        settled = desk.store.tables.offsets.leases.journal_end
-        got = await desk.receive()
-        await desk.send("c")
-        await desk.ack(await desk.receive())
-    assert numbers(tmp_path / "s")[2:] == (settled, settled)
-    async with consuming(tmp_path / "s", clock=desk.clock) as later:
-        await later.consume.ack(GROUP, TOPIC, got.handles)
-        end = later.store.tables.offsets.leases.journal_end
-    assert numbers(tmp_path / "s")[2:] == (end, end)
-
-
-async def test_it_is_written_by_and_by(tmp_path: Path) -> None:
-    async with consuming(tmp_path / "s") as desk:
-        await desk.send("a")
-        await desk.ack(await desk.receive())
-        await desk.step(1_000)
-        await desk.step(1_000)
-        desk.store.tables.timer_check.step(at(desk.clock.monotonic))
-        await desk.store.tables.timer_check.saved()
-        await turns()
-        end = desk.store.tables.offsets.leases.journal_end
-        assert numbers(tmp_path / "s")[2:] == (end, end)
-
-
-async def test_a_real_brokers_own_stays_as_it_is(golden: GoldenStores, tmp_path: Path) -> None:
-    directory = golden.copy("semantics", tmp_path / "s")
-    before = (directory / NAME).read_bytes()
-    shape = {k: v for k, v in golden.shape("semantics").items() if k != "index_style"}
-    async with store_at(directory, **shape) as talking:
-        assert talking.store.tables.timer_check.read_ms() == 1_795_221_494_000
-        talking.store.tables.offsets.leases.begin = 500
-        talking.store.tables.timer_check.step(at(0))
-    assert (directory / NAME).read_bytes() == before
+@pytest.mark.parametrize("content", [b"", b"short", bytes(4_096), b"\xff" * 56])
+def test_what_says_nothing_is_nothing(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / NAME).write_bytes(content)
+    assert opened(tmp_path).progress == TimerProgress()

@@ -1,0 +1,215 @@
+"""From the timer's topic into the wheel.
+
+    queue 0 ──read by column──► due already: put at once
+                                due within the window: into its second's slot
+                                due later: into a slot within the window, from where it comes again
+
+Where it goes on reading is what comes behind the last message that is in the log or was put.
+Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.format.timed_records import AT_ONCE_ENQUEUED, TimedFacts
+from broker.format.timer_layout import (
+    LOG_UNIT_TYPE,
+    MAGIC_DEFAULT,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    Units,
+)
+from broker.model.due_time import DueTime
+from broker.model.errors import MessageDamaged
+from broker.model.reading import PullStatus, ReadRange
+from broker.model.step import Now
+from broker.model.system_topics import TIMER_TOPIC
+from broker.services.timer.putting import Putting, TimedMessage
+from broker.store.message_store import MessageStore
+from broker.store.reading.patience import value_of
+
+PRECISION_MS: Final = 1_000
+WINDOW_MS: Final = 172_800 * PRECISION_MS
+"""What waits for longer comes again (timerRollWindowSlot)."""
+READ_MAX: Final = 2_048
+READ_BYTES_MAX: Final = 1024 * 1024
+AT_ONCE_MAX: Final = 128
+"""Messages that are due when they come, by one put."""
+
+logger = logging.getLogger(__name__)
+
+
+def second_of(time_ms: int) -> int:
+    """Return the beginning of the second of a time, ms."""
+    return time_ms // PRECISION_MS * PRECISION_MS
+
+
+def slot_times(due_ms: NDArray[np.int64], write_ms: int) -> tuple[NDArray[np.int64], Units]:
+    """Return the times of slots for what is due at times, and which of it comes again (bools)."""
+    left_ms = due_ms - write_ms - WINDOW_MS
+    is_later = left_ms >= 0
+    ahead_ms = np.where(left_ms < WINDOW_MS // 3, WINDOW_MS // 2, WINDOW_MS)
+    return np.where(is_later, write_ms + ahead_ms, due_ms), is_later
+
+
+IsDelivered = Callable[[bytes], Awaitable[bool]]
+"""Whether a copy of a record stands at its real place already."""
+
+
+class Arriving:
+    """Reads the timer's topic.
+
+    queue_offset   of the next message
+    skip_below_ms  what is due before this time and came before the start was delivered
+    """
+
+    __slots__ = (
+        "_at_once_upto", "_due_time", "_last_place", "_putting", "_skip_upto", "_store",
+        "count", "queue_offset", "skip_below_ms",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, putting: Putting, queue_offset: int) -> None:
+        self._store = store
+        self._putting = putting
+        self._due_time = DueTime()
+        lower, upper = self.range()
+        self.queue_offset = min(max(queue_offset, lower), upper)
+        self._at_once_upto = 0
+        """What is due and lies before this queue offset was put already."""
+        self._last_place = store.min_offset if self.queue_offset < upper else store.appended
+        self.skip_below_ms = 0
+        self._skip_upto = upper
+        self.count = 0
+        """Messages that came."""
+
+    def range(self) -> tuple[int, int]:
+        """Return the queue offsets of the topic's first message and behind its last."""
+        return self._store.reading.queue_range(TIMER_TOPIC, 0)
+
+    @property
+    def lag(self) -> int:
+        """How many messages it has not read."""
+        return max(self.range()[1] - self.queue_offset, 0)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it has read all there was at the start."""
+        return self.queue_offset >= self._skip_upto
+
+    @property
+    def is_even(self) -> bool:
+        """Whether nothing was put that it will read once more."""
+        return self._at_once_upto <= self.queue_offset
+
+    @property
+    def unread_from(self) -> int | None:
+        """A physical offset that nothing unread lies below, None where all was read."""
+        return self._last_place if self.lag else None
+
+    async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
+        """Take in what came next; returns whether there may be more.
+
+        write_ms       the second of now
+        read_ms        the slot that is read next: what comes goes into no earlier one
+        is_delivered   asked of what is due already, whether a copy of it stands where it goes
+        Errors         StorageError, DiskSlow; those of a put: what was not taken in comes again
+        """
+        lower, upper = self.range()
+        begin = max(lower, self.queue_offset)
+        if begin >= upper:
+            self.queue_offset = begin
+            return False
+        wanted = ReadRange(TIMER_TOPIC, 0, begin, READ_MAX, READ_BYTES_MAX)
+        try:
+            found = await value_of(self._store.reading.pull(wanted, joined=True))
+        except MessageDamaged as error:
+            logger.warning("timer.discarded", extra={"reason": str(error), "count": 1})
+            self.queue_offset = error.next_begin_offset
+            return True
+        facts = TimedFacts()
+        for content in found.records:
+            facts.add(content)
+        if len(facts):
+            is_old = begin < self._skip_upto
+            await self._take_in(facts, write_ms, read_ms, is_delivered if is_old else None)
+            self._last_place = facts.physical_offsets[-1]
+        assert found.next_begin_offset >= begin
+        self.queue_offset = found.next_begin_offset
+        self.count += len(facts)
+        return found.status is not PullStatus.NO_NEW_MESSAGE and self.queue_offset < upper
+
+    async def _take_in(
+        self, facts: TimedFacts, write_ms: int, read_ms: int, is_delivered: IsDelivered | None
+    ) -> None:
+        due_ms = np.array(facts.due_ms, np.int64)
+        due_ms += self._moved_ms(facts)
+        is_due = due_ms < write_ms
+        is_over = due_ms < self.skip_below_ms
+        is_over &= np.array(facts.queue_offsets) < self._skip_upto
+        await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
+        waiting = np.flatnonzero(~is_due)
+        if len(waiting):
+            await self._store.timer.make()
+            times_ms = np.maximum(due_ms[waiting], read_ms)
+            self._wait(facts, waiting, times_ms, write_ms)
+
+    def _moved_ms(self, facts: TimedFacts) -> NDArray[np.int64] | int:
+        """Return by how much clocks are ahead of those by which messages say their times."""
+        if not self._due_time.is_jumpy:
+            return 0
+        return np.array([self._due_time.ahead_ms(at) for at in facts.queue_offsets], np.int64)
+
+    async def _put_due(
+        self, facts: TimedFacts, numbers: list[int], is_delivered: IsDelivered | None
+    ) -> None:
+        """Put what is due already, but for what was put before an error came between."""
+        messages: list[TimedMessage] = []
+        size = 0
+        for number in numbers:
+            at = facts.queue_offsets[number]
+            if at < self._at_once_upto:
+                continue
+            record = facts.record(number)
+            is_passed = facts.markers[number]
+            if not is_passed and is_delivered is not None:
+                is_passed = await is_delivered(record)
+            if not is_passed:
+                messages.append(TimedMessage(record, AT_ONCE_ENQUEUED))
+                size += len(record)
+            if len(messages) == AT_ONCE_MAX or size >= self._putting.bytes_max:
+                await self._putting.put(messages, frozenset())
+                messages, size, self._at_once_upto = [], 0, at + 1
+        await self._putting.put(messages, frozenset())
+        if numbers:
+            self._at_once_upto = max(self._at_once_upto, facts.queue_offsets[numbers[-1]] + 1)
+
+    def _wait(
+        self, facts: TimedFacts, waiting: NDArray[np.int64], due_ms: NDArray[np.int64],
+        write_ms: int,
+    ) -> None:  # fmt: skip
+        """Let messages wait in their slots, as many at a time as a file of the log takes."""
+        times_ms, is_later = slot_times(due_ms, write_ms)
+        units = np.zeros(len(waiting), LOG_UNIT_TYPE)
+        magic = np.where(np.array(facts.markers)[waiting], MAGIC_DELETE, 0) | MAGIC_DEFAULT
+        units["magic"] = np.where(is_later, magic | MAGIC_ROLL, magic)
+        units["write_time"] = write_ms
+        units["delay"] = times_ms - write_ms
+        units["physical_offset"] = np.array(facts.physical_offsets, np.int64)[waiting]
+        units["record_size"] = np.array(facts.sizes)[waiting]
+        units["topic_hash"] = np.array(facts.topic_hashes)[waiting]
+        queue_offsets = np.array(facts.queue_offsets, np.int64)[waiting]
+        while len(units):
+            # Behind an error it goes on with the first that does not wait yet.
+            self.queue_offset = int(queue_offsets[0])
+            count = self._store.timer.add(units)
+            units, queue_offsets = units[count:], queue_offsets[count:]
+        self.queue_offset = facts.queue_offsets[-1] + 1
+
+    def look(self, now: Now) -> None:
+        """Take in the time: what comes from now on goes by this clock."""
+        self._due_time.look(now, self.range()[1])
+        self._due_time.forget(self.queue_offset)

@@ -1,0 +1,77 @@
+"""What was delivered before a crash, though it was not written down: it is not delivered again.
+
+How far the timer is, is written down each second. What follows on it, and was due when the store
+was last written to, is looked for where it goes, by its unique key, among what was stored since. A
+message without such a key, or whose copy the index has lost, may come once more.
+"""
+
+from typing import Final
+
+from broker.format.record import decode_record
+from broker.model.message import (
+    OFFSET_MAX,
+    PROPERTY_CRC,
+    TIMER_DEQUEUED,
+    TIMER_ENQUEUED,
+    StoredMessage,
+)
+from broker.model.reading import KeyRange
+from broker.model.system_topics import real_place
+from broker.store.message_store import MessageStore
+
+COPIES_MAX: Final = 64
+"""Messages with one unique key in one look at the index."""
+INDEX_TIME_MS: Final = 1_000
+"""An index has its times in seconds."""
+_ADDED: Final = frozenset({PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED})
+
+
+class Resumption:
+    """Knows what an open store delivered before it was opened.
+
+    delivered_before   what was written down lies below this physical offset
+    """
+
+    __slots__ = ("_before", "_end", "_store", "_used")
+
+    def __init__(self, store: MessageStore, delivered_before: int) -> None:
+        self._store = store
+        self._before = delivered_before
+        self._end = store.appended
+        self._used: set[int] = set()
+        """Physical offsets of copies that were found."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing was stored since it was written down how far the timer is."""
+        return self._before >= self._end
+
+    async def is_delivered(self, record: bytes) -> bool:
+        """Return whether a copy of a record stands where it goes.
+
+        Errors   StorageError, DiskSlow
+        """
+        message = decode_record(record, unfold=False)
+        key, place = message.unique_key, real_place(message.properties)
+        if self.is_over or not key or place is None or message.physical_offset >= self._end:
+            return False
+        lowest = max(self._before, message.physical_offset)
+        begin_ms = message.store_timestamp_ms - INDEX_TIME_MS
+        wanted = KeyRange(place.topic, key, COPIES_MAX, begin_ms, OFFSET_MAX)
+        while True:
+            page = await self._store.reading.query(wanted)
+            for copy in page.messages:
+                is_new = lowest <= copy.physical_offset < self._end
+                is_same = copy.queue_id == place.queue_id and _marks(copy) == _marks(message)
+                if is_new and is_same and copy.physical_offset not in self._used:
+                    self._used.add(copy.physical_offset)
+                    return True
+            if not page.next_cursor:
+                return False
+            wanted = wanted._replace(cursor=page.next_cursor)
+
+
+def _marks(message: StoredMessage) -> tuple[object, ...]:
+    """Return what a message and its copy at another place have in common."""
+    properties = {k: v for k, v in message.properties.items() if k not in _ADDED}
+    return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

@@ -1,0 +1,324 @@
+"""Delivering at a time: what waits in the timer's topic for a second of its own.
+
+    rmq_sys_wheel_timer, queue 0 ──arriving.py──► wheel and log ──slot_delivery.py──► real topics
+                                                        │
+                                    timercheck ◄────────┘ how far, each second
+
+A slot is delivered when its second is over: RocketMQ puts what is due at 12:00:05 into the slot of
+12:00:04, what is due a moment later into the next. Nothing is delivered early, whatever is done to
+the wall clock (model/due_time.py): what came before a jump moves to other slots.
+Source: TimerMessageStore.
+"""
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Coroutine, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from broker.model.due_time import DueTime
+from broker.model.errors import BrokerError, StoreFailed
+from broker.model.message import OFFSET_MAX
+from broker.model.stats import Gauge, Stat
+from broker.model.step import Next, Now
+from broker.model.system_topics import TIMER_TOPIC
+from broker.services.timer.arriving import PRECISION_MS, Arriving, second_of
+from broker.services.timer.moving import move_back
+from broker.services.timer.putting import IsOpen, Putting
+from broker.services.timer.resume import Resumption
+from broker.services.timer.slot_delivery import SlotDelivery
+from broker.store.job import Job, until_done
+from broker.store.message_store import MessageStore
+from broker.store.tables.timer_check import TimerProgress
+
+SAVE_INTERVAL_MS: Final = 1_000
+IDLE_SAVE_INTERVAL_MS: Final = 10_000
+"""Where nothing happened but that time passed."""
+ARRIVAL_PAUSE_MS: Final = 50
+"""What comes meanwhile is taken in together."""
+RETRY_PAUSE_MS: Final = 1_000
+"""After a put that was refused, as by a full disk."""
+
+logger = logging.getLogger(__name__)
+
+
+class Timer:
+    """The timer of an open store.
+
+    store_host      packed address of this broker
+    is_lease_open   whether a lease of the journal is open: what is settled goes nowhere
+    """
+
+    __slots__ = (
+        "_arrive_at_ms", "_arriving", "_delivered_before", "_due_time", "_now", "_over",
+        "_putting", "_read_ms", "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds",
+        "_save_at_ms", "_saved", "_saving", "_set_back_ms", "_slot", "_store", "_working", "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
+        self._store = store
+        self._putting = Putting(store, store_host, is_lease_open)
+        self._due_time = DueTime()
+        """By places in the timer log."""
+        self._arriving: Arriving | None = None
+        self._resumption: Resumption | None = None
+        self._resume_below_ms = 0
+        self._read_ms = 0
+        """The slot that is read next."""
+        self._slot: SlotDelivery | None = None
+        self._now = Now(0, 0)
+        self._rounds: Iterator[Next] | None = None
+        self._working: Job[None] | None = None
+        self._saving: Job[None] | None = None
+        self._saved = (-1, -1, -1)
+        self._over = (0, 0)
+        self._delivered_before = 0
+        """Of what was delivered and does not count so yet nothing lies below this."""
+        self._retry_at_ms = 0
+        self._set_back_ms = 0
+        """By how much the clock was set back, and what waits does not know yet; below 0."""
+        self._save_at_ms = 0
+        self._arrive_at_ms = 0
+        self.stats: list[Stat] = [
+            self._putting.dequeued,
+            self._putting.dropped,
+            Gauge(
+                "rocketmq_timer_enqueue_lag", "Messages of the timer's topic it has not read.",
+                lambda: float(self.lag),
+            ),
+            Gauge(
+                "rocketmq_timer_dequeue_lag", "Messages that are due and not delivered.",
+                lambda: float(self._slot.left_count if self._slot is not None else 0),
+            ),
+            Gauge(
+                "rocketmq_timer_dequeue_latency_milliseconds", "How late the timer is, in ms.",
+                lambda: float(self._late_ms()),
+            ),
+            Gauge(
+                "rocketmq_timing_messages", "Messages that wait for their time.",
+                lambda: float(self.waiting_count),
+            ),
+        ]  # fmt: skip
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it delivers at all: a damaged store takes nothing."""
+        return self._store.damage is None
+
+    @property
+    def lag(self) -> int:
+        """How many messages of its topic it has not read."""
+        return self._arriving.lag if self._arriving is not None else 0
+
+    @property
+    def waiting_count(self) -> int:
+        """How many messages wait for their time, those of the journal of leases among them."""
+        wheel = self._store.timer.wheel
+        return self.lag + (wheel.waiting_count(self._read_ms) if wheel is not None else 0)
+
+    def _late_ms(self) -> int:
+        return max(second_of(self._now.wall_ms) - self._read_ms, 0) if self._read_ms else 0
+
+    def floor(self) -> int:
+        """Return a physical offset: nothing at it or above may go, for it waits for its time."""
+        if not self.is_on:
+            return OFFSET_MAX
+        if self._arriving is None:
+            return 0
+        lowest = self._store.timer.lowest_message(self._read_ms)
+        unread = self._arriving.unread_from
+        return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
+
+    def step(self, now: Now) -> Next:
+        """Take in some of what came, or deliver some of what is due; begun, not waited for.
+
+        Errors   StorageError
+        """
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        self._now = now
+        rounds, self._rounds = self._rounds or self._endless_rounds(), None
+        following = next(rounds)
+        self._rounds = rounds  # One that raised begins anew.
+        return following
+
+    async def close(self) -> None:
+        """Write down how far it is; `step` is not called any more."""
+        for job in (self._working, self._saving):
+            if job is not None:
+                await job.reached()
+        if self._arriving is not None:
+            with suppress(BrokerError):  # A start finds out.
+                self._note_delivered()
+                await self._save(self._read_ms)
+
+    # -- rounds --------------------------------------------------------------------------------
+    def _endless_rounds(self) -> Iterator[Next]:
+        if self._arriving is None:
+            yield from until_done(Job(self._begin()))
+        assert self._arriving is not None
+        while True:
+            self._save_if_due()
+            self._set_back_ms += min(self._look(), 0)
+            self._note_delivered()
+            work: Coroutine[Any, Any, None] | None = None
+            if self._now.monotonic_ms < self._retry_at_ms:
+                yield Next(self._retry_at_ms)
+                continue
+            if self._set_back_ms <= -PRECISION_MS:
+                work = self._go_back()
+            elif self._read_ms < self._write_ms:
+                work = self._deliver()
+            elif self._arriving.lag and self._now.monotonic_ms >= self._arrive_at_ms:
+                work = self._arrive()
+            if work is None:
+                yield self._pause()
+                continue
+            self._working = Job(self._tried(work))
+            yield from until_done(self._working)
+            yield Next(self._now.monotonic_ms)
+
+    def _pause(self) -> Next:
+        """Return when there is something to do next: a second is over, or something came."""
+        assert self._arriving is not None
+        now_ms = self._now.monotonic_ms
+        at_ms = now_ms + PRECISION_MS - self._now.wall_ms % PRECISION_MS
+        if self._arriving.lag:
+            return Next(min(at_ms, max(self._arrive_at_ms, now_ms + 1)))
+        arrivals = self._store.reading.arrivals(TIMER_TOPIC, 0)
+        return Next(at_ms, arrivals, self._arriving.queue_offset + 1)
+
+    @property
+    def _write_ms(self) -> int:
+        """The second of now: no slot of it or later is read."""
+        return second_of(self._now.wall_ms)
+
+    def _look(self) -> int:
+        """Look whether the wall clock was set; returns by how much, in ms."""
+        assert self._arriving is not None
+        log = self._store.timer.log
+        self._arriving.look(self._now)
+        return self._due_time.look(self._now, log.end if log is not None else 0)
+
+    async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work; what the store does not take now is tried again."""
+        try:
+            await work
+        except (StoreFailed, CancelledError):
+            raise
+        except BrokerError as error:
+            self._retry_at_ms = self._now.monotonic_ms + RETRY_PAUSE_MS
+            logger.warning("timer.refused", extra={"reason": str(error)})
+
+    async def _begin(self) -> None:
+        """Find out where it goes on.
+
+        Errors   DiskFull, ReadFailed
+        """
+        store, write_ms = self._store, self._write_ms
+        found = await store.timer.found()
+        progress = store.timer.progress
+        read_ms = found.read_ms or write_ms
+        wheel = store.timer.wheel
+        if wheel is not None and not found.read_ms:
+            read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
+        self._resumption = Resumption(store, progress.delivered_before)
+        self._resume_below_ms = second_of(store.marks.appended.time_ms) + PRECISION_MS
+        self._over = progress.over_place, progress.over_ms
+        self._delivered_before = progress.delivered_before
+        arriving = Arriving(store, self._putting, found.queue_offset)
+        if found.is_anew:
+            arriving.skip_below_ms = found.read_ms
+        self._arriving, self._read_ms = arriving, read_ms
+        self._look()
+        if read_ms > write_ms:
+            await self._go_back()
+
+    # -- work ----------------------------------------------------------------------------------
+    async def _arrive(self) -> None:
+        assert self._arriving is not None
+        has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
+
+    async def _deliver(self) -> None:
+        """Deliver some of the slot that is read next, or go to the one after it."""
+        write_ms, wheel = self._write_ms, self._store.timer.wheel
+        if wheel is None:
+            self._read_ms = write_ms
+            return
+        if self._slot is None:
+            self._read_ms = wheel.next_used(self._read_ms, write_ms)
+            if self._read_ms >= write_ms or wheel.slot(self._read_ms) is None:
+                return
+            self._slot = SlotDelivery(self._store, self._putting, self._read_ms)
+        await self._deliver_some(self._slot, write_ms)
+
+    async def _deliver_some(self, slot: SlotDelivery, write_ms: int) -> None:
+        is_old = slot.time_ms < self._resume_below_ms
+        is_delivered = self._is_delivered if is_old else None
+        await slot.some(write_ms, self._due_time, is_delivered)
+        if slot.is_over:
+            self._slot = None
+            self._read_ms = slot.time_ms + PRECISION_MS
+
+    async def _is_delivered(self, record: bytes) -> bool:
+        assert self._resumption is not None
+        return await self._resumption.is_delivered(record)
+
+    async def _go_back(self) -> None:
+        """Go on by a clock that was set back, now or before the start."""
+        while self._slot is not None:
+            await self._deliver_some(self._slot, self._read_ms + PRECISION_MS)
+        read_ms, write_ms, log = self._read_ms, self._write_ms, self._store.timer.log
+        by_ms = -self._set_back_ms or read_ms - write_ms
+        logger.warning("timer.clock_set_back", extra={"by_ms": by_ms})
+        if log is not None:
+            place = log.end
+            self._over = place, read_ms
+            await self._save(min(read_ms, write_ms))
+            await move_back(self._store, read_ms, write_ms, self._set_back_ms)
+            if self._set_back_ms:
+                self._over = place, OFFSET_MAX
+        self._read_ms = min(read_ms, write_ms)
+        self._set_back_ms = 0
+
+    # -- writing down how far it is ------------------------------------------------------------
+    def _note_delivered(self) -> None:
+        """Note how far the log is, where all that was delivered counts as that from now on."""
+        assert self._arriving is not None
+        is_resumed = self._read_ms >= self._resume_below_ms and self._arriving.is_resumed
+        if is_resumed and self._slot is None and self._arriving.is_even:
+            self._delivered_before = self._store.appended
+
+    def _state(self) -> tuple[int, int, int]:
+        """Return what changes when something comes or is delivered."""
+        assert self._arriving is not None
+        log = self._store.timer.log
+        delivered = self._putting.count
+        return self._arriving.queue_offset, 0 if log is None else log.end, delivered
+
+    def _save_if_due(self) -> None:
+        """Begin to write down how far it is."""
+        now_ms = self._now.monotonic_ms
+        if self._saving is not None and self._saving.is_done:
+            job, self._saving = self._saving, None
+            job.result()
+        is_changed = self._state() != self._saved
+        pause_ms = SAVE_INTERVAL_MS if is_changed else IDLE_SAVE_INTERVAL_MS
+        if self._saving is None and now_ms >= self._save_at_ms + pause_ms:
+            self._save_at_ms = now_ms
+            self._saving = Job(self._tried(self._save(self._read_ms)))
+
+    async def _save(self, read_ms: int) -> None:
+        """Write down what is so now, once all of it is durable."""
+        assert self._arriving is not None
+        store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
+        before = store.timer.progress
+        progress = TimerProgress(
+            read_ms, 0, queue_offset, queue_offset, before.state_version,
+            self._now.wall_ms, before.version_counter + 1, self._delivered_before,
+            *self._over,
+        )  # fmt: skip
+        flushed = await store.timer.flush()
+        if await store.writing.durable():
+            await store.timer.write_down(progress._replace(log_flushed=flushed))
+            self._saved = state

@@ -1,0 +1,1 @@
+"""The timer's files as one: wheel, log, and how far they are."""

@@ -1,0 +1,388 @@
+"""Messages at a time: not a millisecond early, once, as a real broker delivers them."""
+
+from pathlib import Path
+from struct import unpack
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.format.content import encode_properties
+from broker.format.timer_layout import SLOT_COUNT
+from broker.model.errors import BrokerReadOnly
+from broker.model.message import OFFSET_MAX
+from broker.model.reading import KeyRange
+from tests.fakes.clock import FakeClock
+from tests.fakes.disk import SimDisk
+from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.rows import Row
+from tests.fakes.store_language import BORN_HOST
+from tests.fakes.timing import row_of, timing
+from tests.golden_stores import GoldenStores
+
+
+async def test_a_message_comes_when_its_second_is_over_and_not_a_millisecond_before() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 5_000)
+        await desk.wait("b", 7_500, queue_id=3)
+        await desk.pass_time(4_000)
+        assert desk.bodies() == []
+        desk.clock.advance(1_000 - 1 - desk.clock.wall % 1_000)
+        await desk.run()
+        assert desk.bodies() == []
+        desk.clock.advance(1)
+        await desk.run()
+        assert desk.bodies() == ["a"]
+        await desk.pass_time(2_999)
+        assert desk.bodies(queue_id=3) == []
+        await desk.pass_time(1_000)
+        assert desk.bodies(queue_id=3) == ["b"]
+
+
+async def test_a_delivered_message_is_the_one_that_waited() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 2_000, queue_id=1, mine="1", TAGS="t", KEYS="k l")
+        (sent,) = desk.messages("rmq_sys_wheel_timer")
+        await desk.pass_time(3_000)
+        (got,) = desk.messages(queue_id=1)
+        second = sent.store_timestamp_ms // 1_000 * 1_000
+        assert got.properties == sent.properties | {
+            "TIMER_ENQUEUE_MS": str(second), "TIMER_DEQUEUE_MS": str(got.store_timestamp_ms),
+        }  # fmt: skip
+        assert (got.born_timestamp_ms, got.born_host) == (sent.born_timestamp_ms, BORN_HOST)
+        wanted = KeyRange("orders", "k", 9)
+        assert [m.body for m in (await desk.store.reading.query(wanted)).messages] == [b"a"]
+
+
+async def test_what_is_due_when_it_comes_comes_at_once() -> None:
+    async with timing() as desk:
+        await desk.wait("late", -5_000)
+        properties = {"REAL_TOPIC": "orders", "REAL_QID": "0"}
+        await desk.put_waiting(Row(b"timeless", encode_properties(properties), 0, 5, BORN_HOST))
+        await desk.run()
+        assert desk.bodies() == ["late", "timeless"]
+        assert desk.messages()[0].properties["TIMER_ENQUEUE_MS"] == str(2**63 - 1)
+
+
+async def test_messages_of_a_second_come_in_the_order_of_their_coming() -> None:
+    async with timing() as desk:
+        names = [f"m{number}" for number in range(700)]
+        for begin in range(0, 700, 70):
+            in_ms = 20_000 - 1_000 * (begin // 70)
+            await desk.put_waiting(*[row_of(desk, n, in_ms) for n in names[begin : begin + 70]])
+            await desk.pass_time(1_000)
+        await desk.pass_time(9_000)
+        assert desk.bodies() == []
+        await desk.pass_time(1_000)
+        assert desk.bodies() == names
+        assert desk.timer.waiting_count == 0
+
+
+async def test_what_waits_longer_than_the_window_comes_again(tmp_path: Path) -> None:
+    days_ms = 86_400_000
+    async with timing(tmp_path / "s", disk=QuickDisk(), timer_slot_count=SLOT_COUNT) as desk:
+        await desk.wait("a", 2 * days_ms + days_ms // 2 - 500)
+        await desk.wait("b", 2 * days_ms)
+        await desk.wait("c", 5 * days_ms)
+        begin = desk.clock.wall // 1_000 * 1_000
+        await desk.pass_time(1_000)
+        waiting = desk.store.timer.wheel
+        assert waiting is not None
+        assert waiting.used_from(0).tolist() == [
+            begin + days_ms, begin + 2 * days_ms - 1_000, begin + 2 * days_ms
+        ]  # fmt: skip
+        for day in (1, 2, 3, 4, 5):
+            await desk.pass_time(days_ms - 1_000, step_ms=days_ms // 4)
+            assert desk.bodies() == {1: [], 2: ["b"], 3: ["b", "a"], 4: ["b", "a"]}.get(
+                day, ["b", "a", "c"]
+            )
+            await desk.pass_time(1_000)
+        assert desk.bodies() == ["b", "a", "c"]
+        rolled = [m for m in desk.messages("rmq_sys_wheel_timer") if m.body == b"c"]
+        assert [m.properties.get("TIMER_ROLL_TIMES") for m in rolled] == [None, "1", "2"]
+
+
+@pytest.mark.parametrize("with_topic", [False, True])
+async def test_a_message_that_is_taken_back_does_not_come(with_topic: bool) -> None:
+    async with timing() as desk:
+        for name in ("a", "b", "c"):
+            await desk.wait(name, 5_000)
+        await desk.wait("b", 5_000, topic="bills")
+        said = "orders+KEYb" if with_topic else "KEYb"
+        await desk.wait("marker", 5_000, key="KEYb", TIMER_DEL_UNIQKEY=said)
+        await desk.pass_time(6_000)
+        assert desk.bodies() == ["a", "c"]
+        assert desk.bodies("bills") == (["b"] if with_topic else [])
+        assert desk.timer.waiting_count == 0
+
+
+async def test_a_marker_that_comes_too_late_changes_nothing() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 1_000)
+        await desk.pass_time(2_000)
+        await desk.wait("marker", -1_000, TIMER_DEL_UNIQKEY="KEYa")
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["a"]
+
+
+# -- starts ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_what_waits_waits_on_after_a_start(is_killed: bool) -> None:
+    async with timing() as desk:
+        for number in range(60):
+            await desk.wait(f"m{number}", 1_000 + 500 * number)
+            if number % 7 == 0:
+                await desk.pass_time(100, step_ms=100)
+        for _ in range(8):
+            await (desk.killed() if is_killed else desk.restarted())
+            await desk.pass_time(4_500)
+        assert desk.bodies() == [f"m{number}" for number in range(60)]
+
+
+async def test_what_was_delivered_before_a_kill_does_not_come_again() -> None:
+    async with timing() as desk:
+        for number in range(10):
+            await desk.wait(f"m{number}", 2_000)
+            await desk.wait(f"n{number}", -1_000)
+        for _ in range(5):
+            await desk.killed()
+            await desk.pass_time(1_000)
+        assert sorted(desk.bodies()) == sorted(f"{c}{n}" for c in "mn" for n in range(10))
+
+
+async def test_a_timer_that_slept_delivers_all_that_is_due() -> None:
+    async with timing() as desk:
+        for number in range(50):
+            await desk.wait(f"m{number}", 1_000 * number)
+        await desk.pass_time(5_000)
+        await desk.close()
+        desk.clock.advance(20_000_000)
+        await desk.open()
+        assert desk.bodies() == [f"m{number}" for number in range(50)]
+
+
+@pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck", "all"])
+async def test_files_that_are_gone_are_made_anew(lost: str) -> None:
+    names = ["timerwheel", "timerlog", "config/timercheck"] if lost == "all" else [lost]
+    async with timing() as desk:
+        for number in range(40):
+            await desk.wait(f"m{number}", 1_000 * number)
+        await desk.pass_time(20_000)
+        await desk.close()
+        for name in names:
+            remove(desk.disk, desk.directory / name)
+        await desk.open()
+        await desk.pass_time(21_000)
+        assert desk.bodies() == [f"m{number}" for number in range(40)]
+
+
+async def test_a_wheel_of_another_length_is_made_anew_and_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with timing() as desk:
+        await desk.wait("a", 9_000)
+        await desk.pass_time(2_000)
+        await desk.close()
+        desk.disk.unlink(desk.directory / "timerwheel")
+        desk.disk.write_file(desk.directory / "timerwheel", bytes(100))
+        await desk.open()
+        (said,) = [r for r in caplog.records if r.message == "timer.rebuilt"]
+        assert "100 bytes, not 32768" in said.reason  # type: ignore[attr-defined]
+        await desk.pass_time(9_000)
+        assert desk.bodies() == ["a"]
+
+
+def remove(disk: Disk, path: Path) -> None:
+    """Remove a file, or a directory of files."""
+    if not disk.is_directory(path):
+        disk.unlink(path)
+        return
+    for name in disk.names(path):
+        disk.unlink(path / name)
+    disk.remove_directory(path)
+
+
+# -- clocks ------------------------------------------------------------------------------------
+HOUR_MS = 3_600_000
+
+
+async def test_a_clock_set_forward_makes_nothing_early_and_nothing_stuck() -> None:
+    async with timing() as desk:
+        await desk.wait("before", 10_000)
+        await desk.pass_time(2_000)
+        desk.clock.wall += HOUR_MS
+        await desk.run()
+        await desk.wait("after", 5_000)
+        await desk.pass_time(4_000)
+        assert desk.bodies() == []
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["after"]
+        await desk.pass_time(1_000)
+        assert desk.bodies() == ["after"]
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["after", "before"]
+
+
+async def test_a_clock_set_back_makes_nothing_late_and_nothing_early() -> None:
+    async with timing() as desk:
+        await desk.wait("over", 1_000)
+        await desk.wait("before", 10_000)
+        await desk.pass_time(2_000)
+        desk.clock.wall -= HOUR_MS
+        await desk.run()
+        await desk.wait("after", 5_000)
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["over"]
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["over", "after"]
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["over", "after", "before"]
+        await desk.pass_time(2 * HOUR_MS, step_ms=60_000)
+        assert desk.bodies() == ["over", "after", "before"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS, -2_500])
+async def test_after_a_jump_and_a_start_everything_comes_once(
+    jump_ms: int, is_killed: bool
+) -> None:
+    async with timing() as desk:
+        for number in range(12):
+            await desk.wait(f"m{number}", 1_000 * number)
+        await desk.pass_time(4_000)
+        desk.clock.wall += jump_ms
+        await desk.run()
+        await (desk.killed() if is_killed else desk.restarted())
+        await desk.pass_time(14_000)
+        assert sorted(desk.bodies()) == sorted(f"m{number}" for number in range(12))
+        await desk.pass_time(2 * HOUR_MS, step_ms=60_000)
+        assert len(desk.bodies()) == 12
+
+
+async def test_a_clock_set_back_before_the_start_loses_nothing() -> None:
+    async with timing() as desk:
+        await desk.wait("over", 2_000)
+        await desk.wait("a", 30_000)
+        await desk.pass_time(10_000)
+        await desk.close()
+        desk.clock.wall -= 60_000
+        await desk.open()
+        await desk.wait("b", 5_000)
+        await desk.pass_time(6_000)
+        assert desk.bodies() == ["over", "b"]
+        await desk.killed()
+        await desk.pass_time(80_000, step_ms=5_000)
+        assert desk.bodies() == ["over", "b", "a"]
+
+
+# -- a full disk, topics, leases ---------------------------------------------------------------
+async def test_what_the_disk_or_the_store_refuse_comes_later() -> None:
+    async with timing() as desk:
+        for number in range(30):
+            await desk.wait(f"m{number}", 3_000 + 200 * number)
+        assert isinstance(desk.disk, SimDisk)
+        desk.disk.capacity_bytes = 0
+        await desk.pass_time(5_000)
+        assert desk.bodies() == []
+        desk.disk.capacity_bytes = None
+        await desk.pass_time(4_000)
+        desk.store.writing.refuse(BrokerReadOnly(why="a test says so"))
+        await desk.pass_time(5_000)
+        desk.store.writing.refuse(None)
+        await desk.pass_time(4_000)
+        assert desk.bodies() == [f"m{number}" for number in range(30)]
+
+
+async def test_a_message_of_a_removed_topic_is_passed_over() -> None:
+    async with timing() as desk:
+        await desk.wait("gone", 3_000, topic="bills")
+        await desk.wait("there", 3_000)
+        await desk.store.tables.topics.create("bills", queue_count=1)
+        await desk.store.tables.topics.remove("bills")
+        desk.store.tables.removed.next_offsets["bills", 0] = 0
+        await desk.pass_time(5_000)
+        assert desk.bodies() == ["there"]
+        assert desk.bodies("bills") == []
+
+
+async def test_of_the_journal_of_leases_only_what_is_open_goes_on() -> None:
+    open_leases: set[int] = set()
+    async with timing(is_open=open_leases.__contains__) as desk:
+        topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
+        for name in ("settled", "open", "ack"):
+            await desk.wait(name, 5_000, topic=topic, TAGS="ck")
+        await desk.pass_time(2_000)
+        open_leases.add(1)
+        await desk.pass_time(4_000)
+        assert desk.bodies(topic) == ["open"]
+
+
+# -- what others rely on -----------------------------------------------------------------------
+async def test_nothing_that_waits_may_be_let_go() -> None:
+    async with timing() as desk:
+        assert desk.timer.floor() == OFFSET_MAX
+        await desk.wait("a", 100_000)
+        first, _ = (desk.messages("rmq_sys_wheel_timer")[0].physical_offset, None)
+        await desk.wait("b", 5_000)
+        assert desk.timer.floor() <= first
+        await desk.pass_time(10_000)
+        assert desk.timer.floor() == first
+        await desk.pass_time(100_000, step_ms=10_000)
+        assert desk.timer.floor() == OFFSET_MAX
+
+
+@pytest.mark.knob("store.timer_log_file_size_bytes")
+async def test_files_of_the_log_go_when_all_of_theirs_was_delivered() -> None:
+    async with timing() as desk:
+        for number in range(100):
+            await desk.wait(f"m{number}", 1_000 + 100 * number)
+        await desk.pass_time(15_000)
+        log = desk.store.timer.log
+        assert log is not None
+        assert len(log.files.files) == 6
+        desk.timer.floor()
+        await desk.wait("last", 5_000)
+        await desk.pass_time(12_000)
+        assert len(log.files.files) == 1
+
+
+async def test_a_real_broker_finds_how_far_it_is() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 4_000)
+        await desk.wait("b", 40_000)
+        await desk.pass_time(10_000)
+        second = desk.clock.wall // 1_000 * 1_000
+        await desk.close()
+        content = desk.disk.read_file(desk.directory / "config" / "timercheck")
+        assert unpack(">qqqq", content[:32]) == (second, 104, 2, 2)
+        await desk.open()
+
+
+# -- a real broker's store ---------------------------------------------------------------------
+async def test_it_goes_on_where_a_real_broker_stopped(golden: GoldenStores, tmp_path: Path) -> None:
+    directory = golden.copy("semantics", tmp_path / "s")
+    shape = {k: v for k, v in golden.shape("semantics").items() if k != "index_style"}
+    manifest = golden.manifest("semantics")["records"]
+    waited = [r for r in manifest if r["topic"] == "rmq_sys_wheel_timer"]
+    read_ms = 1_795_221_494_000
+    left = [r for r in waited if int(r["properties"]["TIMER_OUT_MS"]) >= read_ms]
+    wanted = {
+        r["uniqKey"] for r in left
+        if r["properties"]["REAL_TOPIC"] == "TimerT" and "TIMER_DEL_UNIQKEY" not in r["properties"]
+    }  # fmt: skip
+    clock = FakeClock(read_ms + 400)
+    settings = {**shape, "timer_slot_count": SLOT_COUNT, "timer_log_file_size_bytes": 1 << 20}
+    async with timing(directory, disk=QuickDisk(), clock=clock, **settings) as desk:
+        before = {m.unique_key for q in (0, 1) for m in desk.messages("TimerT", q)}
+        assert len(wanted) == 31
+        assert desk.timer.waiting_count >= len(wanted)
+        last_ms = read_ms
+        for due_ms in sorted({int(r["properties"]["TIMER_OUT_MS"]) for r in left}):
+            await desk.pass_time(max(due_ms - last_ms - 2_000, 1), step_ms=40_000_000)
+            await desk.pass_time(5_000)
+            last_ms = clock.wall
+        after = [m for q in (0, 1) for m in desk.messages("TimerT", q)]
+        assert {m.unique_key for m in after} - before == wanted
+        assert len(after) == len(before) + len(wanted)
+        for message in after[len(before) :]:
+            deliver_ms = int(message.properties["TIMER_OUT_MS"])
+            assert deliver_ms < message.store_timestamp_ms
