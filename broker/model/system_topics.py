@@ -47,6 +47,7 @@ from broker.model.topic import (
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """Everything that is due at a time of its own waits in its queue 0."""
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+RETRY_SEPARATOR: Final = "_"
 REVIVE_QUEUE_COUNT: Final = 8
 """Checkpoints and acks of leases take its queues in turn (reviveQueueNum)."""
 DELIVERY_TIMES: Final = frozenset({DELIVER_AT, TIMER_DELAY_MS, TIMER_DELAY_SECONDS})
@@ -95,8 +96,12 @@ def revive_topic(cluster: str) -> str:
 
 
 def lease_retry_topic(group: str, topic: str) -> str:
-    """Return where messages go whose lease was over (KeyBuilder.buildPopRetryTopicV1)."""
-    return f"{retry_topic(group)}_{topic}"
+    """Return where messages go whose lease was over (KeyBuilder.buildPopRetryTopicV1).
+
+    Others may have the same: that of group a and topic b_c is that of group a_b and topic c, and
+    that of group a and topic b is where group a_b sends back (`is_of_group`).
+    """
+    return f"{retry_topic(group)}{RETRY_SEPARATOR}{topic}"
 
 
 def lease_retry_topic_v2(group: str, topic: str) -> str:
@@ -232,6 +237,17 @@ def revived(group: str, topic: str, properties: Mapping[str, str], popped_at_ms:
         changed[FIRST_POP_TIME] = str(popped_at_ms)
     is_retried = topic.startswith(RETRY_PREFIX)
     return Disguise(Place(topic if is_retried else lease_retry_topic(group, topic), 0), changed)
+
+
+def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool) -> bool:
+    """Return whether a message in a retry topic, whose name others may have too, is of a group.
+
+    is_sent_back   of the messages there only those that were sent back may be the group's
+    """
+    origin = properties.get(ORIGIN_GROUP)
+    if origin is None:  # It was sent back, or put there by a broker that leaves no name.
+        return is_sent_back or RETRY_TOPIC not in properties
+    return origin == group
 
 
 def _real(place: Place) -> dict[str, str]:

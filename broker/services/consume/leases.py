@@ -16,8 +16,10 @@ from itertools import islice
 from typing import Final, final
 
 from broker.format.pop_records import Batched, Checkpoint
-from broker.format.receipt_handle import LeasePlace
+from broker.format.receipt_handle import GROUP_RETRY, RETRY_V1, LeasePlace
 from broker.model.stats import LabelValues
+from broker.model.system_topics import RETRY_SEPARATOR
+from broker.native.machine import mypyc_attr
 
 GroupQueueKey = tuple[str, str, int]
 """(group, topic, queue id)."""
@@ -29,16 +31,19 @@ ENDS_KEPT_MIN: Final = 1_024
 class GroupQueue:
     """One queue as one group consumes it.
 
-    retry   how its handles name it beside the topic they are of (format/receipt_handle.py)
+    retry       how its handles name it beside the topic they are of (format/receipt_handle.py)
+    is_shared   it may hold messages of other groups: names of groups and topics may have what
+                parts them in the name of a retry topic
     """
 
-    __slots__ = ("group", "is_busy", "leased", "queue_id", "retry", "topic")
+    __slots__ = ("group", "is_busy", "is_shared", "leased", "queue_id", "retry", "topic")
 
     def __init__(self, group: str, topic: str, queue_id: int, retry: int) -> None:
         self.group = group
         self.topic = topic
         self.queue_id = queue_id
         self.retry = retry
+        self.is_shared = retry in (RETRY_V1, GROUP_RETRY) and RETRY_SEPARATOR in topic
         self.leased: dict[int, Lease] = {}
         """Of messages that are not settled, by queue offset."""
         self.is_busy = False
@@ -46,6 +51,7 @@ class GroupQueue:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Lease:
     """One checkpoint: messages of a queue that are hidden until a time.
 
@@ -53,6 +59,7 @@ class Lease:
     journal_offset   of its checkpoint; -1: it stands in the revive topic of a real broker
     client_id        who keeps it alive by being alive; "" for nobody
     due_ms           when it ends, wall time
+    Memory           the collector of circles does not look at it: what is settled leaves its queue
     """
 
     __slots__ = (

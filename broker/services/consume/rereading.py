@@ -1,5 +1,6 @@
 """Reading leased messages once more, to put them again."""
 
+import asyncio
 from typing import Final
 
 from broker.format.record_heads import queue_offset_of
@@ -32,7 +33,8 @@ async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) 
             queue_offset = queue_offset_of(record)
             if queue_offset in wanted:
                 found[queue_offset] = record
-        if result.next_begin_offset <= position:
+        if result.next_begin_offset <= position or len(found) == len(wanted):
             break
         position = result.next_begin_offset
+        await asyncio.sleep(0)  # Many, or large: others get their turn.
     return found

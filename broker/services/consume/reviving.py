@@ -6,11 +6,12 @@
 Source: PopReviveService.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import Final
+from typing import Final, NamedTuple
 
-from broker.format.pop_records import Checkpoint, Entry
+from broker.format.pop_records import Checkpoint
 from broker.model.batch import Run
 from broker.model.errors import BrokerError
 from broker.model.stats import Counter
@@ -25,6 +26,8 @@ from broker.store.message_store import MessageStore
 
 REVIVED_MAX: Final = 32
 """Messages that one put brings back: some milliseconds of work."""
+PUT_BYTES: Final = 256 * 1024
+"""Bodies that are put again at once, the last one beyond it: others get their turn in between."""
 CARRIED_MAX: Final = 256
 """Leases that one put writes down anew."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
@@ -47,6 +50,18 @@ async def _was_put(put: Awaitable[None]) -> bool:
         logger.warning("lease.kept", extra={"reason": str(error)})
         return False
     return True
+
+
+class _Revived(NamedTuple):
+    """A message whose lease is over, and what is put in its stead; None: it is gone."""
+
+    lease: Lease
+    queue_offset: int
+    run: Run | None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.run is None else sum(map(len, self.run[1].bodies))
 
 
 class Reviving:
@@ -146,7 +161,7 @@ class Reviving:
         return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
 
     async def _revive_all(self, leases: list[Lease]) -> None:
-        """Put leases again in one put; where that fails each message by itself, as one may be why.
+        """Put leases again; where that fails each message that is left by itself: one may be why.
 
         Cost     a put that is too large, or refused, is tried in parts once each
         """
@@ -161,37 +176,57 @@ class Reviving:
                     await _was_put(self._revive([(lease, [queue_offset])]))
 
     async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
+        """Put messages of leases again, in one put unless they are large."""
         for lease, queue_offsets in taken:
             self._leases.take(lease, queue_offsets)
-        by_group: list[tuple[str, list[Run]]] = []
-        acks: list[Entry] = []
+        left = {lease: [*queue_offsets] for lease, queue_offsets in taken}
+        some: list[_Revived] = []
+        size_bytes = 0
         try:
             for lease, queue_offsets in taken:
-                by_group.append((lease.queue.group, await self._runs_of(lease, queue_offsets)))
-                acks.append(self._journal.ack(lease, queue_offsets))
-            await self._journal.put(acks, [run for _, runs in by_group for run in runs])
+                runs = await self._runs_of(lease, queue_offsets)
+                for at in queue_offsets:
+                    some.append(_Revived(lease, at, runs.pop(at, None)))
+                    size_bytes += some[-1].size_bytes
+                    if size_bytes >= PUT_BYTES:
+                        await self._put(some, left)
+                        some, size_bytes = [], 0
+                        await asyncio.sleep(0)
+            if some:
+                await self._put(some, left)
         except BaseException:
-            for lease, queue_offsets in taken:
-                self._leases.give_back(lease, queue_offsets)
+            for lease, queue_offsets in left.items():
+                if queue_offsets:
+                    self._leases.give_back(lease, queue_offsets)
             raise
-        for lease, queue_offsets in taken:
+
+    async def _put(self, some: list[_Revived], left: dict[Lease, list[int]]) -> None:
+        """Put messages again, and that their leases are over; they are not `left` then."""
+        by_lease: dict[Lease, list[int]] = {}
+        for lease, at, _ in some:
+            by_lease.setdefault(lease, []).append(at)
+        acks = [self._journal.ack(lease, at) for lease, at in by_lease.items()]
+        await self._journal.put(acks, [run for _, _, run in some if run is not None])
+        for lease, queue_offsets in by_lease.items():
+            del left[lease][: len(queue_offsets)]
             self._leases.close(lease, len(queue_offsets))
             self.expired.value += len(queue_offsets)
-        for group, runs in by_group:
-            self.count(group, runs)
+        for lease, _, run in some:
+            if run is not None:
+                self.count(lease.queue.group, [run])
 
-    async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> list[Run]:
-        """Return what is put for messages of a lease; nothing for a group that is gone."""
+    async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> dict[int, Run]:
+        """Return what is put for messages of a lease by queue offset; none for a group gone."""
         queue = lease.queue
         group = self._store.tables.groups.find(queue.group)
         if group is None:
-            return []
+            return {}
         await self._redelivery.prepare_lease_retry(group, queue.topic)
         records = await reread(self._store.reading, queue, queue_offsets)
-        return [
-            self._redelivery.over(record, group, queue.topic, lease.popped_at_ms)
-            for record in records.values()
-        ]
+        return {
+            at: self._redelivery.over(record, group, queue.topic, lease.popped_at_ms)
+            for at, record in records.items()
+        }
 
     def count(self, group: str, runs: list[Run]) -> None:
         """Count what was put in the stead of leased messages."""

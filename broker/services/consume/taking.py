@@ -20,6 +20,7 @@ from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import MessageDamaged
 from broker.model.message import RETRY_TOPIC
 from broker.model.reading import ReadRange
+from broker.model.system_topics import is_of_group
 from broker.services.consume.attempts import Attempts
 from broker.services.consume.group_topic import GroupTopic
 from broker.services.consume.journal import Journal
@@ -69,8 +70,12 @@ def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool
     """Return whether a receive takes a message, or passes over it for its group.
 
     In a retry topic that all of the group's topics share, a filter does not judge those of others:
-    nobody else would get what is passed over here.
+    nobody else would get what is passed over here. What is another group's that one gets there too.
     """
+    if queue.is_shared:
+        _, properties, _ = facts_of(record)
+        if not is_of_group(queue.group, properties, is_sent_back=queue.retry == GROUP_RETRY):
+            return False
     if request.wanted.matches(record):
         return True
     if queue.retry != GROUP_RETRY:
@@ -185,7 +190,7 @@ class Taking:
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> Found:
         """Return the next messages of a queue, as far as its first read that finds some."""
-        is_judged = not request.wanted.is_everything
+        is_judged = queue.is_shared or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
         stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)

@@ -666,3 +666,20 @@ async def test_messages_that_expired_are_let_go(tmp_path: Path) -> None:
         await broker.add(TOPIC, b"c")
         assert bodies(await desk.receive()) == ["c"]
         await desk.consume.close()
+
+
+async def test_others_get_their_turn_between_large_messages_that_come_again(
+    tmp_path: Path,
+) -> None:
+    async with consuming(tmp_path / "s", commit_log_file_size_bytes=8 << 20) as desk:
+        await desk.send(*("x" * 200_000 for _ in range(6)))
+        assert len((await desk.receive()).records) == 6
+        stepping = asyncio.ensure_future(desk.step(INVISIBLE_MS))
+        seen: list[int] = []
+        while not stepping.done():
+            end = desk.store.tables.offsets.leases.journal_end
+            if end not in seen:
+                seen.append(end)
+            await asyncio.sleep(0)
+        assert len(seen) == 1 + 3, "two messages and their ack in each put"
+        assert len((await desk.receive()).records) == 6
