@@ -1,9 +1,10 @@
 """What official RocketMQ clients come to, on the services of a broker."""
 
 from broker.config.live import LiveConfig
-from broker.model.delivered import Delivered
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.consume.consume import Consume
+from broker.services.pull import Pull
+from broker.services.query import Query
 from broker.services.sending.send import Send
 from broker.services.sessions.sessions import Sessions
 from broker.services.transaction.transactions import Transactions
@@ -13,9 +14,10 @@ from broker.store.message_store import MessageStore
 def official_of(
     store: MessageStore,
     send: Send,
+    pull: Pull,
+    query: Query,
     consume: Consume,
     transactions: Transactions,
-    delivered: Delivered,
     live: LiveConfig,
     advertised: str,
 ) -> tuple[Sessions, OfficialMessaging]:
@@ -33,5 +35,5 @@ def official_of(
         lambda: live.config.limits.max_message_size_bytes,
         lambda: live.config.broker.auto_create_groups,
     )
-    messaging = OfficialMessaging(store, send, consume, sessions, transactions, delivered, rules)
+    messaging = OfficialMessaging(store, send, pull, query, consume, sessions, transactions, rules)
     return sessions, messaging

@@ -42,6 +42,7 @@ CODES: dict[Code, str] = {
     ),
     Code.INVALID_TRANSACTION_ID: "TransactionUnknown TransactionDecided",
     Code.CLIENT_ID_REQUIRED: "ClientIdRequired",
+    Code.OFFSET_NOT_FOUND: "OffsetNotFound",
     Code.INVALID_RECEIPT_HANDLE: "InvalidReceiptHandle",
     Code.ILLEGAL_INVISIBLE_TIME: "IllegalInvisibleTime",
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
@@ -107,6 +108,7 @@ ClientIdRequired: the call names no client; send its id as header x-mq-client-id
 InvalidReceiptHandle: receipt handle 'handle' is of no message under a lease; receive it again
 IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
 BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it anew
+OffsetNotFound: group 'group' stands nowhere in queue 7 of topic 'topic'; update it first
 IllegalSettings: settings of client 'client_id' hold neither publishing nor subscription
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why
@@ -285,7 +287,7 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         "CONSUMER_GROUP_NOT_FOUND": 40403, "PAYLOAD_TOO_LARGE": 41300,
         "MESSAGE_BODY_TOO_LARGE": 41301, "MESSAGE_BODY_EMPTY": 41302, "PRECONDITION_FAILED": 42800,
         "TOO_MANY_REQUESTS": 42900, "MESSAGE_PROPERTIES_TOO_LARGE": 43101,
-        "CLIENT_ID_REQUIRED": 40017, "ILLEGAL_INVISIBLE_TIME": 40011,
+        "CLIENT_ID_REQUIRED": 40017, "OFFSET_NOT_FOUND": 40404, "ILLEGAL_INVISIBLE_TIME": 40011,
         "INVALID_RECEIPT_HANDLE": 40013, "INTERNAL_SERVER_ERROR": 50001,
         "HA_NOT_AVAILABLE": 50002, "UNSUPPORTED": 50500,
     }  # fmt: skip

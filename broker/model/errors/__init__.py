@@ -14,7 +14,7 @@ BrokerError
         IllegalNumber · OffsetOutOfRange · IllegalFilter · IllegalPageToken · UnsupportedFeature
         OriginUnknown · TransactionUnknown · TransactionDecided · TransactionsRefused
         ClientIdRequired · InvalidReceiptHandle · IllegalInvisibleTime · BodyCorrupted
-        IllegalSettings
+        IllegalSettings · OffsetNotFound
     Unavailable                 nothing is wrong with the request; try again
         NotAccepting · StoreBusy · TooManyRequests · Draining
         Recovering · DiskSlow · TransientPoolEmpty

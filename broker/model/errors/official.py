@@ -39,3 +39,12 @@ class IllegalSettings(RequestError):
 
     message = "settings of client {client_id} hold neither publishing nor subscription"
     client_id: str
+
+
+class OffsetNotFound(RequestError, code=Code.OFFSET_NOT_FOUND):
+    """A group that has read nothing of a queue."""
+
+    message = "group {group} stands nowhere in queue {queue_id} of topic {topic}; update it first"
+    group: str
+    topic: str
+    queue_id: int

@@ -43,7 +43,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     ),
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
-        errors.TransactionUnknown, UnknownService,
+        errors.OffsetNotFound, errors.TransactionUnknown, UnknownService,
     ),
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
     code_pb2.PERMISSION_DENIED: (

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.model.delivered import Delivered
 from broker.model.errors import GroupNotFound
 from broker.rpc.service import Handler, Service
 from broker.rpc.v2.faces import face
+from broker.rpc.v2.offsets import Offsets
 from broker.rpc.v2.receive_message import ReceiveMessage
 from broker.rpc.v2.routes import Routes
 from broker.rpc.v2.send_message import SendMessage
@@ -14,6 +14,8 @@ from broker.rpc.v2.settling import Settling
 from broker.rpc.v2.telemetry import Telemetry
 from broker.rpc.v2.transactions import EndTransaction
 from broker.services.consume.consume import Consume
+from broker.services.pull import Pull
+from broker.services.query import Query
 from broker.services.sending.send import Send
 from broker.services.sessions.sessions import Sessions
 from broker.services.transaction.transactions import Transactions
@@ -44,10 +46,11 @@ class OfficialMessaging:
         self,
         store: MessageStore,
         send: Send,
+        pull: Pull,
+        query: Query,
         consume: Consume,
         sessions: Sessions,
         transactions: Transactions,
-        delivered: Delivered,
         rules: OfficialRules,
     ) -> None:
         self._store = store
@@ -55,10 +58,11 @@ class OfficialMessaging:
         families = (
             Routes(rules.broker, rules.advertised, send.topic, self.ensure_group),
             SendMessage(send),
-            ReceiveMessage(store, consume, sessions, delivered, self.ensure_group),
+            ReceiveMessage(store, consume, sessions, pull.delivered, self.ensure_group),
             Settling(store, consume, sessions),
             Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
             EndTransaction(transactions),
+            Offsets(store, pull, query),
         )
         self._handlers: dict[str, Handler] = {}
         for family in families:

@@ -141,7 +141,7 @@ def filter_of(expression: pb.FilterExpression) -> Filter:
     return parse_filter(expression.expression, is_sql=expression.type == pb.SQL)
 
 
-def poll_ms(message: pb.ReceiveMessageRequest, call: Call) -> int:
+def poll_ms(message: pb.ReceiveMessageRequest | pb.PullMessageRequest, call: Call) -> int:
     """Return how long a call may wait for messages."""
     left_ms = call.time_left_ms()
     if message.HasField("long_polling_timeout"):
