@@ -5,6 +5,7 @@ messages are stored, and when they are gone everything is as before.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -48,6 +49,7 @@ ATTACK_S: Final = float(os.environ.get("HOSTILE_S", "2"))
 """How long each attack lasts at most; the long tier (scripts/torture/hostile.py) takes 60 s."""
 COUNT_FACTOR: Final = max(1, int(ATTACK_S / 2))
 """How much more may be done in that time."""
+LATE: Final = re.compile(r'event_loop_lag_seconds_bucket\{.*le="([^"]+)".*\} (\S+)')
 GARBAGE_PER_S: Final = 10 << 20
 MESSAGE: Final = 4 << 20
 
@@ -61,6 +63,10 @@ class Besieged(Daemon):
 
     def _check_lateness(self) -> None:
         pass
+
+    def in_time(self) -> dict[float, float]:
+        """Return how many looks at the event loop were late by so many seconds at most."""
+        return {float(le): float(n) for le, n in LATE.findall(self.page("/metrics").text)}
 
     def anonymous_bytes(self) -> int:
         """Return the memory it holds that is no file's."""
@@ -80,6 +86,7 @@ class Watch:
         self.waits: list[float] = []
         """How long each good send took."""
         self.errors: list[BaseException] = []
+        self._late = broker.in_time()
         works = [*[self._send] * GOOD_COUNT, self._look]
         self._threads = [threading.Thread(target=self._work, args=(work,)) for work in works]
 
@@ -127,6 +134,12 @@ class Watch:
             self.health.append(perf_counter() - begun)
             self.peak = max(self.peak, self._broker.anonymous_bytes())
 
+    def loop_late_ms(self) -> float:
+        """Return what the broker's own loop was late at most, but for one time in a hundred."""
+        counts = {le: n - self._late[le] for le, n in self._broker.in_time().items()}
+        enough = 0.99 * max(counts.values())
+        return 1000 * min(bound for bound, count in counts.items() if count >= enough)
+
     def check(self, growth_max: dict[str, int] = GROWTH_MAX, health_s: float = HEALTH_S) -> None:
         """Fail where somebody suffered.
 
@@ -138,7 +151,8 @@ class Watch:
         slow = sorted(self.waits)[int(len(self.waits) * 0.99)]
         print(
             f"{self._broker.transport}: {self.sent} good sends in {slow * 1000:.0f} ms,"
-            f" {self.refused} put off, health {late * 1000:.0f} ms, memory + {growth >> 20} MiB"
+            f" {self.refused} put off, health {late * 1000:.0f} ms,"
+            f" loop {self.loop_late_ms():.0f} ms, memory + {growth >> 20} MiB"
         )
         assert growth <= growth_max[self._broker.transport]
         assert late <= health_s * (LATE_FACTOR if is_busy() else 1)

@@ -23,7 +23,7 @@ from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_heade
 from broker.store.deadlines import Deadlines
 
 BACKLOG: Final = 1_024
-ACCEPTED_AT_ONCE: Final = 64
+ACCEPTED_AT_ONCE: Final = 16
 HANDSHAKE_S: Final = 5.0
 """What a client may take for its first bytes, and again for its TLS handshake."""
 HANDSHAKES_MAX: Final = 256
