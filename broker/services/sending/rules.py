@@ -7,7 +7,7 @@ from broker.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histogram, Histogr
 from broker.model.topic import PERMISSION_READ, PERMISSION_WRITE
 
 REGION: Final = "DefaultRegion"
-AHEAD_BUCKETS: Final = (60.0, 600.0, 3_600.0, 43_200.0, 86_400.0, 259_200.0)
+AHEAD_BUCKETS: Final[tuple[float, ...]] = (60.0, 600.0, 3_600.0, 43_200.0, 86_400.0, 259_200.0)
 
 
 class SendRules(NamedTuple):
