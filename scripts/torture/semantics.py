@@ -1,9 +1,14 @@
-"""Walks through everything that consumes, beside a model: seed after seed until time is up.
+"""Walks through what messages mean, beside models: seed after seed until time is up.
 
-Each walk is one store on a simulated disk: sends, receives (in order too, by tag, again by their
-attempt, such as wait, such as renew themselves), acks, changes of time, send backs, dead letters
-and their redrive, resets, restarts, kills between calls and within them, power cuts. What fails is
-told as the calls that led to it.
+Each walk is one store on a simulated disk, with restarts, kills between calls and within them,
+power cuts. By turns
+    consuming    sends, receives (in order too, by tag, again by their attempt, such as wait, such
+                 as renew themselves), acks, changes of time, send backs, dead letters and their
+                 redrive, resets
+    later        messages that wait for a delay level, transactions decided in time, late, twice and
+                 by strangers, clocks set by a second to thirty days
+
+What fails is told as the calls that led to it.
 """
 
 import logging
@@ -11,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fakes.consume_steps import walk
+from tests.fakes import consume_steps, later_steps
 from torture.budget import Budget
 
 STEPS: Final = 60
@@ -22,14 +27,15 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
     Errors   AssertionError, or what escaped; its notes say what was done
     """
-    counts: Counter[str] = Counter()
+    consuming, later = Counter[str](), Counter[str]()
     logging.disable(logging.CRITICAL)
     seed = budget.seed * 10_000_000
     try:
         while budget.left():
-            walk(seed, STEPS, counts)
+            consume_steps.walk(seed, STEPS, consuming)
+            later_steps.walk(seed, STEPS, later)
             seed += 1
-            budget.progress(f"{counts['walks']} walks")
+            budget.progress(f"{consuming['walks']} + {later['walks']} walks")
     finally:
         logging.disable(logging.NOTSET)
-    return dict(sorted(counts.items()))
+    return {"consuming": dict(sorted(consuming.items())), "later": dict(sorted(later.items()))}

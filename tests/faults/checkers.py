@@ -51,10 +51,16 @@ class Told(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a producer said of its transaction; is_told: it was told that this was taken."""
+    """What a producer said of its transaction: all that it asked for, and what was taken.
 
-    resolution: str
-    is_told: bool
+    taken   COMMIT or ROLLBACK; "": it was told of nothing that it was taken
+    """
+
+    asked: frozenset[str]
+    taken: str = ""
+
+
+NOTHING: Final = Verdict(frozenset())
 
 
 def once(records: Iterable[StoredMessage], told: Mapping[str, Told]) -> list[str]:
@@ -101,20 +107,16 @@ def transactions(records: Sequence[StoredMessage], said: Mapping[str, Verdict]) 
         key = half.unique_key
         if at != last[key] and _checks(halves[last[key]]) > _checks(half):
             continue  # It was put again: what holds is told of that one.
-        reasons = [key in keys, key in given_up, key in said and said[key].resolution == ROLLBACK]
-        verdict = said.get(key)
-        if done[at] and not any(reasons):
+        verdict = said.get(key, NOTHING)
+        if done[at] and not (key in keys or key in given_up or ROLLBACK in verdict.asked):
             wrong.append(f"{key}, half message {at}, is done for no reason: {verdict}")
-        if not done[at] and (key in keys or (verdict and verdict.is_told)):
+        if not done[at] and (key in keys or verdict.taken):
             wrong.append(f"{key}, half message {at}, is not told to be done: {verdict}")
     for key, verdict in said.items():
-        if verdict.is_told and (key in keys) != (verdict.resolution == COMMIT):
-            wrong.append(f"{key} is committed {keys[key]} times, said {verdict.resolution}")
-        if verdict.resolution == ROLLBACK and key in keys:
-            wrong.append(f"{key} is committed, and nobody asked for it")
-    return wrong + [
-        f"{key} is committed, and nobody asked for it" for key in keys if key not in said
-    ]
+        if verdict.taken and (key in keys) != (verdict.taken == COMMIT):
+            wrong.append(f"{key} is committed {keys[key]} times, said {verdict.taken}")
+    unasked = [key for key in keys if COMMIT not in said.get(key, NOTHING).asked]
+    return wrong + [f"{key} is committed, and nobody asked for it" for key in unasked]
 
 
 def _is_committed(record: StoredMessage) -> bool:

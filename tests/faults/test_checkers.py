@@ -62,13 +62,17 @@ def said(real: Records) -> dict[str, Verdict]:
     commits = {one.unique_key for one in committed(real)}
     ended, halves = done(real), [one for one in real if one.topic == HALF_TOPIC]
     keys = {one.unique_key for one in halves if one.queue_offset in ended}
-    return {key: Verdict(COMMIT if key in commits else ROLLBACK, is_told=True) for key in keys}
+    return {key: _told(COMMIT if key in commits else ROLLBACK) for key in keys}
+
+
+def _told(resolution: str) -> Verdict:
+    return Verdict(frozenset({resolution}), resolution)
 
 
 def test_transactions_of_a_real_broker_are_sound(
     real: Records, said: dict[str, Verdict]
 ) -> None:  # fmt: skip
-    assert {one.resolution for one in said.values()} == {COMMIT, ROLLBACK}
+    assert {one.taken for one in said.values()} == {COMMIT, ROLLBACK}
     assert any(
         key not in said for key in (one.unique_key for one in real if one.topic == HALF_TOPIC)
     )
@@ -143,7 +147,7 @@ def test_a_commit_that_was_said_to_be_rolled_back_is_found(
     real: Records, said: dict[str, Verdict]
 ) -> None:
     key = committed(real)[0].unique_key
-    wrong = transactions(real, {**said, key: Verdict(ROLLBACK, is_told=False)})
+    wrong = transactions(real, {**said, key: Verdict(frozenset({ROLLBACK}))})
     assert any(text.startswith(key) and "nobody asked" in text for text in wrong)
 
 

@@ -1,0 +1,171 @@
+"""What becomes of messages that are not for now, in sets: the states each may be in.
+
+    absent        the send was cut off
+    waiting       for a delay level or a time
+    half          sent in a transaction that nobody decided
+    came          in its topic, once
+    recalled, rolled back, given up      it never comes
+
+What was answered leaves one state, what a crash cut off leaves two; every look takes away what
+does not agree with it, and none may be left without any. Times are measured by the monotonic
+clock: a message is due when as much of it has passed as lay between its coming and its due time by
+the wall clock of then. No files, no queues.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from broker.model.step import Now
+from tests.faults.checkers import COMMIT, NOTHING, Verdict
+
+ABSENT: Final = "absent"
+WAITING: Final = "waiting"
+HALF: Final = "half"
+CAME: Final = "came"
+RECALLED: Final = "recalled"
+ROLLED_BACK: Final = "rolled back"
+GIVEN_UP: Final = "given up"
+States = frozenset[str]
+EARLY_MS: Final = 50
+LATE_MS: Final = 1_500
+"""A slot of the timer is a second; levels are looked at more often."""
+LOOK_MS: Final = 5_000
+"""How often a level is looked at."""
+RECALLED_MS: Final = 2_500
+"""A message that has so long to go is recalled for sure."""
+
+
+class Sent(NamedTuple):
+    """A message that was sent.
+
+    kind    WAITING, HALF or CAME
+    due_ms  wall time
+    since   when it was sent, and when the broker started since: by which of these clocks its time
+            is measured nobody can know who did not see the clock being set
+    """
+
+    key: str
+    topic: str
+    kind: str
+    due_ms: int
+    since: tuple[Now, ...]
+
+    @property
+    def waits_ms(self) -> int:
+        """How long it waits."""
+        return self.due_ms - self.since[0].wall_ms
+
+    def left_ms(self, now: Now) -> tuple[int, int]:
+        """Return how long it is until it is due, at least and at most."""
+        ahead = [then.wall_ms - then.monotonic_ms for then in self.since]
+        due_ms = self.due_ms - now.monotonic_ms
+        # A start that finds the clock set back waits once more.
+        anew_ms = self.since[-1].monotonic_ms + self.waits_ms - now.monotonic_ms
+        return due_ms - max(ahead), max(due_ms - min(ahead), anew_ms)
+
+
+class LaterModel:
+    """All messages of one store."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, Sent] = {}
+        self.states: dict[str, States] = {}
+        self.was_set = False
+        """Whether somebody set the clock: a level that finds a time that cannot be waits anew."""
+        self.said: dict[str, Verdict] = {}
+
+    def took(self, one: Sent, *, ok: bool) -> None:
+        """A send was answered; not ok: nobody knows."""
+        self.sent[one.key] = one
+        self.states[one.key] = frozenset({one.kind} if ok else {one.kind, ABSENT})
+
+    def _keep(self, key: str, allowed: Iterable[str], what: str) -> None:
+        left = self.states[key] & frozenset(allowed)
+        assert left, f"{key} {what}, it is {set(self.states[key])}: {self.sent[key]}"
+        self.states[key] = left
+
+    def _turn(self, key: str, old: str, new: str, *, ok: bool | None) -> None:
+        """What was in a state is in another one; None: perhaps."""
+        states = self.states[key]
+        if old in states:
+            self.states[key] = (states - {old} if ok else states) | {new}
+
+    # -- what is asked -------------------------------------------------------------------------
+    def recalled(self, key: str, now: Now, *, ok: bool | None) -> None:
+        """A message was taken back; ok: that was answered, None: nobody knows, False: too late."""
+        if ok is False:
+            return
+        is_sure = ok and self.sent[key].left_ms(now)[0] > RECALLED_MS
+        self._turn(key, WAITING, RECALLED, ok=is_sure)
+
+    def decided(self, key: str, resolution: str, refusal: str | None, *, is_told: bool) -> None:
+        """A decision was answered: None, or the name of the error; not told: nobody knows."""
+        new = CAME if resolution == COMMIT else ROLLED_BACK
+        said = self.said.get(key, NOTHING)
+        self.said[key] = said = said._replace(asked=said.asked | {resolution})
+        if not is_told:
+            self._turn(key, HALF, new, ok=None)
+        elif refusal is None:
+            self._keep(key, {HALF, new}, f"was decided: {resolution}")
+            self.states[key] = frozenset({new})
+            self.said[key] = said._replace(taken=resolution)
+        elif refusal == "TransactionDecided":
+            ended = {CAME, ROLLED_BACK, GIVEN_UP} - {new}
+            self._keep(key, ended, f"was decided before {resolution}")
+        else:
+            self._keep(key, {ABSENT}, f"was not found: {refusal}")
+
+    def asked(self, key: str) -> None:
+        """A producer was asked about a transaction."""
+        self._keep(key, {HALF}, "was asked about")
+
+    def restarted(self, now: Now) -> None:
+        """The broker started: what waits may be measured by the clock of now."""
+        for key in self.waiting():
+            one = self.sent[key]
+            self.sent[key] = one._replace(since=(*one.since, now))
+
+    # -- what is seen --------------------------------------------------------------------------
+    def looked(
+        self, there: Counter[tuple[str, str]], given_up: Counter[str], now: Now, *, is_stepped: bool
+    ) -> None:
+        """Everything that lies in topics: (topic, key), and what was given up.
+
+        is_stepped   whatever is due has been done
+        """
+        for topic, key in there:
+            assert key in self.sent, f"{key} was never sent"
+            assert topic == self.sent[key].topic, f"{key} came to {topic}"
+        for key, one in self.sent.items():
+            count = there[one.topic, key]
+            assert count <= 1, f"{key} came {count} times"
+            least_ms, most_ms = one.left_ms(now)
+            if count:
+                early = {WAITING} if least_ms <= EARLY_MS else set()
+                self._keep(key, {CAME} | early, f"came, {least_ms} ms before its time,")
+                self.states[key] = frozenset({CAME})
+                continue
+            gone = {CAME, GIVEN_UP} if not given_up[key] else {CAME}
+            late_ms = LATE_MS + (one.waits_ms + LOOK_MS if self.was_set else 0)
+            if is_stepped and most_ms < -late_ms:
+                gone.add(WAITING)
+            self._keep(key, self.states[key] - gone, f"did not come, {-most_ms} ms after its time,")
+            if given_up[key]:
+                assert given_up[key] == 1, f"{key} was given up {given_up[key]} times"
+                self._keep(key, {HALF, GIVEN_UP}, "was given up")
+                self.states[key] = frozenset({GIVEN_UP})
+
+    def open_halves(self) -> list[str]:
+        """Return transactions that may be undecided."""
+        return [key for key, states in self.states.items() if HALF in states]
+
+    def waiting(self) -> list[str]:
+        """Return what may still wait."""
+        return [key for key, states in self.states.items() if WAITING in states]
+
+    def is_over(self) -> None:
+        """Nothing goes on: what did not come, and what nobody was asked about, was never sent."""
+        for key, states in self.states.items():
+            if states & {HALF, WAITING}:
+                self._keep(key, {ABSENT}, "is stuck")

@@ -1,0 +1,335 @@
+"""A store, all that delivers later, and what is done to them, beside a model of it.
+
+    walk = LaterWalk(loop, seed)
+    await walk.begin()
+    await walk.send(…)                   plain, for a level or a time, in a transaction
+    await walk.pass_time(ms)             steps are taken, then all topics looked at
+    await walk.jump(ms)                  somebody sets the wall clock
+    await walk.end()                     everything comes that may, nothing else does
+
+Calls are awaited one after the other, but for the one that a kill cuts off.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from broker.format.addresses import UniqueKeyMaker
+from broker.format.record import decode_record
+from broker.format.transaction_id import HalfPlace, transaction_id
+from broker.model.message import StoredMessage
+from broker.model.reading import ReadRange
+from broker.model.step import Now
+from broker.model.topic import GIVEN_UP_TOPIC
+from broker.model.transaction import Check, Decision, Resolution
+from broker.services.schedule.schedule import Schedule
+from broker.services.sending.drafts import Delivery
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send, Sent
+from broker.services.transaction.checking import CheckRules
+from broker.services.transaction.transactions import Transactions
+from broker.store.job import Job
+from broker.store.reading.patience import value_of
+from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import Image
+from tests.fakes.drafts import draft, drafts_of
+from tests.fakes.later_model import CAME, HALF, WAITING, LaterModel
+from tests.fakes.later_model import Sent as SentModel
+from tests.fakes.loop import SeededLoop
+from tests.fakes.seeded_store import SeededStore, stop_short
+from tests.fakes.store_language import BORN_HOST, STORE_HOST
+from tests.faults.checkers import Told, once, transactions
+
+TOPICS: Final = ("orders", "bills")
+QUEUES: Final = 2
+GROUPS: Final = TOPICS
+"""Of producers: a transaction is of the group that is named as its topic, where none is said."""
+RULES: Final = CheckRules(timeout_ms=6_000, interval_ms=30_000, checks_max=3, keep_ms=0)
+LEVELS: Final = "1s 5s 10s 30s"
+LEVELS_MS: Final = (1_000, 5_000, 10_000, 30_000)
+SIZES: Final = {
+    "commit_log_file_size_bytes": 1 << 15, "consume_queue_file_size_bytes": 2_000,
+    "delay_levels": LEVELS,
+}  # fmt: skip
+CALLS_TOLD: Final = 60
+STEPS_MAX: Final = 5_000
+END_ROUNDS: Final = 30
+LABELLED_ROUND: Final = 27
+HOUR_MS: Final = 3_600_000
+JUMPS_MS: Final = (700, 5_000, HOUR_MS, 30 * 24 * HOUR_MS)
+"""By how much somebody sets the clock."""
+END_PAUSE_MS: Final = 61_000
+
+
+class LaterWalk(SeededStore):
+    """One walk."""
+
+    def __init__(self, loop: SeededLoop, seed: int, *, flush: str = "sync") -> None:
+        super().__init__(loop, seed, flush=flush, **SIZES)
+        self.is_sync = flush == "sync"
+        self.model = LaterModel()
+        self.halves: dict[str, tuple[str, str]] = {}
+        """(group, transaction's id) by key."""
+        self.counts: Counter[str] = Counter()
+        self.calls: deque[str] = deque(maxlen=CALLS_TOLD)
+        self.number = 0
+        self.set_ms = 0
+        """By how much the wall clock was set forward in all."""
+        self.ending = self.kill
+
+    @property
+    def now(self) -> Now:
+        """What both clocks say."""
+        return Now(self.loop.clock.monotonic_ms(), self.loop.clock.wall_ms())
+
+    def note(self, what: str, *words: object) -> None:
+        """Count a call, and keep it for when the walk fails."""
+        self.counts[what] += 1
+        passed_ms = self.now.monotonic_ms
+        self.calls.append(f"{passed_ms} {self.set_ms:+} {what} {' '.join(map(str, words))}")
+
+    # -- lives ---------------------------------------------------------------------------------
+    async def begin(self) -> None:
+        """Open an empty store, with topics."""
+        await self._open(self.disk.image)
+        for topic in TOPICS:
+            await self.store.tables.topics.create(topic, queue_count=QUEUES)
+
+    async def _open(self, image: Image) -> None:
+        await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
+        store, clock = self.store, self.loop.clock
+        key_maker = UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd")
+        rules = SendRules(STORE_HOST, "C", check_kinds=False)
+        self.sending = Send(store, rules, clock, key_maker=key_maker, random=Random(self.seed))
+        self.schedule = Schedule(store, STORE_HOST)
+        self.transactions = Transactions(store, STORE_HOST, RULES)
+        await self.transactions.recover()
+        for group in GROUPS:
+            self.transactions.join(group, self._offered)
+
+    def _offered(self, check: Check) -> bool:
+        """Be a producer that is asked."""
+        key = transaction_key(check.transaction_id)
+        self.calls.append(f"  asked about {key}")
+        self.counts["asked"] += 1
+        self.model.asked(key)
+        assert self.halves.get(key, (check.group,))[0] == check.group, f"{key} is not of the group"
+        self.halves[key] = (check.group, check.transaction_id)
+        return True
+
+    async def _again(self, image: Image) -> None:
+        """Open the store once more, and let everything look at the clock."""
+        await self._open(image)
+        self.model.restarted(self.now)
+        await self.steps()
+
+    async def restart(self) -> None:
+        """Stop in order, and open again."""
+        self.note("restarts")
+        for service in (self.schedule, self.transactions):
+            await service.close()
+        await self.store.close()
+        await self._again(self.disk.image)
+
+    async def kill(self) -> None:
+        """What programs wrote stays."""
+        self.note("kills")
+        await stop_short()
+        await self._again(self.disk.image.copy())
+
+    async def cut(self) -> None:
+        """What was synced stays."""
+        self.note("power cuts")
+        await stop_short()
+        await self._again(self.disk.image.cut(Random(self.random.getrandbits(32))))
+
+    async def answered(self, call: Callable[[], Awaitable[Any]], turns: int | None) -> Any:
+        """Await a call; `turns` of the loop later the power is cut, or the broker killed.
+
+        Returns  None if nobody was told
+        """
+        if turns is None:
+            return await call()
+        task = asyncio.ensure_future(call())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        self.ending = self.cut if self.is_sync and self.random.random() < 0.5 else self.kill
+        self.counts["cut after" if task.done() else "cut off"] += 1
+        return task.result() if task.done() else None
+
+    async def ended(self, turns: int | None) -> None:
+        """End the life in which a call was cut off, and look."""
+        if turns is None:
+            await self.look()
+        else:
+            await self.ending()
+
+    # -- time ----------------------------------------------------------------------------------
+    async def steps(self) -> None:
+        """Let everything happen that is due by itself, then look."""
+        await self._steps()
+        await self.look(is_stepped=True)
+
+    async def _steps(self) -> int:
+        """Take steps until all services wait; returns when one of them is to go on."""
+        for _ in range(2):  # What one puts another one delivers.
+            times = [await self._done(s) for s in (self.schedule, self.transactions)]
+            await self._seen()
+        return min(times)
+
+    async def _done(self, service: Schedule | Transactions) -> int:
+        for _ in range(STEPS_MAX):
+            now = self.now
+            following = service.step(now)
+            if isinstance(following.mark, Job):
+                await following.mark.reached()
+            elif following.at_ms is not None and following.at_ms > now.monotonic_ms:
+                return following.at_ms
+        raise AssertionError("it never waits")
+
+    async def pass_time(self, by_ms: int, turns: int | None = None) -> None:
+        """Let time pass; `turns` after the last steps begin the broker ends."""
+        self.note("time passes", by_ms, turns)
+        end_ms = self.now.monotonic_ms + by_ms
+        while (left_ms := end_ms - self.now.monotonic_ms) > 0:
+            pause_ms = await self._steps() - self.now.monotonic_ms
+            self.loop.clock.advance(min(max(pause_ms, 1), left_ms))
+        if turns is None:
+            await self.steps()
+        else:
+            await self.answered(self._steps, turns)
+            await self.ended(turns)
+
+    async def jump(self, by_ms: int) -> None:
+        """Set the wall clock."""
+        self.note("jumps", by_ms)
+        self.loop.clock.wall += by_ms
+        self.set_ms += by_ms
+        self.model.was_set = True
+        await self.steps()
+
+    # -- producing -----------------------------------------------------------------------------
+    async def send(self, kind: str, delivery: Delivery, turns: int | None = None) -> None:
+        """Send a message."""
+        self.number += 1
+        key, topic = f"K{self.number}", self.random.choice(TOPICS)
+        self.note("sends", key, topic, delivery, turns)
+        message = draft(
+            topic, key.encode(), message_id=key, queue_id=self.random.randrange(QUEUES),
+            delivery=delivery,
+        )  # fmt: skip
+        since = self.now
+        due_ms = delivery.deliver_at_ms or since.wall_ms + delivery.delay_ms
+        if delivery.delay_level:
+            due_ms = since.wall_ms + LEVELS_MS[delivery.delay_level - 1]
+        if kind == WAITING and due_ms <= since.wall_ms:
+            kind = CAME
+        sent: Sent | None = await self.answered(
+            partial(self.sending.send, drafts_of(message), BORN_HOST), turns
+        )
+        self.model.took(SentModel(key, topic, kind, due_ms, (since,)), ok=sent is not None)
+        if sent is not None and kind == HALF:
+            place = HalfPlace(sent.queue_offsets[0], sent.result.physical_offsets[0], key)
+            self.halves[key] = (topic, transaction_id(place))
+        await self.ended(turns)
+
+    async def decide(
+        self, keys: list[str], resolution: Resolution, turns: int | None = None
+    ) -> None:
+        """Commit or roll back transactions of one group."""
+        group = self.halves[keys[0]][0]
+        self.note("decisions", keys, resolution.value, turns)
+        decisions = [Decision(self.halves[key][1], resolution) for key in keys]
+        answers = await self.answered(partial(self.transactions.decide, group, decisions), turns)
+        for number, key in enumerate(keys):
+            error = answers[number].error if answers is not None else None
+            refusal = error.reason if error is not None else None
+            self.calls.append(f"  {key}: {refusal}")
+            is_told = answers is not None
+            self.model.decided(key, resolution.value, refusal, is_told=is_told)
+        await self.ended(turns)
+
+    async def decide_wrongly(self, key: str, other: str, resolution: Resolution) -> None:
+        """Decide as a stranger: another group, or an id made of two; nothing comes of it."""
+        group, text = self.halves[key]
+        self.note("foreign decisions", key, other)
+        mixed = f"{text.rpartition('.')[0]}.{other}"
+        stranger = GROUPS[1 - GROUPS.index(group)]
+        for by, said in ((stranger, text), (group, mixed), (stranger, mixed)):
+            (answer,) = await self.transactions.decide(by, [Decision(said, resolution)])
+            assert answer.error is not None, f"{by} decided {said}"
+        await self.look()
+
+    # -- looking -------------------------------------------------------------------------------
+    async def _seen(self) -> None:
+        while self.store.dispatched < self.store.appended:
+            await self.loop.pause(0.005)
+
+    async def messages(self, topic: str) -> list[StoredMessage]:
+        """Return what lies in a topic."""
+        found: list[StoredMessage] = []
+        reading = self.store.reading
+        for queue_id in reading.queue_ids(topic):
+            at, end = reading.queue_range(topic, queue_id)
+            while at < end:
+                asked = ReadRange(topic, queue_id, at, 99, 1 << 20)
+                result = await value_of(reading.pull(asked))
+                found += [decode_record(record) for record in result.records]
+                at = result.next_begin_offset
+        return found
+
+    async def look(self, *, is_stepped: bool = False) -> None:
+        """Compare what lies in topics."""
+        await self._seen()
+        there: Counter[tuple[str, str]] = Counter()
+        for topic in TOPICS:
+            for message in await self.messages(topic):
+                assert message.body.decode() == message.unique_key, "bodies stay with their keys"
+                there[topic, message.unique_key] += 1
+        given_up = Counter([one.unique_key for one in await self.messages(GIVEN_UP_TOPIC)])
+        self.model.looked(there, given_up, self.now, is_stepped=is_stepped)
+
+    async def end(self) -> None:
+        """Set the clock right, decide what is open, wait for all that waits; compare everything."""
+        if self.set_ms:
+            await self.jump(-self.set_ms)
+        await self.restart()  # What waits is measured by the right clock again.
+        for number in range(END_ROUNDS):
+            known = [key for key in self.model.open_halves() if key in self.halves]
+            for key in known:
+                resolution = self.random.choice((Resolution.COMMIT, Resolution.ROLLBACK))
+                await self.decide([key], resolution)
+            if number > 1 and not known and not self.model.waiting():
+                break
+            if number == LABELLED_ROUND:  # What was sent by a clock that was ahead waits for it.
+                await self.jump(max(JUMPS_MS))
+                await self.restart()
+            await self.pass_time(END_PAUSE_MS)
+        self.model.is_over()
+        await self._check_log()
+        for service in (self.schedule, self.transactions):
+            await service.close()
+        await self.store.close()
+
+    async def _check_log(self) -> None:
+        """Compare the records of the log with what producers were told."""
+        records = [
+            message
+            for topic in self.store.tables.topics.names()
+            for message in await self.messages(topic)
+        ]
+        wrong = transactions(records, self.model.said)
+        told = {
+            key: Told(self.model.sent[key].topic, is_wanted=CAME in states)
+            for key, states in self.model.states.items()
+        }
+        wrong += once([one for one in records if one.topic in TOPICS], told)
+        assert not wrong, "\n".join(wrong)
+
+
+def transaction_key(text: str) -> str:
+    """Return the unique key in a transaction's id."""
+    return text.split(".", 2)[2]

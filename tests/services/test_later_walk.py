@@ -1,0 +1,27 @@
+"""All that delivers later, done in any order beside a model: clocks set, kills, power cuts too."""
+
+import os
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from tests.fakes.later_steps import walk
+
+PIECES: Final = 4
+WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "300")) // PIECES
+"""Of a piece; scripts/torture/run semantics takes more of them."""
+STEPS: Final = 50
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_whatever_is_done_each_message_comes_once_in_its_time_or_never(piece: int) -> None:
+    counts: Counter[str] = Counter()
+    for number in range(WALKS):
+        walk(piece * WALKS + number, STEPS, counts)
+    assert counts["walks"] == WALKS
+    for what in ("came", "rolled back", "jumps", "kills", "power cuts", "cut off", "asked"):
+        assert counts[what] >= WALKS // 2, f"{what}: {counts[what]}"
+    for what in ("given up", "foreign decisions", "restarts"):
+        assert counts[what], what
