@@ -24,7 +24,6 @@ from broker.model.step import Now
 from broker.model.transaction import Check
 from broker.services.transaction.counting import HalfCounts
 from broker.services.transaction.doubts import Doubts
-from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
 from broker.services.transaction.producers import Producers
@@ -69,14 +68,14 @@ class Checking:
         self,
         store: MessageStore,
         ledger: Ledger,
-        finding: Finding,
+        doubts: Doubts,
         producers: Producers,
         counts: HalfCounts,
         rules: CheckRules,
     ) -> None:
         self._store = store
         self._ledger = ledger
-        self._doubts = Doubts(ledger, finding)
+        self._doubts = doubts
         self._producers = producers
         self._counts = counts
         self.rules = rules

@@ -64,6 +64,13 @@ class HalfCounts:
             seconds = max(self._clock.wall_ms() - half.store_ms, 0) / 1000
             self.finish.at((topic,)).observe(seconds)
 
+    def drop(self, half: Half) -> None:
+        """Count one no more that turned out to be done since before the start."""
+        place = half.place.queue_offset - self._base
+        if 0 <= place < len(self._looked) and self._looked[place]:
+            self._looked[place] = 0
+            self._change(half, -1)
+
     def _mark(self, queue_offset: int) -> bool:
         """Return whether one was not counted, which it is now."""
         place = queue_offset - self._base

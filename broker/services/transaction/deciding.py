@@ -105,11 +105,16 @@ class Deciding:
     __slots__ = ("_doubts", "_ended", "_finding", "_is_removed", "_job", "_ledger", "_said")
 
     def __init__(
-        self, ledger: Ledger, finding: Finding, ended: Ended, is_removed: Callable[[str], bool]
+        self,
+        ledger: Ledger,
+        finding: Finding,
+        doubts: Doubts,
+        ended: Ended,
+        is_removed: Callable[[str], bool],
     ) -> None:
         self._ledger = ledger
         self._finding = finding
-        self._doubts = Doubts(ledger, finding)
+        self._doubts = doubts
         self._ended = ended
         self._is_removed = is_removed
         self._said: list[Said] = []

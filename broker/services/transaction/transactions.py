@@ -29,6 +29,7 @@ from broker.services.transaction.checking import (
 )
 from broker.services.transaction.counting import HalfCounts
 from broker.services.transaction.deciding import Deciding
+from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
@@ -67,8 +68,9 @@ class Transactions:
         self._counts = counts = HalfCounts(store.clock)
         self._producers = Producers()
         finding = Finding(store)
-        self._checking = Checking(store, self._ledger, finding, self._producers, counts, rules)
-        self._deciding = Deciding(self._ledger, finding, counts.end, self._is_removed)
+        doubts = Doubts(self._ledger, finding, counts.drop)
+        self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
+        self._deciding = Deciding(self._ledger, finding, doubts, counts.end, self._is_removed)
         self._alarm = Watermark()
         self._now = Now(0, 0)
         self._job: Job[bool] | None = None
