@@ -290,8 +290,7 @@ class Consume:
             self._in_order.watch_ends(target)
             end_ms = self._in_order.next_end_ms
             if end_ms is not None:
-                left_ms = max(end_ms - self._clock.wall_ms(), 0)
-                self._alarm.by(self._clock.monotonic_ms() + left_ms)
+                self._alarm.by(max(end_ms, 0))
 
     def _look_again(self) -> None:
         """Look at who waits where offsets were set back, or group or topic are no more."""
@@ -318,7 +317,7 @@ class Consume:
         """End waits and leases that are over, and let offsets go to disk."""
         self._look_again()
         self._parking.end_waits(now.monotonic_ms, now.wall_ms)
-        for target in self._in_order.ended(now.wall_ms):
+        for target in self._in_order.ended(now.monotonic_ms):
             self._parking.serve(target)
         self._fence.write_down()
         if self._job is not None and self._job.is_done:
@@ -327,7 +326,7 @@ class Consume:
         if self._job is None:
             if self._unheard.has_some:
                 self._job = Job(self._unheard.let_come())
-            elif due := self._reviving.due(now.wall_ms):
+            elif due := self._reviving.due(now.monotonic_ms):
                 self._job = Job(self._reviving.end(due, now.monotonic_ms))
             elif old := self._reviving.old(self._settings.journal_max):
                 self._job = Job(self._reviving.carry(old))
@@ -337,11 +336,12 @@ class Consume:
 
     def _when_next(self, now: Now) -> int:
         at_ms = now.monotonic_ms + STEP_INTERVAL_MS
-        deadline_ms = self._parking.next_deadline_ms
-        for end_ms in (self._leases.next_end_ms, self._in_order.next_end_ms):
-            if end_ms is not None:
-                at_ms = min(at_ms, now.monotonic_ms + max(end_ms - now.wall_ms, 0))
-        return at_ms if deadline_ms is None else min(at_ms, deadline_ms)
+        for ends_ms in (
+            self._leases.next_end_ms, self._in_order.next_end_ms, self._parking.next_deadline_ms
+        ):  # fmt: skip
+            if ends_ms is not None:
+                at_ms = min(at_ms, max(ends_ms, now.monotonic_ms))
+        return at_ms
 
     def _wake_by_end(self, taken: AnyTaken) -> None:
         received = taken.received

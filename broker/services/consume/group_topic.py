@@ -72,7 +72,7 @@ class GroupTopic:
         self.is_ordered = False
         """Whether its messages are received in order."""
         self.ends_at_ms: int | None = None
-        """When leases end for which somebody waits, wall time (in_order.py)."""
+        """When leases end for which somebody waits, monotonic (in_order.py)."""
         self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
 
     def refresh(self) -> None:

@@ -26,7 +26,7 @@ class InOrder:
     is_alive   whether a client lives, whose leases renew themselves then
     """
 
-    __slots__ = ("_ends", "_order", "settling", "table", "taking")
+    __slots__ = ("_clock", "_ends", "_order", "settling", "table", "taking")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class InOrder:
         broker: str,
         is_alive: Callable[[str], bool],
     ) -> None:
+        self._clock = store.clock
         self.table = OrderTable(store)
         self.taking = OrderedTaking(store, self.table, redelivery, broker, is_alive)
         self.settling = OrderedSettling(store, self.table, leases, redelivery)
@@ -46,6 +47,8 @@ class InOrder:
     def watch_ends(self, target: GroupTopic) -> None:
         """Have a target among `ended` when its next lease ends, once somebody waits there."""
         end_ms = self.taking.next_end_ms(target)
+        if end_ms is not None:
+            end_ms += self._clock.monotonic_ms() - self._clock.wall_ms()
         if target.parked and end_ms is not None and not self._is_watched(target, end_ms):
             assert target.is_ordered, "leases end by the journal where nothing is in order"
             self._order += 1
@@ -57,7 +60,7 @@ class InOrder:
 
     @property
     def next_end_ms(self) -> int | None:
-        """When leases end next for which somebody waits, wall time."""
+        """When leases end next for which somebody waits, monotonic."""
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> list[GroupTopic]:

@@ -4,6 +4,9 @@
     GroupQueue   one queue as one group consumes it: queue offset -> lease
     LeaseTable   all of them, by queue; by the time they end; by their place in the journal
 
+The journal says by the wall clock when a lease ends. Here it ends by the monotonic one, so long
+after it was taken in as was left of it then: setting the clock makes none longer or shorter.
+
 A message is in one lease at most. A handle settles it when it was given out with that lease or one
 that led to it by changes of its time. All of it is what the journal says (journal.py), and belongs
 to one event loop.
@@ -58,14 +61,14 @@ class Lease:
     first_popped_ms  of the receive that it goes back to, through changes of the time
     journal_offset   of its checkpoint; -1: it stands in the revive topic of a real broker
     client_id        who keeps it alive by being alive; "" for nobody
-    due_ms           when it ends, wall time
+    ends_ms          when it ends, monotonic; `granted_ms` when it would, had nobody released it
     Memory           the collector of circles does not look at it: what is settled leaves its queue
     """
 
     __slots__ = (
-        "broker", "client_id", "due_ms", "end_number", "first_popped_ms", "invisible_ms",
-        "journal_offset", "pending_count", "popped_at_ms", "queue", "queue_offsets", "revive_queue",
-        "settling_count", "start_offset",
+        "broker", "client_id", "end_number", "ends_ms", "first_popped_ms", "granted_ms",
+        "invisible_ms", "journal_offset", "pending_count", "popped_at_ms", "queue", "queue_offsets",
+        "revive_queue", "settling_count", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -89,7 +92,8 @@ class Lease:
         self.journal_offset = journal_offset
         self.first_popped_ms = first_popped_ms
         self.client_id = client_id
-        self.due_ms = self.end_ms
+        self.ends_ms = 0
+        self.granted_ms = 0
         self.end_number = 0
         """Which of the ends of the table is its own."""
         self.pending_count = len(checkpoint.queue_offsets)
@@ -148,8 +152,8 @@ class LeaseTable:
             found = self.queues[key] = GroupQueue(group, topic, queue_id, retry)
         return found
 
-    def add(self, lease: Lease) -> None:
-        """Hold the messages of a lease until it is settled.
+    def add(self, lease: Lease, ends_ms: int) -> None:
+        """Hold the messages of a lease until it is settled; it ends at a monotonic time.
 
         Effects  they are in no other any more: of two that say so in the journal the later one
                  holds. An offset that was set back has them leased anew while others are changed.
@@ -166,23 +170,24 @@ class LeaseTable:
             self._foreign.add(lease)
         else:
             self._open[lease.journal_offset] = lease
-        self.end_at(lease, lease.due_ms)
+        lease.granted_ms = ends_ms
+        self.end_at(lease, ends_ms)
 
-    def end_at(self, lease: Lease, due_ms: int) -> None:
-        """Let a lease end at another time than its checkpoint says."""
-        lease.due_ms = due_ms
+    def end_at(self, lease: Lease, ends_ms: int) -> None:
+        """Let a lease end at another time."""
+        lease.ends_ms = ends_ms
         self._order += 1
         lease.end_number = self._order
-        heappush(self._ends, (due_ms, self._order, lease))
+        heappush(self._ends, (ends_ms, self._order, lease))
         if len(self._ends) > ENDS_KEPT_MIN + 2 * self.open_count:
             self._ends = [end for end in self._ends if _is_end(end)]
             heapify(self._ends)
 
-    def release(self, lease: Lease, due_ms: int) -> None:
+    def release(self, lease: Lease, ends_ms: int) -> None:
         """Let a lease end at a time at the latest whose client may live, but never heard of it."""
         lease.client_id = ""
-        if due_ms < lease.due_ms and lease.pending_count:
-            self.end_at(lease, due_ms)
+        if ends_ms < lease.ends_ms and lease.pending_count:
+            self.end_at(lease, ends_ms)
 
     def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
         """Hold messages of a lease no more: they are being settled."""
@@ -206,7 +211,7 @@ class LeaseTable:
                 leased[queue_offset] = lease
                 lease.pending_count += 1
                 self.count += 1
-        self.end_at(lease, lease.due_ms)
+        self.end_at(lease, lease.ends_ms)
 
     def close(self, lease: Lease, count: int) -> None:
         """Note that the journal tells of so many that were taken; forget a lease without others."""
@@ -252,7 +257,7 @@ class LeaseTable:
 
     @property
     def next_end_ms(self) -> int | None:
-        """When the next lease ends, wall time; maybe one that is settled already."""
+        """When the next lease ends, monotonic; maybe one that is settled already."""
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:

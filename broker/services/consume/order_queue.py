@@ -159,6 +159,19 @@ class OrderedQueue:
         self._delivered[queue_offset] = delivery._replace(visible_at_ms=now_ms + RENEWED_MS)
         return True
 
+    def move_ends(self, by_ms: int) -> bool:
+        """Let all leases end so much later, or earlier where it is below 0; returns whether any.
+
+        What was taken back stays visible since the beginning of time.
+        """
+        for queue_offset, delivery in self._delivered.items():
+            if delivery.visible_at_ms:
+                visible_at_ms = max(delivery.visible_at_ms + by_ms, 1)
+                self._delivered[queue_offset] = delivery._replace(visible_at_ms=visible_at_ms)
+        self._ends = [(max(end_ms + by_ms, 0), key) for end_ms, key in self._ends]
+        heapify(self._ends)
+        return bool(self._delivered)
+
     def next_end_ms(self) -> int | None:
         """Return when leases may end next, None while nothing is held."""
         return self._ends[0][0] if self._ends else None

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import final
 
 from broker.format.order_row import QueueOrder
+from broker.model.due_time import JUMP_MS
 from broker.model.stats import LabelValues
 from broker.services.consume.leases import GroupQueue, GroupQueueKey
 from broker.services.consume.order_queue import OrderedQueue
@@ -34,17 +35,24 @@ class Ordered:
 class OrderTable:
     """All ordered queues that were asked for since the start."""
 
-    __slots__ = ("_groups", "_offsets", "_orders", "_queues", "_reading")
+    __slots__ = ("_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms")
 
     def __init__(self, store: MessageStore) -> None:
         self._reading = store.reading
+        self._clock = store.clock
+        self._skew_ms = self._skew()
         self._groups = store.tables.groups
         self._offsets = store.tables.offsets
         self._orders = store.tables.orders
         self._queues: dict[GroupQueueKey, Ordered] = {}
 
     def of(self, queue: GroupQueue) -> OrderedQueue:
-        """Return the state of a queue; a group's first look at it sets its offset."""
+        """Return the state of a queue; a group's first look at it sets its offset.
+
+        Effects  where the wall clock was set since, what is given out anywhere ends as much later
+                 or earlier by it: so long after it was given out as was meant
+        """
+        self._follow_clock()
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         committed = self._offsets.find(*key)
         held, forgotten_count = self._queues.get(key), self._orders.forgotten_count(*key)
@@ -63,6 +71,17 @@ class OrderTable:
         self._offsets.advance(group, topic, queue_id, held.committed)
         assert self._offsets.find(*key) == held.committed
         return held.state
+
+    def _skew(self) -> int:
+        return self._clock.wall_ms() - self._clock.monotonic_ms()
+
+    def _follow_clock(self) -> None:
+        skew_ms = self._skew()
+        jump_ms, self._skew_ms = skew_ms - self._skew_ms, skew_ms
+        if abs(jump_ms) > JUMP_MS:
+            for (group, topic, queue_id), held in self._queues.items():
+                if held.state.move_ends(jump_ms):
+                    self._orders.change(group, topic, queue_id, held.state.order)
 
     def _begins_at_min(self, queue: GroupQueue) -> bool:
         group = self._groups.find(queue.group)

@@ -177,6 +177,7 @@ class Recovery:
 
     def _build(self) -> None:
         """Make the leases; of two that hold a message the later one does."""
+        clock = self._store.clock
         for told in sorted(self._told.values(), key=lambda told: told.journal_offset):
             batched = told.checkpoint.batched
             group, topic, queue_id = batched.group, batched.topic, batched.queue_id
@@ -191,7 +192,7 @@ class Recovery:
             lease = Lease(
                 queue, checkpoint, told.journal_offset, first_popped_ms=told.first_popped_ms
             )
-            self._leases.add(lease)
+            self._leases.add(lease, clock.monotonic_ms() + lease.end_ms - clock.wall_ms())
         self._told.clear()
         self._early.clear()
         self._holders.clear()

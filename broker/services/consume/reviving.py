@@ -99,11 +99,11 @@ class Reviving:
             ("consumer_group", "topic", "is_system"),
         )  # fmt: skip
 
-    def due(self, wall_ms: int) -> list[Lease]:
+    def due(self, now_ms: int) -> list[Lease]:
         """Return leases whose time is over, as many as one put takes."""
         found: list[Lease] = []
         count = 0
-        for lease in self._leases.ended(wall_ms):
+        for lease in self._leases.ended(now_ms):
             found.append(lease)
             count += lease.pending_count
             if count >= REVIVED_MAX:
@@ -118,7 +118,7 @@ class Reviving:
             await _was_put(self._settling.renew(renewed, RENEWED_MS))
             await self._revive_all(ended)
         finally:
-            again_ms = self._store.clock.wall_ms() + RETRY_PAUSE_MS
+            again_ms = self._store.clock.monotonic_ms() + RETRY_PAUSE_MS
             for lease in leases:
                 if lease.pending_count:
                     self._leases.end_at(lease, again_ms)

@@ -158,7 +158,7 @@ class Settling:
                 first_popped_ms=old.first_popped_ms,
                 client_id=old.client_id if is_renewed else "",
             )  # fmt: skip
-            self._leases.add(lease)
+            self._leases.add(lease, self._store.clock.monotonic_ms() + lease.invisible_ms)
             made.append(lease)
         for old, queue_offsets in by_lease.items():
             self._leases.close(old, len(queue_offsets))

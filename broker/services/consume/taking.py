@@ -251,12 +251,12 @@ class Taking:
         leases: list[Lease] = []
         for i, (queue, checkpoint) in enumerate(made):
             lease = Lease(queue, checkpoint, first + i, first_popped_ms=now_ms, client_id=client_id)
-            self._leases.add(lease)
+            self._leases.add(lease, self._store.clock.monotonic_ms() + request.invisible_ms)
             leases.append(lease)
         records = [record for one in found for record in one.records]
         prefixes = [(lease.place.prefix, lease.queue_offsets) for lease in leases]
         handles = [f"{prefix}{at}" for prefix, offsets in prefixes for at in offsets]
-        received = Received(records, handles, attempts, leases[0].due_ms, now_ms)
+        received = Received(records, handles, attempts, leases[0].end_ms, now_ms)
         assert len(handles) == len(attempts)
         self.attempts.note(request, leases)
         return Taken(received, leases)
@@ -275,7 +275,7 @@ class Taking:
             records += found.values()
             handles += [f"{prefix}{at}" for at in found]
             lease.client_id = request.client_id if request.auto_renew else ""
-            self._leases.end_at(lease, lease.end_ms)
+            self._leases.end_at(lease, lease.granted_ms)
         _, attempts = read_heads(records)
         first_ms = min(lease.first_popped_ms for lease in leases)
         return Received(records, handles, attempts, min(one.end_ms for one in leases), first_ms)

@@ -73,10 +73,10 @@ class Unheard:
             self._release(taken.leases)
 
     def _release(self, leases: Sequence[Lease]) -> None:
-        due_ms = self._clock.wall_ms() + RELEASED_MS
+        ends_ms = self._clock.monotonic_ms() + RELEASED_MS
         for lease in leases:
-            self._leases.release(lease, due_ms)
-        self._alarm.by(self._clock.monotonic_ms() + RELEASED_MS)
+            self._leases.release(lease, ends_ms)
+        self._alarm.by(ends_ms)
 
     @property
     def has_some(self) -> bool:

@@ -16,7 +16,7 @@ def leased(table: LeaseTable, queue_id: int, first: int, count: int, popped_at_m
     checkpoint = Checkpoint(batched, list(range(first, first + count)), 30_000, 0)
     queue = table.queue(GROUP, TOPIC, queue_id, 0)
     lease = Lease(queue, checkpoint, table.count, first_popped_ms=popped_at_ms)
-    table.add(lease)
+    table.add(lease, 0)
     return lease
 
 

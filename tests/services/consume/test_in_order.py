@@ -312,7 +312,7 @@ async def test_what_a_real_broker_gave_out_in_order_goes_on(
         assert min(message.queue_offset for message in messages(others)) == 6
         assert set(others.attempts) == {1}
         await desk.consume.ack("fifo-group", "GFifo", others.handles)
-        desk.clock.wall += 60_100
+        desk.clock.advance(60_100)
         again = await desk.receive(**asked)
         pairs = zip(messages(again), again.attempts, strict=True)
         found = {(message.queue_id, message.queue_offset): attempt for message, attempt in pairs}

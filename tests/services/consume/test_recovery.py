@@ -250,8 +250,8 @@ async def test_leases_of_a_real_broker_come_back(golden: GoldenStores, tmp_path:
     }
     async with consuming(golden.copy("semantics", tmp_path / "s"), **sizes) as desk:
         assert desk.consume.in_flight() == {("pop-group", "PopT"): 8}
-        desk.clock.wall = manifest["checkpoint"]["physicMsgTimestamp"] + 60_000
-        await desk.step()
+        end_ms = manifest["checkpoint"]["physicMsgTimestamp"] + 60_000
+        await desk.step(end_ms - desk.clock.wall)
         assert desk.in_flight == 0
         got = await desk.receive(group="pop-group", topic="PopT")
         assert len(got.records) == retry["remotingMaxOffset"] == retry["maxOffset"] + 8
