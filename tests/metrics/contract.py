@@ -16,6 +16,7 @@ BASE: Final = ("cluster", "node_type", "node_id", "broker")
 STORAGE: Final = ("storage_type", "storage_medium")
 LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
 AHEAD_BUCKETS: Final = (60.0, 600.0, 3600.0, 43200.0, 86400.0, 259200.0)
+FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
 CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
 
 
@@ -77,6 +78,10 @@ NATIVE: Final = (
     Row("rocketmq_pop_checkpoint_buffer_size", "gauge"),
     Row("rocketmq_pop_offset_buffer_size", "gauge"),
     Row("rocketmq_send_to_dlq_messages_total", "counter", ("consumer_group", "topic", "is_system")),
+    Row("rocketmq_half_messages", "gauge", ("topic",)),
+    Row("rocketmq_commit_messages_total", "counter", ("topic",)),
+    Row("rocketmq_rollback_messages_total", "counter", ("topic",)),
+    Row("rocketmq_finish_message_latency_milliseconds", "histogram", ("topic",), FINISH_BUCKETS),
     Row("rocketmq_processor_watermark", "gauge", ("processor",)),
     Row("rocketmq_broker_permission", "gauge"),
     Row("rocketmq_topic_number", "gauge"),
@@ -136,6 +141,9 @@ OWN: Final = (
     Row("pocketmq_inflight_requests", "gauge", ("method",)),
     Row("pocketmq_rejected_total", "counter", ("reason",)),
     Row("pocketmq_event_loop_lag_seconds", "histogram", (), numbers.LOOP_LAG_BUCKETS),
+    Row("pocketmq_repeated_sends_total", "counter"),
+    Row("pocketmq_transaction_checks_total", "counter", ("result",)),
+    Row("pocketmq_transaction_producers", "gauge"),
     Row("pocketmq_mapped_files", "gauge"),
     Row("pocketmq_mapped_bytes", "gauge"),
     Row("pocketmq_metrics_dropped_series_total", "counter"),
