@@ -37,7 +37,7 @@ async def consume(client: AsyncClient) -> None:
 async def main(endpoint: str) -> None:
     """Use one client for both."""
     async with AsyncClient(endpoint) as client, asyncio.TaskGroup() as tasks:
-        await client.admin.create_topic(TOPIC, queue_count=1)
+        await client.admin.create_topic(TOPIC, queue_count=1, type_name="FIFO")
         tasks.create_task(consume(client))
         tasks.create_task(produce(client))
 

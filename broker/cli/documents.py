@@ -58,8 +58,9 @@ def leased_document(leased: Leased) -> Document:
 def receipt_document(receipt: Receipt) -> Document:
     """Return where a message that was sent lies, and by what it is recalled if it waits."""
     document = {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
-    if not receipt.recall_handle:
-        del document["recall_handle"]
+    for name in ("recall_handle", "transaction_id"):
+        if not document[name]:
+            del document[name]
     return document
 
 

@@ -30,6 +30,7 @@ WISHES: Final = {
     "deliver_at_ms": "--at",
     "delay_level": "--delay-level",
     "priority": "--priority",
+    "transactional": "--transactional",
 }
 """Of these a message has one at most."""
 
@@ -39,6 +40,7 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 @asks_broker(
     "pocketmq produce orders 'hello' -k order-42 -t created",
     "pocketmq produce reminders 'call back' --delay 30s",
+    "pocketmq produce orders 'order 43' --transactional     then: pocketmq txn commit ID",
     "seq 1000 | pocketmq produce orders --file - -o jsonl",
 )
 @click.argument("topic")
@@ -60,6 +62,13 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 )
 @click.option(
     "--priority", type=click.IntRange(0, INT32_MAX), help="Deliver it before messages of less."
+)
+@click.option(
+    "--transactional", is_flag=True, default=None,
+    help="Keep it back until its transaction is committed.",
+)  # fmt: skip
+@click.option(
+    "--producer-group", default="", help="Who decides its transaction [default: the topic's name]."
 )
 @click.option(
     "--file", "path", metavar="FILE|-", help="Send each line as a message; - is standard input."
@@ -87,6 +96,9 @@ def produce(
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
     _check_wishes(fields)
+    if fields["producer_group"] and not fields["transactional"]:
+        raise click.UsageError("--producer-group goes with --transactional")
+    fields["transactional"] = bool(fields["transactional"])
     model = Message(topic, b"", properties=dict(properties), **fields)
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
     if path is None:

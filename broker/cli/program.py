@@ -25,6 +25,7 @@ PLACES: Final = {
     "tail": Place("broker.cli.tail", "Print messages of a topic as they come."),
     "msg": Place("broker.cli.message", "Look single messages up, and where they went."),
     "delay": Place("broker.cli.delay", "See what waits for its time; take it back."),
+    "txn": Place("broker.cli.transactions", "See transactions nobody decided; decide them."),
     "dlq": Place("broker.cli.dead_letters", "See what groups gave up; send it again."),
     "store": Place("broker.cli.store", "Look at, check and mend a store directory."),
     "backfill": Place("broker.cli.backfill", "Build queues and index with Spark."),

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker.client.client_error import ClientError, DeadlineExceeded, NotOpen, Unreachable
 from broker.client.values import (
+    Ended,
+    EndStatus,
     GroupState,
     KeyQuery,
     Leased,
     Message,
+    OpenTransaction,
+    PendingTransaction,
     PullPage,
     PullQuery,
     Receipt,
@@ -34,6 +38,7 @@ from broker.model.batch import PutStatus
 from broker.model.consuming import Settled, SettleStatus
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound, PullStatus, QueryResult
+from broker.model.transaction import Resolution
 
 if TYPE_CHECKING:
     from broker.client.async_admin import AsyncAdmin
@@ -41,11 +46,43 @@ if TYPE_CHECKING:
     from broker.client.client import Admin, Client
 
 __all__ = [
-    "Admin", "AsyncAdmin", "AsyncClient", "Bound", "Client", "ClientError", "DeadlineExceeded",
-    "GroupSettings", "GroupState", "KeyQuery", "Leased", "Message", "NotOpen", "PullPage",
-    "PullQuery", "PullStatus", "PutStatus", "QueryResult", "QueueState", "Receipt", "ReceiveQuery",
-    "ResetTarget", "SettleStatus", "Settled", "Shape", "StoredMessage", "TailQuery", "TopicChange",
-    "TopicState", "Unreachable", "Wait", "errors",
+    "Admin",
+    "AsyncAdmin",
+    "AsyncClient",
+    "Bound",
+    "Client",
+    "ClientError",
+    "DeadlineExceeded",
+    "EndStatus",
+    "Ended",
+    "GroupSettings",
+    "GroupState",
+    "KeyQuery",
+    "Leased",
+    "Message",
+    "NotOpen",
+    "OpenTransaction",
+    "PendingTransaction",
+    "PullPage",
+    "PullQuery",
+    "PullStatus",
+    "PutStatus",
+    "QueryResult",
+    "QueueState",
+    "Receipt",
+    "ReceiveQuery",
+    "ResetTarget",
+    "Resolution",
+    "SettleStatus",
+    "Settled",
+    "Shape",
+    "StoredMessage",
+    "TailQuery",
+    "TopicChange",
+    "TopicState",
+    "Unreachable",
+    "Wait",
+    "errors",
 ]  # fmt: skip
 
 _LOADS_GRPC = {

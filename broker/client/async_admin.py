@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from broker.client.channel import Channel, Stub, Value, value_of
-from broker.client.messages import find_by_id, find_by_key, pull
+from broker.client.messages import find_by_id, find_by_key, pull, stored_message
 from broker.client.values import (
     GroupState,
     KeyQuery,
+    OpenTransaction,
     PullPage,
     PullQuery,
     TopicState,
@@ -262,6 +263,32 @@ class AsyncAdmin:
         return _values(Redriven, answer.messages), answer.waiting_count
 
     # --- the store and its process ----------------------------------------------------------------
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    async def list_transactions(
+        self, *, group: str = "", topic: str = "", count_max: int = PAGE_SIZE
+    ) -> list[OpenTransaction]:
+        """Return transactions that nobody decided, the oldest first; "": of all."""
+        found: list[OpenTransaction] = []
+        at = 0
+        while len(found) < count_max:
+            left = min(count_max - len(found), PAGE_SIZE)
+            answer = await self._read(
+                "ListTransactions", group=group, topic=topic, max=left, offset=at
+            )
+            found += [value_of(OpenTransaction, row) for row in answer.transactions]
+            at = answer.next_offset
+            if not at:
+                break
+        return found
+
+    async def describe_transaction(
+        self, transaction_id: str
+    ) -> tuple[OpenTransaction, StoredMessage]:
+        """Return a transaction by its id, and its message as it will come, or came."""
+        answer = await self._read("DescribeTransaction", transaction_id=transaction_id)
+        return value_of(OpenTransaction, answer.transaction), stored_message(answer.message)
 
     async def store_status(self) -> StoreStatus:
         """Return what the store is doing and how far it has come."""

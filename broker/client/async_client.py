@@ -7,7 +7,7 @@ else. What fails and what is asked again: channel.py.
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from math import inf
 from secrets import token_bytes, token_hex
@@ -23,7 +23,17 @@ from broker.client.consuming import Consuming, receive, settle
 from broker.client.following import Following, Patience, Pull
 from broker.client.messages import find_by_id, find_by_key, pull
 from broker.client.tail import Tail
+from broker.client.transacting import (
+    Checker,
+    Checks,
+    Said,
+    answer_checks,
+    end_transaction,
+    end_transactions,
+    said,
+)
 from broker.client.values import (
+    Ended,
     KeyQuery,
     Leased,
     Message,
@@ -42,6 +52,7 @@ from broker.model.consuming import Settled
 from broker.model.message import StoredMessage
 from broker.model.reading import Bound, QueryResult
 from broker.model.topic import is_group_topic, is_system_topic
+from broker.model.transaction import Resolution
 from broker.rpc.pb import broker_pb2
 
 HERE: Final = b"\x7f\0\0\1"
@@ -126,6 +137,58 @@ class AsyncClient:
         return [
             value_of(Receipt, result, status=PutStatus(result.status)) for result in answer.results
         ]
+
+    async def send_in_transaction(
+        self, message: Message, work: Callable[[Receipt], Said]
+    ) -> tuple[Receipt, Resolution]:
+        """Send a message that is delivered if the work that belongs to it was done.
+
+        The message is kept back; then the work is called, with its receipt, and what it returns
+        ends the transaction. Where it raises the message is rolled back, and the error goes on.
+        UNKNOWN leaves it open, as does a process that dies: producers of the group are asked.
+        Errors   ClientError; of the end: it is not known whether it was taken, which is asked again
+        """
+        receipt = await self.send(replace(message, transactional=True))
+        group = message.producer_group or message.topic
+        try:
+            resolution = await said(work(receipt))
+        except BaseException:
+            with suppress(ClientError):
+                await self.end_transaction(group, receipt.transaction_id, Resolution.ROLLBACK)
+            raise
+        if resolution is not Resolution.UNKNOWN:
+            await self.end_transaction(group, receipt.transaction_id, resolution)
+        return receipt, resolution
+
+    async def end_transaction(
+        self, group: str, transaction_id: str, resolution: Resolution
+    ) -> None:
+        """Commit a transaction of a producer group, or roll it back; durable when this returns.
+
+        The same said again is as said once.
+        Errors   ClientError, its reason NO_TRANSACTION, ENDED_OTHERWISE or CANNOT_COMMIT
+        """
+        await end_transaction(self._stub, group, transaction_id, resolution)
+
+    async def end_transactions(
+        self, group: str, decisions: Sequence[tuple[str, Resolution]]
+    ) -> list[Ended]:
+        """End transactions, (id, resolution) each; one result for each, in their order."""
+        return await end_transactions(self._stub, group, decisions)
+
+    async def answer_checks(
+        self, group: str, checker: Checker, *, count_max: int | None = None, is_lasting: bool = True
+    ) -> int:
+        """Be asked about transactions of a group that nobody ended; returns how many were ended.
+
+        It goes on until it is cancelled, a checker raises, or `count_max` were ended.
+        is_lasting   a broker that goes away is waited for
+        """
+        patience = Patience() if is_lasting else None
+        checks = Checks(self._stub, self._channel.wire, group, self._client_id, patience)
+        return await answer_checks(
+            self._stub, group, checks, checker, inf if count_max is None else count_max
+        )
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Take back a message that waits for its time; returns its id. Durable when this returns.

@@ -37,6 +37,8 @@ class Message:
                    is to be delivered
     priority       from 0 on: before messages of less
     transactional  kept back until its transaction ends
+    producer_group of a transactional one: whose producers decide it; "": the topic's name
+    first_check_ms of a transactional one: how long nobody is asked, None: as the broker has it
     properties     the producer's own
     """
 
@@ -52,6 +54,8 @@ class Message:
     delay_ms: int | None = None
     priority: int | None = None
     transactional: bool = False
+    producer_group: str = ""
+    first_check_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
     born_timestamp_ms: int | None = None
     born_host: str | None = None
@@ -62,6 +66,7 @@ class Receipt(NamedTuple):
     """Where a message that was sent lies.
 
     recall_handle   of one that waits for a time, what takes it back; else ""
+    transaction_id  of a transactional one, by what its transaction is ended; else ""
     """
 
     topic: str
@@ -73,6 +78,49 @@ class Receipt(NamedTuple):
     store_timestamp_ms: int
     status: PutStatus
     recall_handle: str = ""
+    transaction_id: str = ""
+
+
+class EndStatus(Enum):
+    """What came of ending a transaction; values are the proto's."""
+
+    ENDED = 1
+    NO_TRANSACTION = 2
+    ENDED_OTHERWISE = 3
+    CANNOT_COMMIT = 4
+
+
+class Ended(NamedTuple):
+    """What came of ending a transaction, and why it was not ended."""
+
+    status: EndStatus
+    why: str
+
+
+class PendingTransaction(NamedTuple):
+    """A transaction somebody is asked about: how often by now, and its message as it will come."""
+
+    transaction_id: str
+    message: StoredMessage
+    checks: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction as operators see it.
+
+    store_timestamp_ms   when its message was stored, or put again to be checked
+    state                open, committed, rolled back, given up
+    producer_count       who could be asked now
+    """
+
+    transaction_id: str
+    group: str
+    topic: str
+    message_id: str
+    checks: int
+    store_timestamp_ms: int
+    state: str
+    producer_count: int
 
 
 @dataclass(frozen=True)

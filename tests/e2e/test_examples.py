@@ -38,6 +38,8 @@ def test_the_examples_run(tmp_path: Path) -> None:
             "given up: this one cannot be worked off",
             "dead letter: nonsense",
         ]
+        placed = run("transactions.py", broker.endpoint)
+        assert placed == ["order 1: COMMIT", "asked about 1 order", "open: 0"]
         assert broker.stop() == 0
 
 
