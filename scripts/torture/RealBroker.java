@@ -45,7 +45,7 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * in common.
  *
  * <p>The plan is a properties file: namesrv.conf, broker.conf (files for the two), broker.address,
- * parts (what to send, by name), wait_ms (before it reads), ask (file of "topic TAB key" lines to
+ * parts (what to send, by name), wait_ms (before it reads), producer (its group), ask (file of "topic TAB key" lines to
  * look up), out, seed, run, end (stop or kill). Answers go to `out`, a JSON document a line, told
  * by "kind": message (in the order of its queue), queue, key, id.
  */
@@ -131,7 +131,7 @@ public final class RealBroker {
 
     private void connect() throws Exception {
         System.setProperty("rocketmq.namesrv.addr", plan.getProperty("namesrv.address"));
-        producer = new TransactionMQProducer(GROUP + "-producer");
+        producer = new TransactionMQProducer(plan.getProperty("producer"));
         producer.setTransactionListener(new ByFlag());
         producer.setSendMsgTimeout(PATIENCE_MS);
         producer.setRetryTimesWhenSendFailed(0);
@@ -558,7 +558,12 @@ public final class RealBroker {
 
         @Override
         public LocalTransactionState checkLocalTransaction(MessageExt message) {
-            return LocalTransactionState.UNKNOW;
+            String answer = String.valueOf(message.getUserProperty("answer"));
+            return switch (answer) {
+                case "COMMIT" -> LocalTransactionState.COMMIT_MESSAGE;
+                case "ROLLBACK" -> LocalTransactionState.ROLLBACK_MESSAGE;
+                default -> LocalTransactionState.UNKNOW;
+            };
         }
     }
 }

@@ -121,6 +121,7 @@ class Plan:
     hidden    topics to read that are in no table of topics
     is_killed whether it ends as by kill -9
     wait_ms   how long it is left alone before it reads
+    producer  group of its producer, which answers checks of transactions by their property answer
     """
 
     run: str
@@ -131,6 +132,7 @@ class Plan:
     hidden: Sequence[str] = ()
     is_killed: bool = False
     wait_ms: int = 0
+    producer: str = "versions-producer"
 
 
 def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
@@ -195,7 +197,7 @@ def _written_plan(place: Path, store: Path, plan: Plan) -> Path:
         "broker.address": f"{settings['brokerIP1']}:{broker}", "parts": ",".join(plan.parts),
         "ask": str(place / "ask.tsv"), "hidden": ",".join(plan.hidden), "out": str(out),
         "seed": str(plan.seed), "run": plan.run, "end": "kill" if plan.is_killed else "stop",
-        "wait_ms": str(plan.wait_ms),
+        "wait_ms": str(plan.wait_ms), "producer": plan.producer,
     }  # fmt: skip
     name_server = {"listenPort": str(names), "bindAddress": "127.0.0.1"}
     name_server["kvConfigPath"] = str(place / "kv.json")

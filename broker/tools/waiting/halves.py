@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from broker.files.disk import Disk
 from broker.format.record import decode_record
-from broker.model.message import REAL_TOPIC, UNIQUE_KEY
+from broker.model.message import PRODUCER_GROUP, REAL_TOPIC, TRANSACTION_CHECK_TIMES, UNIQUE_KEY
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile, find_readable_files
 from broker.tools.dump import Unit, queue_ids, queue_units
@@ -25,8 +25,6 @@ from broker.tools.waiting.records import records_of
 
 GROUP: Final = "CID_RMQ_SYS_TRANS"
 """Whose consumer offsets say how far halves and op messages were looked through."""
-PRODUCER_GROUP: Final = "PGROUP"
-CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 _DIGITS_MAX: Final = 19
 
 
@@ -143,7 +141,7 @@ def open_halves(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Open
 def _half(unit: Unit, record: bytes) -> OpenHalf:
     message = decode_record(record, unfold=False)
     properties: dict[str, str] = message.properties
-    times = properties.get(CHECK_TIMES, "")
+    times = properties.get(TRANSACTION_CHECK_TIMES, "")
     return OpenHalf(
         queue_id=message.queue_id,
         queue_offset=unit.queue_offset,

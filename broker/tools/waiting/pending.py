@@ -40,7 +40,7 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
     timers = read_timer_files(disk, directory)
     recalled = _recalled(disk, directory, sizes, files, timers)
     for found in _in_timer(disk, directory, sizes, files, timers):
-        if found.recalls or recalled.get(found.recall_key, -1) == found.due_ms:
+        if found.recalls or any((key, found.due_ms) in recalled for key in found.recall_keys):
             continue
         is_lease = found.topic.startswith(LEASE_TOPIC_PREFIX)
         yield Pending(
@@ -68,10 +68,10 @@ def _in_timer(
 
 def _recalled(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerFiles
-) -> dict[str, int]:
+) -> set[tuple[str, int]]:
     """Return the messages that recalls in the timer are of, with the slots they look in."""
     return {
-        found.recalls: found.due_ms
+        (found.recalls, found.due_ms)
         for found in _in_timer(disk, directory, sizes, files, timers)
         if found.recalls
     }

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from broker.files.disk import Disk
 from broker.format.java_hash import java_hash
 from broker.format.named_properties import property_block, property_key, property_text
-from broker.model.message import REAL_QUEUE, REAL_TOPIC, TIMER_OUT, UNIQUE_KEY
+from broker.model.message import REAL_QUEUE, REAL_TOPIC, TIMER_DELETE, TIMER_OUT, UNIQUE_KEY
 from broker.model.system_topics import TIMER_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.dump import queue_units
@@ -35,7 +35,7 @@ ROW_TYPE: Final = np.dtype(
 DUE_UNKNOWN: Final = -1
 """In a row: its record does not say when it is due, which no broker writes."""
 _DUE, _TOPIC, _QUEUE, _KEY = map(property_key, (TIMER_OUT, REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
-_RECALLS: Final = property_key("TIMER_DEL_UNIQKEY")
+_RECALLS: Final = property_key(TIMER_DELETE)
 _DIGITS_MAX: Final = 18
 
 
@@ -43,7 +43,8 @@ class TimerRecord(NamedTuple):
     """What a record in the timer's topic says.
 
     due_ms    its slot's time, or DUE_UNKNOWN
-    recalls   topic and unique key of the message it takes back, joined by a plus; "" of a message
+    recalls   unique key of the message it takes back, perhaps behind its topic and a plus; "" of a
+              message
     """
 
     queue_offset: int
@@ -56,9 +57,9 @@ class TimerRecord(NamedTuple):
     recalls: str
 
     @property
-    def recall_key(self) -> str:
-        """What a record that takes this message back would say."""
-        return f"{self.topic}+{self.message_id}"
+    def recall_keys(self) -> tuple[str, str]:
+        """What a record that takes this message back may say."""
+        return self.message_id, f"{self.topic}+{self.message_id}"
 
 
 def timer_records(

@@ -1,0 +1,295 @@
+"""A real broker takes over what waits in a store of ours, and ours what is left of that.
+
+    ours      takes delay levels, delivery times near and far, recalls, transactions; serves them
+              for a while, and stops
+    real      opens the store, asks its producer about what is undecided, is left alone until all
+              that is near came, tells all it has
+    ours      opens it again with a clock three days ahead: all that is left comes
+
+Every message has one number as its flag and its body. What is to come stands in its topic once in
+the end, never before its second; what was recalled or rolled back never. Needs a JDK 17, and Maven
+or the jars of RocketMQ 5.5.0.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from broker.app.parts import Parts, parts_of
+from broker.config.live import LiveConfig
+from broker.config.load import load
+from broker.files.disk import Disk
+from broker.format.names import COMMIT_LOG_DIRECTORY
+from broker.format.transaction_id import HalfPlace, transaction_id
+from broker.model.step import Clock, SystemClock
+from broker.model.transaction import Decision, Resolution
+from broker.rebuild.log_files import KnownShape, find_log_files
+from broker.services.sending.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delivery, Drafts
+from broker.services.sending.send import Sent
+from broker.store.message_store import MessageStore, open_store
+from broker.store.runner import Runner
+from broker.tools.selection import LogSearch
+from broker.tools.verify.verification import VerifyOptions, verify
+from broker.tools.waiting.pending import LEASE, pending_messages
+from torture.budget import Budget
+from torture.handover import HOST, SIZES, VERSION
+from torture.judged import Truth
+from torture.real_broker import Plan, real, run_real
+
+TOPIC, PAID = "later", "pay"
+PRODUCER: Final = PAID
+"""The group a half message is of; the real broker's own producer answers for it by ANSWER."""
+ANSWER: Final = "answer"
+ADDRESS: Final = "127.0.0.1:10911"
+OURS_MS: Final = 4_000
+"""How long ours serves before it stops."""
+REAL_MS: Final = 45_000
+"""How long the real one is left alone: all that is near comes, and answers to its checks."""
+NEAR_MS: Final = (1_500, 3_000, 9_000, 20_000)
+"""Delays of messages that come: while ours runs, about when it stops, under the real one."""
+FAR_MS: Final = (3_600_000, 100_000_000, 170_000_000)
+ROLLED_MS: Final = 190_000_000
+"""More than the two days after which a message passes the timer again."""
+LEVELS: Final = (1, 2, 3, 17)
+AHEAD_MS: Final = 3 * 86_400_000
+SETTINGS: Final = {
+    **SIZES, "mappedFileSizeTimerLog": "52016", "transactionCheckInterval": "4000",
+    "transactionTimeOut": "2000", "timerWheelEnable": "true",
+}  # fmt: skip
+FIGURES: Final = (
+    "stores", "delivered under ours", "delivered by the real broker", "recalled", "far",
+    "transactions decided", "undecided, answered to the real broker", "delivered by ours at last",
+)  # fmt: skip
+
+
+class AheadClock(SystemClock):
+    """A clock whose wall is some time ahead."""
+
+    def __init__(self, ahead_ms: int = 0) -> None:
+        self._ahead_ms = ahead_ms
+
+    def wall_ms(self) -> int:
+        """Return the wall time."""
+        return super().wall_ms() + self._ahead_ms
+
+
+@dataclass
+class Made:
+    """Numbers of messages by what becomes of them; due_ms: the earliest a message may come.
+
+    near      come while ours or the real one runs
+    far       come two days ahead
+    never     recalled, rolled back, or never decided
+    answered  halves that the real one asks about and is told to commit
+    """
+
+    near: set[int] = field(default_factory=set)
+    far: set[int] = field(default_factory=set)
+    never: set[int] = field(default_factory=set)
+    answered: set[int] = field(default_factory=set)
+    due_ms: dict[int, int] = field(default_factory=dict)
+    count: int = 0
+
+    def next(self, place: set[int]) -> int:
+        """Return a new number, which is of a kind."""
+        self.count += 1
+        place.add(self.count)
+        return self.count
+
+
+@asynccontextmanager
+async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageStore, Parts]]:
+    """Run a broker of ours on a store, without its transports."""
+    assignments = [f"{name}={value}" for name, value in SIZES.items()]
+    assignments += [
+        "broker.name=real", "broker.cluster=DefaultCluster", "limits.delay_max_ms=3d",
+        f"store.directory={directory}",
+    ]  # fmt: skip
+    live = LiveConfig(load(assignments=assignments))
+    store = await open_store(live.config.store_settings(), clock, Disk())
+    parts = parts_of(store, live, ADDRESS, lambda: None)
+    runner = Runner(clock)
+    try:
+        await parts.recover()
+        runner.run(*parts.steps)
+        yield store, parts
+    finally:
+        parts.drain()
+        runner.close()
+        await parts.close()
+        await store.close()
+
+
+async def sent(
+    parts: Parts, topic: str, number: int, delivery: Delivery = AT_ONCE, **properties: str
+) -> Sent:
+    """Send a message whose flag and body are its number."""
+    drafts = Drafts(
+        wait=True, topics=[topic], bodies=[str(number).encode()], tags=[""],
+        keys=[[f"k{number}"]], message_ids=[""], queue_ids=[ABSENT_QUEUE], groups=[""],
+        born_ms=[0], born_hosts=[PEER], flags=[number], properties=[properties],
+        deliveries=[delivery],
+    )  # fmt: skip
+    return await parts.send.send(drafts, HOST)
+
+
+async def make(directory: Path, chance: Random) -> Made:
+    """Make a store in which everything waits that can, serve it for a while, and stop."""
+    made, clock = Made(), AheadClock()
+    async with serving(directory, clock) as (store, parts):
+        await store.tables.topics.create(TOPIC, queue_count=2)
+        await store.tables.topics.create(PAID, queue_count=1)
+        begun = clock.wall_ms()
+        orders: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        for delay in NEAR_MS:
+            orders += [partial(_timed, parts, made, made.near, begun + delay)] * 3
+            orders += [partial(_recalled, parts, made, begun + delay + OURS_MS)]
+        for delay in (*FAR_MS, ROLLED_MS):
+            orders += [partial(_timed, parts, made, made.far, begun + delay)] * 2
+            orders += [partial(_recalled, parts, made, begun + delay)]
+        for level in LEVELS:
+            orders += [partial(_levelled, parts, made, level)] * 2
+        for resolution in Resolution:
+            orders += [partial(_decided, parts, made, resolution)] * 3
+        chance.shuffle(orders)
+        for order in orders:
+            await order()
+        await asyncio.sleep(OURS_MS / 1000)
+    return made
+
+
+async def _timed(parts: Parts, made: Made, place: set[int], at_ms: int) -> None:
+    number = made.next(place)
+    made.due_ms[number] = at_ms - 1_000
+    await sent(parts, TOPIC, number, Delivery(deliver_at_ms=at_ms))
+
+
+async def _recalled(parts: Parts, made: Made, at_ms: int) -> None:
+    found = await sent(parts, TOPIC, made.next(made.never), Delivery(deliver_at_ms=at_ms))
+    await parts.send.recall.recall(TOPIC, found.handles[0], HOST)
+
+
+async def _levelled(parts: Parts, made: Made, level: int) -> None:
+    number = made.next(made.near if level < LEVELS[-1] else made.far)
+    made.due_ms[number] = SystemClock().wall_ms() + (0, 1_000, 5_000, 10_000)[level % 17]
+    await sent(parts, TOPIC, number, Delivery(delay_level=level))
+
+
+async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
+    """Send a transaction and decide it, or leave it to the real broker's producer to."""
+    is_commit = resolution is Resolution.COMMIT
+    number = made.next(made.near if is_commit else made.never)
+    found = await sent(parts, PAID, number, Delivery(transactional=True))
+    if resolution is not Resolution.UNKNOWN:
+        half = HalfPlace(
+            found.queue_offsets[0], found.result.physical_offsets[0], found.message_ids[0]
+        )
+        decision = Decision(transaction_id(half), resolution)
+        (done,) = await parts.transactions.decide(PRODUCER, [decision])
+        assert done.error is None, done.error
+    other = made.next(made.answered if is_commit else made.never)
+    await sent(parts, PAID, other, Delivery(transactional=True), **{ANSWER: resolution.value})
+
+
+# -- judging ---------------------------------------------------------------------------------------
+def numbers_in(truth: Truth, *topics: str) -> dict[int, list[int]]:
+    """Return of the messages a real broker has in topics: their store times, by number."""
+    found: dict[int, list[int]] = {}
+    for (topic, _), own in truth.queues.items():
+        for message in own if topic in topics else ():
+            found.setdefault(message["flag"], []).append(message["store_timestamp_ms"])
+    return found
+
+
+def stored_in(directory: Path, sizes: KnownShape, *topics: str) -> dict[int, list[int]]:
+    """Return the same of a stopped store, by its log."""
+    found: dict[int, list[int]] = {}
+    search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
+    for message in search.messages():
+        if message.topic in topics:
+            found.setdefault(message.flag, []).append(message.store_timestamp_ms)
+    return found
+
+
+def judged(made: Made, found: dict[int, list[int]], wanted: set[int]) -> list[str]:
+    """Return what is missing, came too often, too early or never should have."""
+    wrong = [f"{number} is missing" for number in sorted(wanted - found.keys())]
+    for number, times in sorted(found.items()):
+        if number not in wanted:
+            wrong.append(f"{number} came, but should not have")
+        elif len(times) > 1:
+            wrong.append(f"{number} came {len(times)} times")
+        early = made.due_ms.get(number, 0) - min(times)
+        if early > 0:
+            wrong.append(f"{number} came {early} ms before its second")
+    return wrong
+
+
+def looked_at(directory: Path, sizes: KnownShape, far: int) -> list[str]:
+    """Return what `store verify` finds, and whether what is far still waits, as tools see it."""
+    options = VerifyOptions(now_ms=SystemClock().wall_ms() + AHEAD_MS)
+    found = verify(Disk(), directory, sizes, options)
+    wrong = [f"{row.file} at {row.offset}: {row.kind}, {row.found}" for row in found.findings]
+    waiting = [row for row in pending_messages(Disk(), directory, sizes) if row.kind != LEASE]
+    return wrong + ([f"{len(waiting)} wait, not {far}"] if len(waiting) != far else [])
+
+
+async def take_back(directory: Path) -> None:
+    """Serve a store with a clock that is days ahead until nothing comes any more."""
+    async with serving(directory, AheadClock(AHEAD_MS)) as (store, _):
+        before, quiet = -1, 0
+        while quiet < 20:
+            await asyncio.sleep(0.25)
+            quiet = quiet + 1 if store.appended == before else 0
+            before = store.appended
+
+
+def torture(place: Path, budget: Budget) -> dict[str, Any]:
+    """Hand stores over and take them back until the time is over, once at least.
+
+    Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
+             not be, or came when it should not
+    """
+    one = real(VERSION)
+    figures = dict.fromkeys(FIGURES, 0)
+    while not figures["stores"] or budget.left():
+        seed = budget.seed + figures["stores"]
+        store, run = place / f"store{seed}", f"pending{seed}"
+        made = asyncio.run(make(store, Random(seed)))
+        sizes = shape_at(store)
+        before = stored_in(store, sizes, TOPIC, PAID)
+        plan = Plan(run, ("",), SETTINGS, seed, wait_ms=REAL_MS, producer=PRODUCER)
+        truth = Truth()
+        truth.add(run_real(one, place / run, store, plan))
+        found, near = numbers_in(truth, TOPIC, PAID), made.near | made.answered
+        wrong = judged(made, found, near)
+        assert not wrong, f"seed {seed}, the real broker: {wrong[:8]}"
+        wrong = looked_at(store, sizes, len(made.far))
+        assert not wrong, f"seed {seed}, the store it left: {wrong[:8]}"
+        asyncio.run(take_back(store))
+        wrong = judged(made, stored_in(store, sizes, TOPIC, PAID), near | made.far)
+        wrong += looked_at(store, sizes, 0)
+        assert not wrong, f"seed {seed}, ours afterwards: {wrong[:8]}"
+        counts = (
+            1, len(before), len(near - before.keys()), len(NEAR_MS) + len(FAR_MS) + 1,
+            len(made.far), 6, 2 * len(made.answered), len(made.far),
+        )  # fmt: skip
+        for name, count in zip(FIGURES, counts, strict=True):
+            figures[name] += count
+    return figures
+
+
+def shape_at(directory: Path) -> KnownShape:
+    """Return the shape of a store of the small files all of these have."""
+    assert (directory / COMMIT_LOG_DIRECTORY).is_dir()
+    return KnownShape(
+        commit_log_file_size_bytes=int(SIZES["mappedFileSizeCommitLog"]),
+        consume_queue_file_size_bytes=int(SIZES["mappedFileSizeConsumeQueue"]),
+        index_slot_count=int(SIZES["maxHashSlotNum"]),
+        index_entry_count_max=int(SIZES["maxIndexNum"]),
+    )
