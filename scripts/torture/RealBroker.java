@@ -136,6 +136,7 @@ public final class RealBroker {
         producer.setSendMsgTimeout(PATIENCE_MS);
         producer.setRetryTimesWhenSendFailed(0);
         producer.setVipChannelEnabled(false);
+        producer.setHeartbeatBrokerInterval(1000); // then a broker knows whom to ask
         producer.start();
         consumer = new DefaultMQPullConsumer(GROUP);
         consumer.setVipChannelEnabled(false);

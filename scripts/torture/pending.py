@@ -263,7 +263,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         made = asyncio.run(make(store, Random(seed)))
         sizes = shape_at(store)
         before = stored_in(store, sizes, TOPIC, PAID)
-        plan = Plan(run, ("",), SETTINGS, seed, wait_ms=REAL_MS, producer=PRODUCER)
+        plan = Plan(run, ("few",), SETTINGS, seed, wait_ms=REAL_MS, producer=PRODUCER)
         truth = Truth()
         truth.add(run_real(one, place / run, store, plan))
         found, near = numbers_in(truth, TOPIC, PAID), made.near | made.answered
