@@ -57,8 +57,9 @@ ROLLED_MS: Final = 190_000_000
 """More than the two days after which a message passes the timer again."""
 LEVELS: Final = (1, 2, 3, 17)
 AHEAD_MS: Final = 3 * 86_400_000
+TIMER_LOG: Final = "mappedFileSizeTimerLog"
 SETTINGS: Final = {
-    **SIZES, "mappedFileSizeTimerLog": "52016", "transactionCheckInterval": "4000",
+    **SIZES, TIMER_LOG: "5216", "transactionCheckInterval": "4000",
     "transactionTimeOut": "2000", "timerWheelEnable": "true",
 }  # fmt: skip
 FIGURES: Final = (
@@ -105,7 +106,8 @@ class Made:
 @asynccontextmanager
 async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageStore, Parts]]:
     """Run a broker of ours on a store, without its transports."""
-    assignments = [f"{name}={value}" for name, value in SIZES.items()]
+    sizes = {**SIZES, TIMER_LOG: SETTINGS[TIMER_LOG]}
+    assignments = [f"{name}={value}" for name, value in sizes.items()]
     assignments += [
         "broker.name=real", "broker.cluster=DefaultCluster", "limits.delay_max_ms=3d",
         f"store.directory={directory}",
