@@ -6,7 +6,7 @@
               that is near came, tells all it has
     ours      opens it again with a clock three days ahead: all that is left comes
 
-Every message has one number as its flag and its body. What is to come stands in its topic once in
+Every message has a number as its key. What is to come stands in its topic once in
 the end, never before its second; what was recalled or rolled back never. Needs a JDK 17, and Maven
 or the jars of RocketMQ 5.5.0.
 """
@@ -45,6 +45,8 @@ TOPIC, PAID = "later", "pay"
 PRODUCER: Final = PAID
 """The group a half message is of; the real broker's own producer answers for it by ANSWER."""
 ANSWER: Final = "answer"
+KEY: Final = "number-"
+"""What the key of a message begins with; a real broker drops flags of halves it asks about."""
 ADDRESS: Final = "127.0.0.1:10911"
 OURS_MS: Final = 4_000
 """How long ours serves before it stops."""
@@ -130,10 +132,10 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
 async def sent(
     parts: Parts, topic: str, number: int, delivery: Delivery = AT_ONCE, **properties: str
 ) -> Sent:
-    """Send a message whose flag and body are its number."""
+    """Send a message of a number."""
     drafts = Drafts(
         wait=True, topics=[topic], bodies=[str(number).encode()], tags=[""],
-        keys=[[f"k{number}"]], message_ids=[""], queue_ids=[ABSENT_QUEUE], groups=[""],
+        keys=[[f"{KEY}{number}"]], message_ids=[""], queue_ids=[ABSENT_QUEUE], groups=[""],
         born_ms=[0], born_hosts=[PEER], flags=[number], properties=[properties],
         deliveries=[delivery],
     )  # fmt: skip
@@ -204,7 +206,10 @@ def numbers_in(truth: Truth, *topics: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for (topic, _), own in truth.queues.items():
         for message in own if topic in topics else ():
-            found.setdefault(message["flag"], []).append(message["store_timestamp_ms"])
+            key = message["properties"].get("KEYS", "")
+            if key.startswith(KEY):
+                number = int(key.removeprefix(KEY))
+                found.setdefault(number, []).append(message["store_timestamp_ms"])
     return found
 
 
@@ -214,7 +219,8 @@ def stored_in(directory: Path, sizes: KnownShape, *topics: str) -> dict[int, lis
     search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
     for message in search.messages():
         if message.topic in topics:
-            found.setdefault(message.flag, []).append(message.store_timestamp_ms)
+            number = int(message.keys[0].removeprefix(KEY))
+            found.setdefault(number, []).append(message.store_timestamp_ms)
     return found
 
 
