@@ -124,6 +124,32 @@ async def test_a_marker_that_comes_too_late_changes_nothing() -> None:
         assert desk.bodies() == ["a"]
 
 
+async def test_what_was_taken_back_stays_away_after_a_stop_beyond_its_time() -> None:
+    async with timing() as desk:
+        await desk.timer.close()
+        for name in ("a", "b", "c"):
+            await desk.wait(name, 5_000)
+        await desk.wait("marker", 5_000, key="KEYb", TIMER_DEL_UNIQKEY="KEYb")
+        await desk.store.close()
+        desk.clock.advance(60_000)
+        await desk.open()
+        assert desk.bodies() == ["a", "c"]
+
+
+async def test_what_comes_again_and_was_taken_back_stays_away_after_a_stop() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 190_000_000)
+        await desk.wait("b", 190_000_000)
+        await desk.wait("marker", 190_000_000, key="KEYb", TIMER_DEL_UNIQKEY="KEYb")
+        await desk.pass_time(2_000)
+        await desk.timer.close()
+        await desk.store.close()
+        desk.clock.advance(200_000_000)
+        await desk.open()
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["a"]
+
+
 # -- starts ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_what_waits_waits_on_after_a_start(is_killed: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.format.timed_records import AT_ONCE_ENQUEUED, TimedFacts
+from broker.format.timed_records import AT_ONCE_ENQUEUED, TimedFacts, taken_back
 from broker.format.timer_layout import (
     LOG_UNIT_TYPE,
     MAGIC_DEFAULT,
@@ -166,7 +166,12 @@ class Arriving:
     async def _put_due(
         self, facts: TimedFacts, numbers: list[int], is_delivered: IsDelivered | None
     ) -> None:
-        """Put what is due already, but for what was put before an error came between."""
+        """Put what is due already, but for what was put before an error came between.
+
+        What was taken back stays away also where both came too late for a slot: after a long stop.
+        """
+        marking = (facts.record(number) for number in numbers if facts.markers[number])
+        gone = frozenset(filter(None, map(taken_back, marking)))
         messages: list[TimedMessage] = []
         size = 0
         for number in numbers:
@@ -181,9 +186,9 @@ class Arriving:
                 messages.append(TimedMessage(record, AT_ONCE_ENQUEUED))
                 size += len(record)
             if len(messages) == AT_ONCE_MAX or size >= self._putting.bytes_max:
-                await self._putting.put(messages, frozenset())
+                await self._putting.put(messages, gone)
                 messages, size, self._at_once_upto = [], 0, at + 1
-        await self._putting.put(messages, frozenset())
+        await self._putting.put(messages, gone)
         if numbers:
             self._at_once_upto = max(self._at_once_upto, facts.queue_offsets[numbers[-1]] + 1)
 
