@@ -50,13 +50,15 @@ def topic() -> None:
 @topic.asks("Create a topic.", "pocketmq topic create orders --queues 4")
 @click.argument("name")
 @click.option(
-    "--type", "type_name", type=TYPE, default="normal", show_default=True,
-    help="What its messages are.",
+    "--type", "type_name", type=TYPE,
+    help="The only kind of messages it takes [default: takes all].",
 )  # fmt: skip
 @click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
-def create(broker: Connection, out: Output, name: str, type_name: str, queue_count: int) -> None:
+def create(
+    broker: Connection, out: Output, name: str, type_name: str | None, queue_count: int
+) -> None:
     """Create a topic; one that is there with the same settings stays as it is."""
-    made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name)
+    made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
     out.show(topic_document(broker.ask(made)))
 
 

@@ -55,10 +55,14 @@ class AsyncAdmin:
     # --- topics -----------------------------------------------------------------------------------
 
     async def create_topic(
-        self, name: str, *, queue_count: int = 0, type_name: str = "NORMAL"
+        self, name: str, *, queue_count: int = 0, type_name: str = ""
     ) -> TopicState:
-        """Make a topic; `type_name` is one of the proto's TopicType, in any case."""
-        kind = type_name.upper()
+        """Make a topic.
+
+        type_name   one of the proto's TopicType, in any case: it takes messages of that kind only;
+                    "": nothing is said, and it takes all
+        """
+        kind = type_name.upper() or None
         answer = await self._ask(
             "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
         )

@@ -40,10 +40,16 @@ def test_the_examples_run(tmp_path: Path) -> None:
         ]
         placed = run("transactions.py", broker.endpoint)
         assert placed == ["order 1: COMMIT", "asked about 1 order", "open: 0"]
+        *waits, taken_back, first, second = run("delays.py", broker.endpoint)
+        assert [line.split()[0] for line in [*waits, taken_back]] == ["waits:"] * 3 + ["taken"]
+        assert {first, second} == {"due: in two seconds", "due: when level 1 is over"}
         assert broker.stop() == 0
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/client.md", "docs/consuming.md"])
+PAGES = ["README.md", "docs/client.md", "docs/consuming.md", "docs/delays.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_first_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
     text = (ROOT / page).read_text().partition("```python\n")[2].partition("```")[0]
     assert text

@@ -111,7 +111,7 @@ class Admin:
     ) -> pb.CreateTopicResponse:
         """Make a topic."""
         check_number("type", request.type, upper=pb.MIXED)
-        kind = pb.TopicType.Name(request.type or pb.NORMAL)
+        kind = pb.TopicType.Name(request.type) if request.type else ""
         made = await topics.create_topic(
             self._store, request.name, queue_count=request.queue_count, type_name=kind
         )

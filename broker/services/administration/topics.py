@@ -9,7 +9,6 @@ from broker.model.errors import IllegalAttribute, SystemTopic
 from broker.model.message import OFFSET_MAX
 from broker.model.names import check_number, check_topic
 from broker.model.topic import (
-    DEFAULT_TYPE,
     PERMISSION_MAX,
     QUEUE_COUNT_MAX,
     RETRY_PREFIX,
@@ -31,11 +30,12 @@ RETRY_SEPARATORS: Final = ("_", "+")
 
 
 async def create_topic(
-    store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = DEFAULT_TYPE
+    store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = ""
 ) -> TopicConfig:
     """Make a topic, or return the one that is there with the same settings.
 
     queue_count   0 stands for QUEUE_COUNT_DEFAULT
+    type_name     "": nothing is said of what messages it takes, which are all then
     Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, DiskFull
     """
     check_topic(name)
@@ -45,7 +45,7 @@ async def create_topic(
     return await store.tables.topics.create(
         name,
         queue_count=queue_count or QUEUE_COUNT_DEFAULT,
-        attributes={TYPE_ATTRIBUTE: type_name},
+        attributes={TYPE_ATTRIBUTE: type_name} if type_name else {},
     )
 
 

@@ -57,7 +57,7 @@ async def stats(broker: StoreBroker, **fields: Any) -> list[pb.TopicStats]:
 async def test_a_topic_is_made_with_defaults(broker: StoreBroker) -> None:
     topic = await create(broker)
     assert (topic.write_queue_count, topic.read_queue_count, topic.permission) == (8, 8, 6)
-    assert (topic.type, dict(topic.attributes)) == (pb.NORMAL, {"message.type": "NORMAL"})
+    assert (topic.type, dict(topic.attributes)) == (pb.NORMAL, {})
 
 
 @pytest.mark.parametrize("kind", ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"])
