@@ -86,7 +86,7 @@ class StoreBroker:
         self.sessions = Sessions(
             store.clock,
             lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
-            self.consume.clients.forget,
+            self.consume.leave,
         )
         self.auto_create_groups = False
         self.official = OfficialMessaging(

@@ -176,6 +176,14 @@ class Consume:
         if self._unheard.release(group, topic, handles):
             self._serve(group, topic)
 
+    def leave(self, client_id: str) -> None:
+        """Let others have soon what a client that ends kept leased by being alive."""
+        self.clients.forget(client_id)
+        self._unheard.leave(client_id)
+        for target in self._targets.values():
+            if target.is_ordered and self._in_order.leave(target, client_id):
+                self._parking.serve(target)
+
     def _release_soon(self, target: GroupTopic, taken: AnyTaken) -> None:
         self._unheard.release_taken(taken)
         if target.is_ordered:

@@ -43,6 +43,17 @@ class InOrder:
         self._ends: list[tuple[int, int, GroupTopic]] = []
         self._order = 0
 
+    def leave(self, target: GroupTopic, client_id: str) -> bool:
+        """End the leases that a client kept alive; returns whether there were some."""
+        is_left = False
+        for queue in target.all_queues():
+            state = self.table.of(queue)
+            if state.leave(client_id):
+                self.table.changed(queue, state)
+                self.table.save_soon()
+                is_left = True
+        return is_left
+
     # -- leases that end while somebody waits --------------------------------------------------
     def watch_ends(self, target: GroupTopic) -> None:
         """Have a target among `ended` when its next lease ends, once somebody waits there."""

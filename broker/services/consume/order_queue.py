@@ -251,6 +251,14 @@ class OrderedQueue:
         self._visible_at(queue_offset, visible_at_ms)
         return True
 
+    def leave(self, client: str) -> bool:
+        """End the leases that a client kept alive; returns whether there were some."""
+        held = [queue_offset for queue_offset, name in self._renewed.items() if name == client]
+        for queue_offset in held:
+            del self._renewed[queue_offset]
+            self._visible_at(queue_offset, 1)
+        return bool(held)
+
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
         """Take back what did not reach its caller, as if it had not been given out."""
         for queue_offset in offsets:

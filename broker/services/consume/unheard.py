@@ -72,6 +72,14 @@ class Unheard:
         else:
             self._release(taken.leases)
 
+    def leave(self, client_id: str) -> None:
+        """Let come back soon what a client that ends kept leased by being alive.
+
+        Cost     a look at every message that is leased
+        """
+        held = [lease for queue in self._leases.queues.values() for lease in queue.leased.values()]
+        self._release([*{lease for lease in held if lease.client_id == client_id}])
+
     def _release(self, leases: Sequence[Lease]) -> None:
         ends_ms = self._clock.monotonic_ms() + RELEASED_MS
         for lease in leases:

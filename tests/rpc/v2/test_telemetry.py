@@ -143,3 +143,39 @@ async def test_who_is_unknown_may_beat_and_leave(desk: OfficialDesk) -> None:
     assert await desk.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
     beat = pb.HeartbeatRequest(client_type=pb.PUSH_CONSUMER, group=name("nobody"))
     assert await desk.code("Heartbeat", beat) == "CONSUMER_GROUP_NOT_FOUND"
+
+
+@pytest.mark.parametrize("kind", ["NORMAL", "FIFO"])
+async def test_what_a_client_held_that_ends_others_have_soon(desk: OfficialDesk, kind: str) -> None:
+    topics, broker = desk.broker.store.tables.topics, desk.broker
+    await topics.create("t", queue_count=1, attributes={"message.type": kind})
+    await broker.add("t", b"a", b"b", UNIQ_KEY="1", __SHARDINGKEY="m")
+    (first, second) = await desk.received("g", "t", auto_renew=True, invisible_s=None)
+    other = OfficialDesk(broker, "other")
+    handle = first.system_properties.receipt_handle
+    entry = pb.AckMessageEntry(receipt_handle=handle)
+    ack = pb.AckMessageRequest(group=name("g"), topic=name("t"), entries=[entry])
+    assert await desk.code("AckMessage", ack) == "OK"
+    assert await other.code("NotifyClientTermination", pb.NotifyClientTerminationRequest()) == "OK"
+    assert not await other.received("g", "t")
+    ended = pb.NotifyClientTerminationRequest(group=name("g"))
+    assert await desk.code("NotifyClientTermination", ended) == "OK"
+    await broker.pass_time(1_001)
+    (got,) = await other.received("g", "t")
+    assert got.body == second.body
+
+
+async def test_a_lease_renews_itself_as_long_as_its_client_is_heard_of(
+    desk: OfficialDesk,
+) -> None:
+    broker = desk.broker
+    await broker.add("orders", b"a", UNIQ_KEY="1")
+    await desk.received("g", "orders", auto_renew=True, invisible_s=None)
+    other, beat = OfficialDesk(broker, "other"), pb.HeartbeatRequest(group=name("g"))
+    for _ in range(4):
+        await broker.pass_time(50_000)
+        assert await desk.code("Heartbeat", beat) == "OK"
+        assert not await other.received("g", "orders")
+    for _ in range(4):
+        await broker.pass_time(50_000)
+    assert len(await other.received("g", "orders")) == 1
