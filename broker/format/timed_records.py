@@ -11,12 +11,13 @@ Source: TimerMessageStore.enqueue, convert.
 """
 
 from operator import itemgetter
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from broker.format.again import in_decoded_order, put_again
 from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.format.java_hash import java_hash
-from broker.format.record import PROPERTY_CRC_SIZE, RECORD_HEAD, split_record
+from broker.format.record import MAGIC_V1, PROPERTY_CRC_SIZE, RECORD_HEAD, split_record
 from broker.model.batch import Batch, Destination, Run
 from broker.model.message import (
     KEYS,
@@ -43,17 +44,28 @@ _MARKER: Final = f"{TIMER_DELETE}\x01".encode()
 _ADDED: Final = (TIMER_ENQUEUED.encode(), TIMER_DEQUEUED.encode())
 _HEAD: Final = RECORD_HEAD.struct.unpack_from
 _V6: Final = 0x30
+_PAIR_END: Final = 2
+_QUICK_HEAD: Final = Struct(">iI12xqqi44xi").unpack_from
+"""Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, body size."""
 
 
-def property_in(block: bytes, begin: bytes) -> bytes | None:
-    """Return the value of a property, given its name and the separator; None: it has none."""
-    at = block.find(begin)
-    while at > 0 and block[at - 1] != 2:
-        at = block.find(begin, at + 1)
+def property_in(content: bytes, name: bytes, begin: int, end: int) -> bytes | None:
+    """Return the value of a property of the block at [begin, end); None: it has none.
+
+    name   with the separator behind it
+    """
+    at = content.find(name, begin, end)
+    while at > begin and content[at - 1] != _PAIR_END:
+        at = content.find(name, at + 1, end)
     if at < 0:
         return None
-    end = block.find(b"\x02", at)
-    return block[at + len(begin) : end if end >= 0 else len(block)]
+    upper = content.find(b"\x02", at, end)
+    return content[at + len(name) : upper if upper >= 0 else end]
+
+
+def queue_offset_of(record: bytes) -> int:
+    """Return a record's queue offset."""
+    return int.from_bytes(record[20:28])
 
 
 class TimedFacts:
@@ -85,30 +97,39 @@ class TimedFacts:
     def add(self, content: bytes) -> None:
         """Take in sound records, next to each other.
 
-        Cost     some 2 µs a record
+        Cost     some 3 µs a record
         """
         position = 0
         while position < len(content):
-            size = int.from_bytes(content[position : position + 4])
-            _, _, _, _, begin, end = split_record(memoryview(content), position)
-            block = content[begin:end]
-            said = property_in(block, _OUT)
+            size, magic, queue_offset, place, system_flag, body_size = _QUICK_HEAD(
+                content, position
+            )
+            end = position + size
+            begin = position + RECORD_HEAD.size + body_size
+            if system_flag & _V6 or magic != MAGIC_V1:
+                _, _, _, _, begin, end = split_record(memoryview(content), position)
+            else:
+                begin += content[begin] + 3
+            said = property_in(content, _OUT, begin, end)
             is_number = said is not None and said.isdigit() and len(said) <= _NUMBER_LENGTH_MAX
             self.due_ms.append(int(said) if said is not None and is_number else 0)
-            self.topic_hashes.append(self._hash(property_in(block, _TOPIC) or b""))
-            self.markers.append(_MARKER in block and property_in(block, _MARKER) is not None)
-            self.queue_offsets.append(int.from_bytes(content[position + 20 : position + 28]))
-            self.physical_offsets.append(int.from_bytes(content[position + 28 : position + 36]))
+            topic = property_in(content, _TOPIC, begin, end) or b""
+            found = self._hashes.get(topic)
+            self.topic_hashes.append(self._hash(topic) if found is None else found)
+            is_marker = content.find(_MARKER, begin, end) >= 0
+            if is_marker:
+                is_marker = property_in(content, _MARKER, begin, end) is not None
+            self.markers.append(is_marker)
+            self.queue_offsets.append(queue_offset)
+            self.physical_offsets.append(place)
             self.sizes.append(size)
             self._parts.append((content, position))
             position += size
 
     def _hash(self, topic: bytes) -> int:
-        found = self._hashes.get(topic)
-        if found is None:
-            if len(self._hashes) >= PLANS_MAX:
-                self._hashes.clear()
-            found = self._hashes[topic] = java_hash(topic.decode("utf-8", "replace"))
+        if len(self._hashes) >= PLANS_MAX:
+            self._hashes.clear()
+        found = self._hashes[topic] = java_hash(topic.decode("utf-8", "replace"))
         return found
 
     def record(self, number: int) -> bytes:
@@ -120,7 +141,7 @@ class TimedFacts:
 def taken_back(record: bytes) -> bytes:
     """Return which message a delete marker takes back, empty: it does not say."""
     _, _, _, _, begin, end = split_record(record, 0)
-    return property_in(bytes(record[begin:end]), _MARKER) or b""
+    return property_in(record, _MARKER, begin, end) or b""
 
 
 class _Plan(NamedTuple):

@@ -25,6 +25,7 @@ from broker.services.timer.timer import Timer
 from broker.store.message_store import MessageStore, open_store
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
+from tests.fakes.disk_image import Image
 from tests.fakes.rows import Row, batch
 from tests.fakes.store_language import BORN_HOST, STORE_HOST, at_once, small_settings, until
 
@@ -80,10 +81,13 @@ class TimingDesk:
         await self.close()
         await self.open()
 
-    async def killed(self) -> None:
-        """Begin anew on what kill -9 leaves: all that was written, without an end in order."""
+    async def killed(self, image: Image | None = None) -> None:
+        """Begin anew on what kill -9 leaves: all that was written, without an end in order.
+
+        image   what a power cut left instead
+        """
         assert isinstance(self.disk, SimDisk)
-        before, image = self.store, self.disk.image.copy()
+        before, image = self.store, image or self.disk.image.copy()
         await self.close()
         assert before is self.store
         self.disk = SimDisk(image)
@@ -127,6 +131,14 @@ class TimingDesk:
             await asyncio.sleep(0)
         else:
             raise AssertionError("it has work without end")
+        await self.settled()
+
+    async def part(self, count: int) -> None:
+        """Let the service take some steps only, and leave it in the middle of something."""
+        for _ in range(count):
+            self.timer.step(Now(self.clock.monotonic, self.clock.wall))
+            for _ in range(3):
+                await asyncio.sleep(0)
         await self.settled()
 
     async def pass_time(self, ms: int, *, step_ms: int = 1_000) -> None:

@@ -114,7 +114,9 @@ def test_columns_say_what_records_do(records: list[bytes]) -> None:
     ],
 )
 def test_a_property_is_found_by_its_whole_name(block: bytes, found: bytes | None) -> None:
-    assert property_in(block, b"B\x01") == found
+    assert property_in(block, b"B\x01", 0, len(block)) == found
+    around = b"B\x019\x02" + block + b"B\x018\x02"
+    assert property_in(around, b"B\x01", 4, 4 + len(block)) == found
 
 
 def record_of(**properties: str) -> bytes:

@@ -14,17 +14,32 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from broker.format.again import facts_of
-from broker.format.timed_records import Due, DueRecords, odd_run, one_by_one, run_of
+from broker.format.java_hash import java_hash
+from broker.format.timed_records import (
+    Due,
+    DueRecords,
+    odd_run,
+    one_by_one,
+    queue_offset_of,
+    run_of,
+)
 from broker.model.batch import Destination, Run
 from broker.model.errors import BrokerError, RecordTooLarge
-from broker.model.message import INT32_MAX, TIMER_ROLLS, UNIQUE_KEY
+from broker.model.message import INT32_MAX, REAL_TOPIC, TIMER_ROLLS, UNIQUE_KEY
 from broker.model.stats import Counter
-from broker.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC, Place, real_place
+from broker.model.system_topics import (
+    REVIVE_TOPIC_PREFIX,
+    TIMER_TOPIC,
+    Place,
+    real_place,
+    revive_topic,
+)
 from broker.model.topic import HALF_TOPIC, is_group_topic
 from broker.store.message_store import MessageStore
 from broker.store.settings import FLUSH_SYNC
 
 _REVIVE_PREFIX: Final = REVIVE_TOPIC_PREFIX.encode()
+_OF_JOURNAL: Final = f"{REAL_TOPIC}\x01{REVIVE_TOPIC_PREFIX}".encode()
 _NUMBER_LENGTH_MAX: Final = 10
 PUT_BYTES_MAX: Final = 256 * 1024
 
@@ -55,7 +70,7 @@ class Putting:
 
     __slots__ = (
         "_due", "_is_lease_open", "_store", "_store_host", "bytes_max", "count", "dequeued",
-        "dropped",
+        "dropped", "journal_hash",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -66,6 +81,8 @@ class Putting:
         self._due = DueRecords()
         self.bytes_max = min(PUT_BYTES_MAX, store.log.record_size_max // 2)
         """Records of one put."""
+        self.journal_hash = java_hash(revive_topic(store.settings.cluster))
+        """What units of the journal of leases say of their topic."""
         self.count = 0
         """Messages whose time came, whatever became of them."""
         self.dequeued = Counter(
@@ -132,9 +149,19 @@ class Putting:
                 counts[place.topic] = counts.get(place.topic, 0) + len(found)
         return runs, counts
 
+    def is_settled(self, record: bytes) -> bool:
+        """Return whether a record is one of the journal, and of no open lease."""
+        return _OF_JOURNAL in record and not self._is_lease_open(queue_offset_of(record))
+
+    def drop(self, reason: str, count: int) -> None:
+        """Count messages whose time came and that are not delivered."""
+        if count:
+            self.count += count
+            self.dropped.add((reason,), count)
+
     def _is_dropped(self, record: bytes, made: Due, taken_back: frozenset[bytes]) -> bool:
         if made.topic.startswith(_REVIVE_PREFIX):
-            if not self._is_lease_open(int.from_bytes(record[20:28])):
+            if not self._is_lease_open(queue_offset_of(record)):
                 self.dropped.add(("settled",))
                 return True
         if taken_back:

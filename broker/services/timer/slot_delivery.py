@@ -107,12 +107,27 @@ class SlotDelivery:
             units, places = units[is_here], places[is_here]
         if due_time.is_jumpy:
             units = self._move_ahead(units, places, write_ms, due_time)
+        units = units[~self._settled(units)]
         markers = np.array([is_marker(magic) for magic in units["magic"].tolist()], np.bool_)
         marking = units[markers]
         keys = [taken_back(record) for record in await self._records(marking) if record]
         self._taken_back = frozenset(filter(None, keys))
         self._markers = markers
         self._units = units
+
+    def _settled(self, units: Units) -> NDArray[np.bool_]:
+        """Return which units are of the journal of leases, and of none that is open.
+
+        Cost     about 1 µs for each of the journal: nearly all of it is settled by then
+        """
+        is_settled: NDArray[np.bool_] = units["topic_hash"] == self._putting.journal_hash
+        log = self._store.log
+        is_settled &= units["physical_offset"] >= log.hot_begin
+        for number in np.flatnonzero(is_settled).tolist():
+            place, size = units["physical_offset"][number], units["record_size"][number]
+            is_settled[number] = self._putting.is_settled(log.read(int(place), int(size)))
+        self._putting.drop("settled", int(is_settled.sum()))
+        return is_settled
 
     def _move_ahead(
         self, units: Units, places: NDArray[np.int64], write_ms: int, due_time: DueTime
