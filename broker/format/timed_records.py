@@ -77,8 +77,8 @@ class TimedFacts:
     """
 
     __slots__ = (
-        "_hashes", "_parts", "due_ms", "markers", "physical_offsets", "queue_offsets", "sizes",
-        "topic_hashes",
+        "_parts", "due_ms", "markers", "physical_offsets", "queue_offsets", "sizes",
+        "topic_hashes", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -89,7 +89,8 @@ class TimedFacts:
         self.sizes: list[int] = []
         self.queue_offsets: list[int] = []
         self._parts: list[tuple[bytes, int]] = []
-        self._hashes: dict[bytes, int] = {}
+        self.topics: dict[bytes, int] = {}
+        """Their hashes."""
 
     def __len__(self) -> int:
         return len(self.due_ms)
@@ -114,7 +115,7 @@ class TimedFacts:
             is_number = said is not None and said.isdigit() and len(said) <= _NUMBER_LENGTH_MAX
             self.due_ms.append(int(said) if said is not None and is_number else 0)
             topic = property_in(content, _TOPIC, begin, end) or b""
-            found = self._hashes.get(topic)
+            found = self.topics.get(topic)
             self.topic_hashes.append(self._hash(topic) if found is None else found)
             is_marker = content.find(_MARKER, begin, end) >= 0
             if is_marker:
@@ -127,9 +128,9 @@ class TimedFacts:
             position += size
 
     def _hash(self, topic: bytes) -> int:
-        if len(self._hashes) >= PLANS_MAX:
-            self._hashes.clear()
-        found = self._hashes[topic] = java_hash(topic.decode("utf-8", "replace"))
+        if len(self.topics) >= PLANS_MAX:
+            self.topics.clear()
+        found = self.topics[topic] = java_hash(topic.decode("utf-8", "replace"))
         return found
 
     def record(self, number: int) -> bytes:

@@ -19,6 +19,7 @@ from broker.format.timer_layout import NO_UNIT, SLOT_COUNT, SLOT_SIZE, SLOT_TYPE
 
 DRAFT_NAME: Final = "timerwheel.draft"
 KEY_NAMES: Final = "it has 32 bytes for each second of two weeks"
+TIME_MAX_MS: Final = 2**62
 SEARCH_STEP: Final = 8_192
 """Slots that one look for the next used one covers."""
 Numbers = NDArray[np.int64]
@@ -132,11 +133,11 @@ class TimerWheel:
         times: Numbers = np.sort(slots["time"][numbers].astype(np.int64)) * self._precision_ms
         return times
 
-    def waiting_count(self, begin_ms: int) -> int:
-        """Return how many messages wait for a time or later ones, as slots count."""
+    def waiting_count(self, begin_ms: int, end_ms: int = TIME_MAX_MS) -> int:
+        """Return how many messages wait for the times of [begin, end), as slots count."""
         slots = self._slots
-        begin = max(begin_ms // self._precision_ms, 1)
-        used = (slots["time"] >= begin) & (slots["last"] >= 0)
+        begin, end = max(begin_ms // self._precision_ms, 1), end_ms // self._precision_ms
+        used = (slots["time"] >= begin) & (slots["time"] < end) & (slots["last"] >= 0)
         return int(slots["count"][used].sum(dtype=np.int64))
 
     def highest_last(self, begin_ms: int) -> int:

@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
     "consume_queue_file_size_bytes": 2_000,
     "index_slot_count": 101,
     "index_entry_count_max": 2_000,
-    "timer_slot_count": 1_024,
+    "timer_slot_count": 4_096,
     "timer_log_file_size_bytes": 1_000,
 }
 

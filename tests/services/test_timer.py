@@ -7,10 +7,12 @@ import pytest
 
 from broker.files.disk import Disk
 from broker.format.content import encode_properties
+from broker.format.table_json import decode_table
 from broker.format.timer_layout import SLOT_COUNT
 from broker.model.errors import BrokerReadOnly
 from broker.model.message import OFFSET_MAX
 from broker.model.reading import KeyRange
+from broker.model.stats import Gauge
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
 from tests.fakes.quick_disk import QuickDisk
@@ -212,7 +214,7 @@ async def test_a_wheel_of_another_length_is_made_anew_and_told_of(
         desk.disk.write_file(desk.directory / "timerwheel", bytes(100))
         await desk.open()
         (said,) = [r for r in caplog.records if r.message == "timer.rebuilt"]
-        assert "100 bytes, not 32768" in said.reason  # type: ignore[attr-defined]
+        assert "100 bytes, not 131072" in said.reason  # type: ignore[attr-defined]
         await desk.pass_time(9_000)
         assert desk.bodies() == ["a"]
 
@@ -381,6 +383,31 @@ async def test_a_real_broker_finds_how_far_it_is() -> None:
         content = desk.disk.read_file(desk.directory / "config" / "timercheck")
         assert unpack(">qqqq", content[:32]) == (second, 104, 2, 2)
         await desk.open()
+
+
+async def test_what_waits_is_counted_by_topic_and_by_time() -> None:
+    async with timing() as desk:
+        for number in range(4):
+            await desk.wait(f"m{number}", 3_000 + 30_000 * number)
+            await desk.wait(f"n{number}", 100_000, topic="bills")
+        await desk.wait("marker", 100_000, topic="bills", key="KEYn1", TIMER_DEL_UNIQKEY="KEYn1")
+        for restarts in (0, 1, 2):
+            await desk.pass_time(2_000)
+            waiting = {"bills": 3, "orders": 4 if not restarts else 3}
+            stats = {stat.name: stat for stat in desk.timer.stats}
+            by_topic = stats["rocketmq_timing_messages"]
+            within = stats["rocketmq_timer_message_snapshot"]
+            assert isinstance(by_topic, Gauge)
+            assert isinstance(within, Gauge)
+            assert by_topic.read() == {(topic,): count for topic, count in waiting.items()}
+            bounds = within.read()
+            assert isinstance(bounds, dict)
+            assert bounds["60",] == waiting["orders"] - (2 if not restarts else 1)
+            assert bounds["86400",] == 3 + waiting["orders"]
+            await desk.restarted()
+            content = desk.disk.read_file(desk.directory / "config" / "timermetrics")
+            rows = decode_table(content)["timingCount"]
+            assert {topic: row["count"] for topic, row in rows.items()} == waiting
 
 
 # -- a real broker's store ---------------------------------------------------------------------

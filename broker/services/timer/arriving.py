@@ -28,6 +28,7 @@ from broker.model.errors import MessageDamaged
 from broker.model.reading import PullStatus, ReadRange
 from broker.model.step import Now
 from broker.model.system_topics import TIMER_TOPIC
+from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.putting import Putting, TimedMessage
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
@@ -46,6 +47,12 @@ logger = logging.getLogger(__name__)
 def second_of(time_ms: int) -> int:
     """Return the beginning of the second of a time, ms."""
     return time_ms // PRECISION_MS * PRECISION_MS
+
+
+def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the slots that are delivered no earlier than slots of these times would be."""
+    behind: NDArray[np.int64] = -(-times_ms // PRECISION_MS) * PRECISION_MS
+    return behind
 
 
 def slot_times(due_ms: NDArray[np.int64], write_ms: int) -> tuple[NDArray[np.int64], Units]:
@@ -68,12 +75,15 @@ class Arriving:
     """
 
     __slots__ = (
-        "_at_once_upto", "_due_time", "_last_place", "_putting", "_skip_upto", "_store",
-        "count", "queue_offset", "skip_below_ms",
+        "_at_once_upto", "_counts", "_due_time", "_last_place", "_putting", "_skip_upto", "_store",
+        "queue_offset", "skip_below_ms",
     )  # fmt: skip
 
-    def __init__(self, store: MessageStore, putting: Putting, queue_offset: int) -> None:
+    def __init__(
+        self, store: MessageStore, putting: Putting, counts: WaitingCounts, queue_offset: int
+    ) -> None:
         self._store = store
+        self._counts = counts
         self._putting = putting
         self._due_time = DueTime()
         lower, upper = self.range()
@@ -83,8 +93,6 @@ class Arriving:
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
         self.skip_below_ms = 0
         self._skip_upto = upper
-        self.count = 0
-        """Messages that came."""
 
     def range(self) -> tuple[int, int]:
         """Return the queue offsets of the topic's first message and behind its last."""
@@ -133,20 +141,21 @@ class Arriving:
         facts = TimedFacts()
         for content in found.records:
             facts.add(content)
+        for topic, topic_hash in facts.topics.items():
+            if not self._counts.knows(topic_hash):
+                self._counts.know(topic_hash, topic.decode("utf-8", "replace"))
         if len(facts):
             is_old = begin < self._skip_upto
             await self._take_in(facts, write_ms, read_ms, is_delivered if is_old else None)
             self._last_place = facts.physical_offsets[-1]
         assert found.next_begin_offset >= begin
         self.queue_offset = found.next_begin_offset
-        self.count += len(facts)
         return found.status is not PullStatus.NO_NEW_MESSAGE and self.queue_offset < upper
 
     async def _take_in(
         self, facts: TimedFacts, write_ms: int, read_ms: int, is_delivered: IsDelivered | None
     ) -> None:
-        due_ms = np.array(facts.due_ms, np.int64)
-        due_ms += self._moved_ms(facts)
+        due_ms = slot_behind(np.array(facts.due_ms, np.int64) + self._moved_ms(facts))
         is_due = due_ms < write_ms
         is_over = due_ms < self.skip_below_ms
         is_over &= np.array(facts.queue_offsets) < self._skip_upto
@@ -211,6 +220,7 @@ class Arriving:
             # Behind an error it goes on with the first that does not wait yet.
             self.queue_offset = int(queue_offsets[0])
             count = self._store.timer.add(units)
+            self._counts.arrive(units[:count])
             units, queue_offsets = units[count:], queue_offsets[count:]
         self.queue_offset = facts.queue_offsets[-1] + 1
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.timer_layout import LOG_UNIT_TYPE, NO_UNIT, Units
-from broker.services.timer.arriving import PRECISION_MS
+from broker.services.timer.arriving import slot_behind
 from broker.store.message_store import MessageStore
 
 CHAIN_MAX: Final = 4_096
@@ -24,12 +24,6 @@ CHAIN_MAX: Final = 4_096
 Times = NDArray[np.int64]
 
 logger = logging.getLogger(__name__)
-
-
-def slot_behind(times_ms: Times) -> Times:
-    """Return the slots that are delivered no earlier than slots of these times would be."""
-    behind: Times = -(-times_ms // PRECISION_MS) * PRECISION_MS
-    return behind
 
 
 async def chain_of(store: MessageStore, time_ms: int) -> tuple[Units, Times]:

@@ -18,8 +18,9 @@ from broker.format.timed_records import taken_back
 from broker.format.timer_layout import MAGIC_ROLL, Units, due_times
 from broker.model.due_time import DueTime
 from broker.model.system_topics import TIMER_TOPIC
-from broker.services.timer.arriving import IsDelivered
-from broker.services.timer.moving import chain_of, move, slot_behind
+from broker.services.timer.arriving import IsDelivered, slot_behind
+from broker.services.timer.counts import WaitingCounts
+from broker.services.timer.moving import chain_of, move
 from broker.services.timer.putting import Putting, TimedMessage
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
@@ -38,11 +39,14 @@ class SlotDelivery:
     """
 
     __slots__ = (
-        "_at", "_markers", "_putting", "_store", "_taken_back", "_units", "time_ms"
+        "_at", "_counts", "_markers", "_putting", "_store", "_taken_back", "_units", "time_ms"
     )  # fmt: skip
 
-    def __init__(self, store: MessageStore, putting: Putting, time_ms: int) -> None:
+    def __init__(
+        self, store: MessageStore, putting: Putting, counts: WaitingCounts, time_ms: int
+    ) -> None:
         self._store = store
+        self._counts = counts
         self._putting = putting
         self.time_ms = time_ms
         self._units: Units | None = None
@@ -107,6 +111,7 @@ class SlotDelivery:
             units, places = units[is_here], places[is_here]
         if due_time.is_jumpy:
             units = self._move_ahead(units, places, write_ms, due_time)
+        self._counts.take(units)
         units = units[~self._settled(units)]
         markers = np.array([is_marker(magic) for magic in units["magic"].tolist()], np.bool_)
         marking = units[markers]

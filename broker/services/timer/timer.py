@@ -10,6 +10,7 @@ the wall clock (model/due_time.py): what came before a jump moves to other slots
 Source: TimerMessageStore.
 """
 
+import asyncio
 import logging
 from asyncio import CancelledError
 from collections.abc import Coroutine, Iterator
@@ -19,10 +20,11 @@ from typing import Any, Final
 from broker.model.due_time import DueTime
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import OFFSET_MAX
-from broker.model.stats import Gauge, Stat
+from broker.model.stats import Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
 from broker.model.system_topics import TIMER_TOPIC
 from broker.services.timer.arriving import PRECISION_MS, Arriving, second_of
+from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.moving import move_back
 from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
@@ -36,6 +38,8 @@ IDLE_SAVE_INTERVAL_MS: Final = 10_000
 """Where nothing happened but that time passed."""
 ARRIVAL_PAUSE_MS: Final = 50
 """What comes meanwhile is taken in together."""
+BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
+"""What waits is counted up to these."""
 RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
 
@@ -50,7 +54,8 @@ class Timer:
     """
 
     __slots__ = (
-        "_arrive_at_ms", "_arriving", "_delivered_before", "_due_time", "_now", "_over",
+        "_arrive_at_ms", "_arriving", "_count_at_ms", "_counted", "_counts", "_delivered_before",
+        "_due_time", "_is_closing", "_now", "_over",
         "_putting", "_read_ms", "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds",
         "_save_at_ms", "_saved", "_saving", "_set_back_ms", "_slot", "_store", "_working", "stats",
     )  # fmt: skip
@@ -58,6 +63,9 @@ class Timer:
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
         self._store = store
         self._putting = Putting(store, store_host, is_lease_open)
+        self._counts = WaitingCounts(
+            [*store.tables.topics.names(), *store.tables.timer_counts.rows]
+        )
         self._due_time = DueTime()
         """By places in the timer log."""
         self._arriving: Arriving | None = None
@@ -71,6 +79,9 @@ class Timer:
         self._working: Job[None] | None = None
         self._saving: Job[None] | None = None
         self._saved = (-1, -1, -1)
+        self._counted: dict[LabelValues, float] = {}
+        self._count_at_ms = 0
+        self._is_closing = False
         self._over = (0, 0)
         self._delivered_before = 0
         """Of what was delivered and does not count so yet nothing lies below this."""
@@ -80,6 +91,7 @@ class Timer:
         self._save_at_ms = 0
         self._arrive_at_ms = 0
         self.stats: list[Stat] = [
+            self._counts.enqueued,
             self._putting.dequeued,
             self._putting.dropped,
             Gauge(
@@ -95,8 +107,12 @@ class Timer:
                 lambda: float(self._late_ms()),
             ),
             Gauge(
-                "rocketmq_timing_messages", "Messages that wait for their time.",
-                lambda: float(self.waiting_count),
+                "rocketmq_timing_messages", "Messages that wait for their time, by topic.",
+                self._counts.by_topic, ("topic",),
+            ),
+            Gauge(
+                "rocketmq_timer_message_snapshot", "Messages that wait, by how long at most.",
+                self._snapshot, ("timer_bound_s",),
             ),
         ]  # fmt: skip
 
@@ -115,6 +131,17 @@ class Timer:
         """How many messages wait for their time, those of the journal of leases among them."""
         wheel = self._store.timer.wheel
         return self.lag + (wheel.waiting_count(self._read_ms) if wheel is not None else 0)
+
+    def _snapshot(self) -> dict[LabelValues, float]:
+        """Return how many messages wait for at most so many seconds."""
+        wheel = self._store.timer.wheel
+        if wheel is None:
+            return {}
+        begin_ms, now_ms = self._read_ms, self._write_ms
+        return {
+            (str(bound),): wheel.waiting_count(begin_ms, now_ms + bound * PRECISION_MS)
+            for bound in BOUNDS_S
+        }
 
     def _late_ms(self) -> int:
         return max(second_of(self._now.wall_ms) - self._read_ms, 0) if self._read_ms else 0
@@ -146,6 +173,7 @@ class Timer:
         for job in (self._working, self._saving):
             if job is not None:
                 await job.reached()
+        self._is_closing = True
         if self._arriving is not None:
             with suppress(BrokerError):  # A start finds out.
                 self._note_delivered()
@@ -225,9 +253,12 @@ class Timer:
         self._resume_below_ms = second_of(store.marks.appended.time_ms) + PRECISION_MS
         self._over = progress.over_place, progress.over_ms
         self._delivered_before = progress.delivered_before
-        arriving = Arriving(store, self._putting, found.queue_offset)
+        arriving = Arriving(store, self._putting, self._counts, found.queue_offset)
         if found.is_anew:
             arriving.skip_below_ms = found.read_ms
+        for units in store.timer.waiting(read_ms):
+            self._counts.add(units)
+            await asyncio.sleep(0)
         self._arriving, self._read_ms = arriving, read_ms
         self._look()
         if read_ms > write_ms:
@@ -249,7 +280,7 @@ class Timer:
             self._read_ms = wheel.next_used(self._read_ms, write_ms)
             if self._read_ms >= write_ms or wheel.slot(self._read_ms) is None:
                 return
-            self._slot = SlotDelivery(self._store, self._putting, self._read_ms)
+            self._slot = SlotDelivery(self._store, self._putting, self._counts, self._read_ms)
         await self._deliver_some(self._slot, write_ms)
 
     async def _deliver_some(self, slot: SlotDelivery, write_ms: int) -> None:
@@ -271,15 +302,16 @@ class Timer:
         read_ms, write_ms, log = self._read_ms, self._write_ms, self._store.timer.log
         by_ms = -self._set_back_ms or read_ms - write_ms
         logger.warning("timer.clock_set_back", extra={"by_ms": by_ms})
+        place = log.end if log is not None else 0
+        self._over = place, read_ms
+        await self._save(min(read_ms, write_ms))
         if log is not None:
-            place = log.end
-            self._over = place, read_ms
-            await self._save(min(read_ms, write_ms))
             await move_back(self._store, read_ms, write_ms, self._set_back_ms)
-            if self._set_back_ms:
-                self._over = place, OFFSET_MAX
         self._read_ms = min(read_ms, write_ms)
-        self._set_back_ms = 0
+        if self._set_back_ms:
+            # What was moved would count as waiting in two slots once it is delivered in one.
+            self._over, self._set_back_ms = (place, OFFSET_MAX), 0
+            await self._save(self._read_ms)
 
     # -- writing down how far it is ------------------------------------------------------------
     def _note_delivered(self) -> None:
@@ -322,3 +354,11 @@ class Timer:
         if await store.writing.durable():
             await store.timer.write_down(progress._replace(log_flushed=flushed))
             self._saved = state
+            await self._save_counts()
+
+    async def _save_counts(self) -> None:
+        """Write down how many messages wait, now and then: only people look at that."""
+        counts, now_ms = self._counts.by_topic(), self._now.monotonic_ms
+        if counts != self._counted and (now_ms >= self._count_at_ms or self._is_closing):
+            self._counted, self._count_at_ms = counts, now_ms + IDLE_SAVE_INTERVAL_MS
+            await self._store.tables.timer_counts.replace(self._counts.rows(self._now.wall_ms))

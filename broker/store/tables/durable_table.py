@@ -150,6 +150,13 @@ class RowTable:
         table = {**others, self._member: rows}
         return lambda: encode_table(dict(sorted(table.items())))
 
+    async def replace(self, rows: Rows) -> None:
+        """Set all rows; durable when it returns."""
+        if rows != self.rows:
+            self.rows = rows
+            self.touch()
+        await self.saved()
+
     async def put(self, name: str, row: dict[str, Any]) -> None:
         """Set a row; durable when it returns."""
         self.rows[name] = row

@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from broker.files.disk import Disk
 from broker.model.message import QueueKey
 from broker.model.step import Clock
 from broker.store.tables.delay_offsets import DelayOffsets
+from broker.store.tables.durable_table import RowTable
 from broker.store.tables.groups import GroupTable
 from broker.store.tables.offsets import ConsumerOffsets
 from broker.store.tables.order_info import OrderInfo
@@ -15,12 +17,16 @@ from broker.store.tables.removed_queues import RemovedQueues
 from broker.store.tables.timer_check import TimerCheck
 from broker.store.tables.topics import TopicTable
 
+TIMER_COUNTS_FILE: Final = "timermetrics"
+TIMER_COUNTS: Final = "timingCount"
+
 
 class Tables:
     """Topics, groups, where groups, delay levels and timer are, what is in hand, removed queues."""
 
     __slots__ = (
-        "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check", "topics",
+        "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check",
+        "timer_counts", "topics",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock) -> None:
@@ -29,6 +35,9 @@ class Tables:
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
         self.timer_check = TimerCheck(disk, directory, self._pool)
+        self.timer_counts = RowTable(
+            disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool
+        )
         self.orders = OrderInfo(disk, directory, clock, self._pool)
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
@@ -38,7 +47,13 @@ class Tables:
 
         Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
-        offsets = (self.offsets, self.orders, self.delay_offsets, self.timer_check)
+        offsets = (
+            self.offsets,
+            self.orders,
+            self.delay_offsets,
+            self.timer_check,
+            self.timer_counts,
+        )
         for table in (self.topics, self.groups, *offsets):
             table.load()
 

@@ -10,7 +10,7 @@ Source: TimerMessageStore, TimerFlushService.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
@@ -222,6 +222,11 @@ class TimerFiles:
             moved = self._lowest_moved
             self._lowest_moved = lowest if moved < 0 else min(lowest, moved)
         return len(units)
+
+    def waiting(self, read_ms: int) -> Iterator[Units]:
+        """Yield the units of what waits for a time or later ones, some at a time."""
+        for _, units in self.log.pieces(self._lowest) if self.log is not None else ():
+            yield units[due_times(units) >= read_ms]
 
     def lowest_message(self, read_ms: int) -> int | None:
         """Return a physical offset that no waiting message lies below, None where none waits.
