@@ -93,8 +93,8 @@ class Send:
     """The send pipeline over one store."""
 
     __slots__ = (
-        "_clock", "_heads", "_key_maker", "_properties_max", "_random", "_rules", "_store", "_tail",
-        "counts", "plain", "recall", "repeats",
+        "_clock", "_heads", "_key_maker", "_level_count", "_properties_max", "_random", "_rules",
+        "_store", "_tail", "counts", "plain", "recall", "repeats",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +115,7 @@ class Send:
         self._properties_max = PROPERTIES_SIZE_MAX - crc_size
         self._heads = ("\x02WAIT\x01false\x02", "\x02WAIT\x01true\x02")
         self._tail = rules.block_tail
+        self._level_count = len(store.settings.levels.delays_ms)
         self.counts = SendStats()
         self.recall = Recall(store, rules, clock)
         self.repeats: Repeats[Sent] = Repeats(clock)
@@ -210,7 +211,7 @@ class Send:
         Errors   IllegalDeliveryTime, those of `send`
         """
         now_ms, place = self._clock.wall_ms(), Place(destination.topic, destination.queue_id)
-        level_count = len(self._store.settings.levels.delays_ms)
+        level_count = self._level_count
         waiting = Waiting(level_count, self._rules.delay_max_ms)
         drafts = drafts._replace(message_ids=self._named(drafts.message_ids, now_ms))
         disguises = [
@@ -222,8 +223,10 @@ class Send:
         parting = parted([one.place for one in disguises], batch, destination)
         for topic in {run.topic for run, _ in parting.runs} - {place.topic}:
             # What waits is found by a broker that reads the table of topics.
-            queue_count = level_count if topic == SCHEDULE_TOPIC else 1
-            await self._store.tables.topics.ensure(topic, queue_count)
+            found = self._store.tables.topics.find(topic)
+            if found is None or not found.is_kept:
+                queue_count = level_count if topic == SCHEDULE_TOPIC else 1
+                await self._store.tables.topics.ensure(topic, queue_count)
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         self._observe(disguises, batch.born_ms)
         result, queue_offsets = parting.joined(results)
