@@ -260,7 +260,6 @@ class Checking:
                 )
                 self.checks.add(("given_up",))
             self._ledger.finish(at, state, later if state is HalfState.MOVED else 0)
-            self._counts.end(half, state, later)
         return asked
 
 

@@ -5,6 +5,7 @@ decided before, and what becomes of those is counted alone.
 Source: BrokerMetricsManager, TransactionMetrics.
 """
 
+from array import array
 from typing import Final
 
 from broker.format.half_message import Half
@@ -15,20 +16,25 @@ from broker.services.transaction.halves import HalfState
 FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
 """Seconds, as RocketMQ has them in this metric, whatever its name says."""
 UNKNOWN_TOPIC: Final = "unknown"
+TOPICS_MAX: Final = 10_000
+"""Topics that are told apart; those beyond count as unknown."""
 
 
 class HalfCounts:
     """Counts half messages, and what became of them, by topic."""
 
     __slots__ = (
-        "_base", "_clock", "_looked", "_open", "committed", "finish", "rolled_back",
+        "_base", "_clock", "_numbers", "_open", "_topics", "committed", "finish", "rolled_back",
     )  # fmt: skip
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._open: dict[str, int] = {}
-        self._looked = bytearray()
-        """Whether each half message from `_base` on is counted."""
+        self._topics = {UNKNOWN_TOPIC: 1}
+        """The number of each topic that was seen."""
+        self._open = [0, 0]
+        """Open half messages by number of their topic."""
+        self._numbers = array("H")
+        """The number of each half message's topic from `_base` on; 0: it is not counted."""
         self._base = 0
         self.committed = Counter(
             "rocketmq_commit_messages_total", "Transactions committed.", ("topic",)
@@ -45,64 +51,61 @@ class HalfCounts:
 
     def look(self, half: Half) -> None:
         """Count one that is open, once."""
-        if self._mark(half.place.queue_offset):
-            self._change(half, 1)
-
-    def end(self, half: Half, state: HalfState, moved_to: int = 0) -> None:
-        """Count what became of one; one that was put again counts where it lies now."""
         topic = _topic_of(half)
-        place = half.place.queue_offset - self._base
-        if 0 <= place < len(self._looked) and self._looked[place]:
-            self._looked[place] = 0
-            if state is not HalfState.MOVED or not self._mark(moved_to):
-                self._change(half, -1)
-        if state is HalfState.COMMITTED:
-            self.committed.add((topic,))
-        elif state is HalfState.ROLLED_BACK:
-            self.rolled_back.add((topic,))
-        if state in (HalfState.COMMITTED, HalfState.ROLLED_BACK):
-            seconds = max(self._clock.wall_ms() - half.store_ms, 0) / 1000
-            self.finish.at((topic,)).observe(seconds)
+        number = self._topics.get(topic)
+        if number is None:
+            number = 1
+            if len(self._topics) < TOPICS_MAX:
+                number = self._topics[topic] = len(self._open)
+                self._open.append(0)
+        self._mark(half.place.queue_offset, number)
 
-    def drop(self, half: Half) -> None:
-        """Count one no more that turned out to be done since before the start."""
-        place = half.place.queue_offset - self._base
-        if 0 <= place < len(self._looked) and self._looked[place]:
-            self._looked[place] = 0
-            self._change(half, -1)
+    def drop(self, queue_offset: int, moved_to: int = 0) -> None:
+        """One is not open any more; one that was put again counts where it lies now."""
+        place = queue_offset - self._base
+        if not 0 <= place < len(self._numbers):
+            return
+        number, self._numbers[place] = self._numbers[place], 0
+        if number:
+            self._open[number] -= 1
+            assert self._open[number] >= 0, "what ends was counted"
+            if moved_to:
+                self._mark(moved_to, number)
 
-    def _mark(self, queue_offset: int) -> bool:
-        """Return whether one was not counted, which it is now."""
+    def _mark(self, queue_offset: int, number: int) -> None:
         place = queue_offset - self._base
         assert place >= 0, "what is done is not looked at"
-        if place >= len(self._looked):
-            self._looked.extend(bytes(place + 1 - len(self._looked)))
-        before, self._looked[place] = self._looked[place], 1
-        return not before
+        if place >= len(self._numbers):
+            more = place + 1 - len(self._numbers)
+            self._numbers.frombytes(bytes(more * self._numbers.itemsize))
+        if not self._numbers[place]:
+            self._numbers[place] = number
+            self._open[number] += 1
 
     def forget_below(self, queue_offset: int) -> None:
         """All below are done."""
-        cut = min(queue_offset - self._base, len(self._looked))
+        cut = min(queue_offset - self._base, len(self._numbers))
         if cut > 0:
-            assert 1 not in self._looked[:cut], "what is done is not counted"
-            del self._looked[:cut]
+            assert not any(self._numbers[:cut]), "what is done is not counted"
+            del self._numbers[:cut]
         self._base = max(self._base, queue_offset)
 
-    def _change(self, half: Half, by: int) -> None:
+    def end(self, half: Half, state: HalfState) -> None:
+        """Count what was decided of one."""
         topic = _topic_of(half)
-        count = self._open.get(topic, 0) + by
-        assert count >= 0, "what ends was counted"
-        if count:
-            self._open[topic] = count
-        else:
-            self._open.pop(topic, None)
+        decided = self.committed if state is HalfState.COMMITTED else self.rolled_back
+        assert state in (HalfState.COMMITTED, HalfState.ROLLED_BACK)
+        decided.add((topic,))
+        seconds = max(self._clock.wall_ms() - half.store_ms, 0) / 1000
+        self.finish.at((topic,)).observe(seconds)
 
     @property
     def all(self) -> list[Stat]:
         """What metrics show."""
 
         def open_ones() -> dict[LabelValues, float]:
-            return {(topic,): float(count) for topic, count in self._open.items()}
+            pairs = [(topic, self._open[number]) for topic, number in self._topics.items()]
+            return {(topic,): float(count) for topic, count in pairs if count}
 
         half = Gauge(
             "rocketmq_half_messages",

@@ -5,26 +5,19 @@ may take the latter alone. A real broker tells of the latter up to three seconds
 is to be decided or asked about is looked up in the log first, once.
 """
 
-from collections.abc import Callable
-
-from broker.format.half_message import Half
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
 
 
 class Doubts:
-    """Clears up which half messages are open.
+    """Clears up which half messages are open."""
 
-    not_open   is told of each that turns out to be done
-    """
+    __slots__ = ("_finding", "_ledger")
 
-    __slots__ = ("_finding", "_ledger", "_not_open")
-
-    def __init__(self, ledger: Ledger, finding: Finding, not_open: Callable[[Half], None]) -> None:
+    def __init__(self, ledger: Ledger, finding: Finding) -> None:
         self._ledger = ledger
         self._finding = finding
-        self._not_open = not_open
 
     async def clear(self, queue_offset: int) -> None:
         """Know of a half message whether it is open, or what became of it.
@@ -49,6 +42,3 @@ class Doubts:
             self._ledger.finish(queue_offset, state, later)
         else:
             halves.believe(queue_offset)
-            return
-        if half is not None:
-            self._not_open(half)

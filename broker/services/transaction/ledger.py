@@ -15,6 +15,7 @@ from broker.format.op_message import op_run
 from broker.format.transaction_id import HalfPlace
 from broker.model.batch import PutResult, Run
 from broker.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from broker.services.transaction.counting import HalfCounts
 from broker.services.transaction.halves import HalfState, Halves
 from broker.services.transaction.ops import Ops
 from broker.services.transaction.reading import HalfReading
@@ -35,11 +36,21 @@ class Ledger:
     put_bytes    of half messages ended by one put: it has to fit a file of the log
     """
 
-    __slots__ = ("_store", "_waiters", "halves", "ops", "put_bytes", "reading", "store_host")
+    __slots__ = (
+        "_counts",
+        "_store",
+        "_waiters",
+        "halves",
+        "ops",
+        "put_bytes",
+        "reading",
+        "store_host",
+    )
 
-    def __init__(self, store: MessageStore, store_host: bytes) -> None:
+    def __init__(self, store: MessageStore, store_host: bytes, counts: HalfCounts) -> None:
         assert store_host, "what is stored says by whom"
         self._store = store
+        self._counts = counts
         self.store_host = store_host
         self._waiters: dict[int, list[asyncio.Future[None]]] = {}
         self.reading = HalfReading(store)
@@ -105,6 +116,7 @@ class Ledger:
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Know what became of a half message."""
         self.halves.finish(queue_offset, state, moved_to)
+        self._counts.drop(queue_offset, moved_to)
         self._wake(queue_offset)
 
     def _wake(self, queue_offset: int) -> None:

@@ -64,11 +64,11 @@ class Transactions:
 
     def __init__(self, store: MessageStore, store_host: bytes, rules: CheckRules) -> None:
         self._store = store
-        self._ledger = Ledger(store, store_host)
         self._counts = counts = HalfCounts(store.clock)
+        self._ledger = Ledger(store, store_host, counts)
         self._producers = Producers()
         finding = Finding(store)
-        doubts = Doubts(self._ledger, finding, counts.drop)
+        doubts = Doubts(self._ledger, finding)
         self._checking = Checking(store, self._ledger, doubts, self._producers, counts, rules)
         self._deciding = Deciding(self._ledger, finding, doubts, counts.end, self._is_removed)
         self._alarm = Watermark()

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.format.half_message import committed
 from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id, transaction_id
 from broker.model.errors import RequestError, TransactionDecided, TransactionUnknown
+from broker.model.stats import Gauge
 from broker.model.transaction import Resolution
 from broker.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 from tests.fakes.clock import FakeClock
@@ -263,3 +265,26 @@ async def test_a_kill_at_any_turn_leaves_all_of_an_end_or_nothing(
             (error,) = await desk.decide(ROLLBACK, second)
             assert (error is not None) == ("b" in desk.given_up())
             assert desk.transactions.open_count == 0
+
+
+async def test_what_a_cut_left_in_doubt_is_looked_at_and_counted_once(tmp_path: Path) -> None:
+    """A commit is there, and that its half message is done is not, as a real broker leaves it."""
+    async with transacting(tmp_path / "store", disk=SimDisk()) as desk:
+        sent = [await desk.half(name) for name in "abc"]
+        for text in sent[:2]:
+            place = read_transaction_id(text)
+            assert place is not None
+            half, _ = await desk.transactions.state_of(place)
+            await desk.store.writing.put([committed(half)])
+        again = TransactionDesk(desk.talking)
+        await again.transactions.recover()
+        again.listen()
+        await again.run(RULES.timeout_ms + 10_000)
+        assert [decode_record(check.record).body for check in again.asked] == [b"c"]
+        gauge = again.transactions.stats[0]
+        assert isinstance(gauge, Gauge)
+        assert gauge.read() == {("orders",): 1}
+        assert await again.decide(COMMIT, *sent) == [None, None, None]
+        await again.run(10_000)
+        assert sorted(again.bodies()) == ["a", "b", "c"]
+        assert gauge.read() == {}
