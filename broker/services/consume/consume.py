@@ -30,6 +30,7 @@ from broker.services.consume.group_topic import GroupTopic, by_origin
 from broker.services.consume.in_order import InOrder
 from broker.services.consume.journal import ConsumeSettings, Journal
 from broker.services.consume.leases import LeaseTable
+from broker.services.consume.leaving_order import LeavingOrder
 from broker.services.consume.order_settling import settled_by_kind
 from broker.services.consume.parking import AnyTaken, Parking, Taker, handed_over, nothing
 from broker.services.consume.recovery import Recovery
@@ -67,11 +68,12 @@ class Consume:
         self.clients = Clients()
         tables = store.tables
         redelivery = Redelivery(tables.topics, store.settings.levels, settings.store_host)
-        self._taking = Taking(store, leases, journal, settings.in_flight_max)
         self._settling = Settling(store, leases, journal, redelivery)
         self._reviving = Reviving(store, leases, journal, redelivery, self._settling, self.clients)
         self._broadcasting = Broadcasting(store)
         self._in_order = InOrder(store, leases, redelivery, settings.broker, self._is_alive)
+        leaving = LeavingOrder(store, self._in_order.table, leases, journal)
+        self._taking = Taking(store, leases, journal, settings.in_flight_max, leaving.leave)
         self._alarm = Alarm()
         self._unheard = Unheard(store.clock, leases, self._settling, self._in_order, self._alarm)
         self._parking = Parking(store, self._taker, self._release_soon, self._watched)

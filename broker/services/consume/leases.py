@@ -39,7 +39,10 @@ class GroupQueue:
                 parts them in the name of a retry topic
     """
 
-    __slots__ = ("group", "is_busy", "is_shared", "leased", "queue_id", "retry", "topic")
+    __slots__ = (
+        "group", "is_busy", "is_shared", "leased", "may_be_in_order", "passed", "passed_from",
+        "queue_id", "retry", "topic",
+    )  # fmt: skip
 
     def __init__(self, group: str, topic: str, queue_id: int, retry: int) -> None:
         self.group = group
@@ -51,6 +54,21 @@ class GroupQueue:
         """Of messages that are not settled, by queue offset."""
         self.is_busy = False
         """Whether somebody reads it to lease: everybody else reads other queues meanwhile."""
+        self.may_be_in_order = True
+        """Whether something of it may have been given out in order (leaving_order.py)."""
+        self.passed: frozenset[int] = frozenset()
+        """Queue offsets ahead of the group's that were settled or leased in order."""
+        self.passed_from = 0
+        """Where the group was seen last: set back below this, nothing is passed by any more."""
+
+    def pass_from(self, position: int) -> None:
+        """Know where the group stands, before it is read from there and behind what was read."""
+        if self.passed:
+            is_set_back = position < self.passed_from
+            ahead = [at for at in self.passed if at >= position and not is_set_back]
+            assert len(ahead) <= len(self.passed)
+            self.passed = frozenset(ahead)
+            self.passed_from = position
 
 
 @final

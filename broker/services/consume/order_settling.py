@@ -218,18 +218,19 @@ async def settled_by_kind(
 ) -> list[Settled]:
     """Settle each entry where its handle belongs; answers stand in the places of their entries.
 
+    What was given out in order may have been leased without order since (leaving_order.py).
     Shape    entries are handles, or begin with one
     """
     handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
     places = [i for i, handle in enumerate(handles) if is_ordered(handle)]
     if not places:
         return await leased(entries)
-    if len(places) == len(entries):
-        return await ordered(entries)
-    others = sorted({*range(len(entries))} - {*places})
-    answers: dict[int, Settled] = {}
-    for some, settle in ((places, ordered), (others, leased)):
-        answers |= zip(some, await settle([entries[i] for i in some]), strict=True)
+    told = await ordered([entries[i] for i in places])
+    answers = dict(zip(places, told, strict=True))
+    others = [i for i in range(len(entries)) if i not in answers or answers[i].status is INVALID]
+    if others:
+        told = await leased([entries[i] for i in others])
+        answers |= zip(others, told, strict=True)
     return [answers[i] for i in range(len(entries))]
 
 

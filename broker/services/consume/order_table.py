@@ -53,6 +53,7 @@ class OrderTable:
                  or earlier by it: so long after it was given out as was meant
         """
         self._follow_clock()
+        queue.may_be_in_order = True
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         committed = self._offsets.find(*key)
         held, forgotten_count = self._queues.get(key), self._orders.forgotten_count(*key)
@@ -71,6 +72,21 @@ class OrderTable:
         self._offsets.advance(group, topic, queue_id, held.committed)
         assert self._offsets.find(*key) == held.committed
         return held.state
+
+    def left(self, queue: GroupQueue) -> QueueOrder:
+        """Return what is known of a queue that is not received in order any more."""
+        group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
+        if key in self._queues:
+            return self.of(queue).order()
+        committed = self._offsets.find(*key) or 0
+        return self._orders.find(group, topic, queue_id, committed)
+
+    def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
+        """Hold nothing of a queue any more; what is written down of it is its last order."""
+        group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
+        self._queues.pop(key, None)
+        self._orders.change(group, topic, queue_id, lambda: order)
+        self._orders.save_soon()
 
     def _skew(self) -> int:
         return self._clock.wall_ms() - self._clock.monotonic_ms()

@@ -9,13 +9,13 @@ Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from broker.format.again import facts_of
 from broker.format.pop_records import Batched, Checkpoint
 from broker.format.receipt_handle import GROUP_RETRY
-from broker.format.record_heads import read_heads
+from broker.format.record_heads import queue_offset_of, read_heads
 from broker.model.consuming import Received, ReceiveRequest
 from broker.model.errors import MessageDamaged
 from broker.model.message import RETRY_TOPIC
@@ -88,11 +88,17 @@ class Taking:
     """Leases messages to groups."""
 
     __slots__ = (
-        "_in_flight_max", "_journal", "_leases", "_offsets", "_reading", "_store", "attempts",
+        "_in_flight_max", "_journal", "_leases", "_leave_order", "_offsets", "_reading", "_store",
+        "attempts",
     )  # fmt: skip
 
     def __init__(
-        self, store: MessageStore, leases: LeaseTable, journal: Journal, in_flight_max: int
+        self,
+        store: MessageStore,
+        leases: LeaseTable,
+        journal: Journal,
+        in_flight_max: int,
+        leave_order: Callable[[GroupQueue], Awaitable[None]],
     ) -> None:
         self._store = store
         self._reading = store.reading
@@ -100,6 +106,7 @@ class Taking:
         self._leases = leases
         self._journal = journal
         self._in_flight_max = in_flight_max
+        self._leave_order = leave_order
         self.attempts = Attempts()
         """What was leased to whom asks by attempts."""
 
@@ -176,6 +183,9 @@ class Taking:
                 continue
             queue.is_busy = True
             busy.append(queue)
+            if queue.may_be_in_order:
+                await self._leave_order(queue)
+            queue.pass_from(position)
             room = min(count, self._in_flight_max - len(queue.leased))
             one = await self._read_queue(request, queue, position, room, size_bytes)
             found.append(one)
@@ -190,7 +200,7 @@ class Taking:
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> Found:
         """Return the next messages of a queue, as far as its first read that finds some."""
-        is_judged = queue.is_shared or not request.wanted.is_everything
+        is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
         stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
@@ -206,6 +216,7 @@ class Taking:
                 continue
             records, record_count = result.records, result.record_count
             if is_judged:
+                records = [one for one in records if queue_offset_of(one) not in queue.passed]
                 records = [record for record in records if is_wanted(request, queue, record)]
             if records or result.next_begin_offset <= position:
                 position = max(position, result.next_begin_offset)
@@ -223,6 +234,7 @@ class Taking:
             place = one.queue.group, one.queue.topic, one.queue.queue_id
             if self._offsets.find(*place) == one.stored:
                 self._offsets.lease(*place, one.next_offset)
+                one.queue.pass_from(one.next_offset)
 
     async def _lease(self, request: ReceiveRequest, found: list[Found]) -> Taken:
         assert sum(len(one.queue_offsets) for one in found) <= request.max_messages

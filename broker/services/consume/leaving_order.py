@@ -1,0 +1,90 @@
+"""Queues that were received in order until now: what is known of them goes on without order.
+
+    settled ahead of the group's offset ─► passed by
+    given out, not settled ─► leases, as if received without order: they end when they would have
+
+The journal tells of the leases; once that is durable, the table of what is received in order says
+of both that they are settled. After a crash in between the same is done again.
+Source: none; a real broker gives everything behind the group's offset out again.
+"""
+
+from collections.abc import Iterator
+
+from broker.format.order_row import Delivery, QueueOrder
+from broker.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Checkpoint
+from broker.services.consume.journal import Journal
+from broker.services.consume.leases import GroupQueue, Lease, LeaseTable
+from broker.services.consume.order_table import OrderTable
+from broker.store.message_store import MessageStore
+
+
+class LeavingOrder:
+    """Takes queues over from those who receive in order."""
+
+    __slots__ = ("_journal", "_leases", "_store", "_table")
+
+    def __init__(
+        self, store: MessageStore, table: OrderTable, leases: LeaseTable, journal: Journal
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._leases = leases
+        self._journal = journal
+
+    async def leave(self, queue: GroupQueue) -> None:
+        """Know of a queue what was given out and settled in order, before it is read without.
+
+        Shape    nobody else reads it meanwhile
+        Errors   those of a put: nothing changed
+        """
+        assert queue.is_busy
+        order = self._table.left(queue)
+        checkpoints = list(self._checkpoints(queue, order))
+        if checkpoints:
+            told = [self._journal.checkpoint(one) for one in checkpoints]
+            first = await self._journal.put(told)
+            await self._journal.durable()
+            order = self._table.left(queue)  # Some may have been settled meanwhile.
+            leases = [_lease_of(queue, one, first + i) for i, one in enumerate(checkpoints)]
+            settled = {
+                lease: gone
+                for lease in leases
+                if (gone := [at for at in lease.queue_offsets if at not in order.delivered])
+            }
+            if settled:
+                await self._journal.put([self._journal.ack(*pair) for pair in settled.items()])
+            clock = self._store.clock
+            for lease in leases:
+                left_ms = lease.end_ms - clock.wall_ms()
+                self._leases.add(lease, clock.monotonic_ms() + left_ms)
+                self._leases.take(lease, settled.get(lease, ()))
+                self._leases.close(lease, len(settled.get(lease, ())))
+        queue.passed = order.settled.union(order.delivered)
+        queue.passed_from = order.next_offset
+        if queue.passed:
+            self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
+        queue.may_be_in_order = False
+
+    def _checkpoints(self, queue: GroupQueue, order: QueueOrder) -> Iterator[Checkpoint]:
+        """Yield what is written down of messages that are given out, those of one time together."""
+        by_time: dict[tuple[int, int], list[int]] = {}
+        for at, delivery in sorted(order.delivered.items()):
+            by_time.setdefault(_times(delivery), []).append(at)
+        revive_queue = self._journal.revive_queue()
+        for (popped_at_ms, hidden_ms), offsets in by_time.items():
+            for begin in range(0, len(offsets), CHECKPOINT_COUNT_MAX):
+                some = offsets[begin : begin + CHECKPOINT_COUNT_MAX]
+                batched = Batched(
+                    queue.group, queue.topic, queue.queue_id, some[0], popped_at_ms,
+                    self._journal.broker,
+                )  # fmt: skip
+                yield Checkpoint(batched, some, hidden_ms, revive_queue)
+
+
+def _lease_of(queue: GroupQueue, checkpoint: Checkpoint, journal_offset: int) -> Lease:
+    popped_at_ms = checkpoint.batched.popped_at_ms
+    return Lease(queue, checkpoint, journal_offset, first_popped_ms=popped_at_ms)
+
+
+def _times(delivery: Delivery) -> tuple[int, int]:
+    return delivery.popped_at_ms, max(delivery.visible_at_ms - delivery.popped_at_ms, 0)

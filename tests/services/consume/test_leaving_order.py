@@ -1,0 +1,110 @@
+"""A group that received in order and does no longer: what it settled stays so."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.model.administration import GroupSettings, ResetTarget
+from broker.model.consuming import SettleStatus
+from broker.services.administration.positions import reset_offsets
+from tests.fakes.consuming import (
+    GROUP,
+    INVISIBLE_MS,
+    TOPIC,
+    ConsumeDesk,
+    bodies,
+    consuming,
+    statuses,
+)
+
+OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
+
+
+async def in_order(desk: ConsumeDesk, *, fifo: bool) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_what_was_settled_ahead_is_not_given_out_again(
+    desk: ConsumeDesk, tmp_path: Path, *, is_killed: bool
+) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, got.handles[1:2])) == [OK]
+    await in_order(desk, fifo=False)
+    if is_killed:
+        image = desk.talking.killed(tmp_path / "image")
+        async with consuming(image, clock=desk.clock) as later:
+            await _goes_on(later, got.handles)
+    else:
+        await _goes_on(desk, got.handles)
+
+
+async def _goes_on(desk: ConsumeDesk, handles: list[str]) -> None:
+    """Of a, b, c under leases in order b was settled."""
+    await desk.send("d")
+    assert bodies(await desk.receive()) == ["d"]
+    assert desk.in_flight == 3
+    settled = await desk.consume.ack(GROUP, TOPIC, handles)
+    assert statuses(settled) == [OK, INVALID, OK]
+    assert desk.in_flight == 1
+    await desk.step(INVISIBLE_MS)
+    assert bodies(await desk.receive()) == ["d"]
+
+
+async def test_what_nobody_settles_comes_again_when_its_lease_is_over(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
+    await in_order(desk, fifo=False)
+    await desk.step(INVISIBLE_MS - 1)
+    assert bodies(await desk.receive()) == []
+    await desk.step(1)
+    again = await desk.receive()
+    assert (bodies(again), again.attempts) == (["a"], [2])
+    assert await desk.ack(again) == [OK]
+    await desk.step(2 * INVISIBLE_MS)
+    assert bodies(await desk.receive()) == []
+
+
+async def test_it_holds_after_a_kill_behind_the_change(desk: ConsumeDesk, tmp_path: Path) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:2])
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, got.handles[:1])) == [OK]
+    for _ in range(3):
+        await desk.step(1_000)
+    await desk.store.tables.orders.saved()
+    image = desk.talking.killed(tmp_path / "image")
+    async with consuming(image, clock=desk.clock) as later:
+        assert bodies(await later.receive()) == []
+        assert statuses(await later.consume.ack(GROUP, TOPIC, got.handles)) == [
+            INVALID, INVALID, OK,
+        ]  # fmt: skip
+
+
+async def test_an_offset_that_is_set_back_brings_all_again(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b", "c")
+    got = await desk.receive()
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive()) == []
+    await reset_offsets(desk.store, GROUP, TOPIC, ResetTarget(queue_offset=0), queue_ids=[0])
+    assert bodies(await desk.receive()) == ["a", "b", "c"]
+
+
+async def test_back_in_order_the_rest_follows(desk: ConsumeDesk) -> None:
+    await in_order(desk, fifo=True)
+    await desk.send("a", "b", "c", "d")
+    got = await desk.receive(max_messages=2)
+    await desk.consume.ack(GROUP, TOPIC, got.handles[1:])
+    await in_order(desk, fifo=False)
+    assert bodies(await desk.receive(max_messages=1)) == ["c"]
+    await in_order(desk, fifo=True)
+    assert bodies(await desk.receive()) == ["d"]
