@@ -1,0 +1,101 @@
+"""What is known of half messages, how far a start reads, and when each is looked at: by models."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.services.transaction import halves as halves_module
+from broker.services.transaction.halves import HalfState, Halves
+from broker.services.transaction.ops import Ops
+from broker.services.transaction.timetable import ROUND_MS, Timetable
+
+DONE = [state for state in HalfState if state >= HalfState.COMMITTED]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few that are done are remembered."""
+    monkeypatch.setattr(halves_module, "REMEMBERED_MAX", 4)
+
+
+@given(st.integers(0, 5), st.lists(st.tuples(st.integers(0, 40), st.sampled_from(DONE))))
+def test_states_are_those_of_a_model(begin: int, ends: list[tuple[int, HalfState]]) -> None:
+    halves, model = Halves(begin), dict.fromkeys(range(begin, begin + 41), HalfState.OPEN)
+    assert halves.grow(begin + 41) == 41
+    assert halves.grow(begin) == 0
+    for number, state in ends:
+        at = begin + number
+        if model[at] is not HalfState.OPEN:
+            assert not halves.is_open(at)
+            continue
+        halves.take(at)
+        assert not halves.is_open(at)
+        halves.give_back(at)
+        moved_to = at + 7 if state is HalfState.MOVED else 0
+        halves.finish(at, state, moved_to)
+        model[at] = state
+        if moved_to and halves.state(at) is not None:
+            assert halves.moved_to(at) == moved_to
+    still_open = [at for at, state in model.items() if state is HalfState.OPEN]
+    assert halves.open_count == len(still_open)
+    assert halves.open_in(0, 1_000) == still_open
+    assert halves.begin == min(still_open, default=begin + 41)
+    for at, state in model.items():
+        assert halves.state(at) in ((state, None) if at < halves.begin else (state,))
+    forgotten = [at for at in model if halves.state(at) is None]
+    assert halves.begin - halves.base <= 2 * 4
+    assert not forgotten or max(forgotten) < halves.begin - 4
+
+
+@given(st.lists(st.lists(st.integers(0, 20), max_size=4), max_size=20), st.integers(0, 25))
+def test_offsets_pass_only_what_is_over_and_next_to_it(
+    named: list[list[int]], half_begin: int
+) -> None:
+    ops = Ops(3)
+    for place in reversed(range(len(named))):
+        ops.add(3 + place, named[place])
+    is_over = [all(at < half_begin for at in one) for one in named]
+    wanted = 3 + [*is_over, False].index(False)
+    assert ops.advance(half_begin) == wanted
+    assert ops.advance(half_begin) == wanted, "it never goes back"
+    assert ops.end == 3 + len(named)
+
+
+def test_offsets_do_not_pass_a_gap() -> None:
+    ops = Ops(0)
+    ops.add(1, [0])
+    assert ops.advance(99) == 0
+    ops.add(0, [])
+    assert ops.advance(99) == 2
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 50), st.integers(1, 9))),
+    st.integers(1, 5),
+)
+def test_ranges_come_when_they_are_due_and_none_is_lost(
+    ranges: list[tuple[int, int, int]], count_max: int
+) -> None:
+    timetable = Timetable()
+    wanted: list[tuple[int, int]] = []
+    for at_ms, begin, count in ranges:
+        timetable.add(at_ms, begin, begin + count)
+        wanted += [(at_ms, at) for at in range(begin, begin + count)]
+    found: list[tuple[int, int]] = []
+    for now_ms in range(0, 3_000 + ROUND_MS + 1, ROUND_MS):
+        while (due := timetable.due(now_ms, count_max)) is not None:
+            begin, end = due
+            assert 0 < end - begin <= count_max
+            found += [(now_ms, at) for at in range(begin, end)]
+    assert timetable.next_ms is None
+    late = sorted((-(-at_ms // ROUND_MS) * ROUND_MS, at) for at_ms, at in wanted)
+    assert sorted(found) == late
+
+
+def test_a_million_that_are_due_together_are_a_few_numbers() -> None:
+    timetable = Timetable()
+    for at in range(0, 1_000_000, 100):
+        timetable.add(6_000, at, at + 100)
+    assert timetable.due(5_999, 10_000_000) is None
+    assert timetable.due(6_000, 10_000_000) == (0, 1_000_000)
+    assert timetable.next_ms is None
