@@ -246,7 +246,12 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
 
 def _delivery(message: pb.Message) -> Delivery:
     """Return when a message is to be delivered."""
-    if message.HasField("priority"):
+    has_priority = message.HasField("priority")
+    is_later = message.delay_level or message.deliver_at_ms or message.delay_ms
+    is_half = message.transactional or message.producer_group or message.first_check_ms
+    if not (is_later or is_half or has_priority):
+        return AT_ONCE
+    if has_priority:
         check_number("priority", message.priority, upper=INT32_MAX)
     check_number("delay_level", message.delay_level, upper=INT32_MAX)
     check_number("deliver_at_ms", message.deliver_at_ms)
@@ -259,7 +264,7 @@ def _delivery(message: pb.Message) -> Delivery:
         message.deliver_at_ms,
         message.delay_ms,
         message.transactional,
-        message.priority if message.HasField("priority") else None,
+        message.priority if has_priority else None,
         message.producer_group,
         message.first_check_ms,
     )
