@@ -31,7 +31,9 @@ from broker.metrics.text_format import Family, LineMaker, TextFormat, format_for
 from broker.model.stats import Counter, Gauge, Histograms, Stat
 
 NATIVE_PREFIX: Final = "rocketmq_"
-STORAGE_PREFIX: Final = "rocketmq_storage_"
+STORAGE_PREFIXES: Final = (
+    "rocketmq_storage_", "rocketmq_timer_dequeue_", "rocketmq_timer_enqueue_", "rocketmq_timing_"
+)  # fmt: skip
 STORAGE_LABELS: Final[Mapping[str, str]] = {"storage_type": "local", "storage_medium": "disk"}
 NATIVE: Final = "native"
 NATIVE_LEGACY: Final = "native-legacy"
@@ -44,6 +46,7 @@ LEGACY_NAMES: Final[Mapping[str, str]] = {
         "rocketmq_topic_create_execution_time_milliseconds",
         "rocketmq_consumer_group_create_execution_time_milliseconds",
         "rocketmq_storage_message_reserve_time_milliseconds",
+        "rocketmq_timer_dequeue_latency_milliseconds",
         "rocketmq_storage_size_bytes",
         "rocketmq_delay_message_latency_seconds",
     )
@@ -149,7 +152,7 @@ class Exposition:
     def _fixed_labels(self, name: str) -> Mapping[str, str]:
         if not name.startswith(NATIVE_PREFIX):
             return {}
-        return self._storage_labels if name.startswith(STORAGE_PREFIX) else self._labels
+        return self._storage_labels if name.startswith(STORAGE_PREFIXES) else self._labels
 
     def _forget_the_gone(self, stats: Sequence[Stat]) -> None:
         """Drop the series of names that were there at the last scrape and are not any more."""
