@@ -2,7 +2,6 @@
 
 from broker.config.live import LiveConfig
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
-from broker.services.administration.members import Members
 from broker.services.consume.consume import Consume
 from broker.services.pull import Pull
 from broker.services.query import Query
@@ -18,7 +17,6 @@ def official_of(
     pull: Pull,
     query: Query,
     consume: Consume,
-    members: Members,
     transactions: Transactions,
     live: LiveConfig,
     advertised: str,
@@ -37,7 +35,5 @@ def official_of(
         lambda: live.config.limits.max_message_size_bytes,
         lambda: live.config.broker.auto_create_groups,
     )
-    messaging = OfficialMessaging(
-        store, send, pull, query, consume, sessions, members, transactions, rules
-    )
+    messaging = OfficialMessaging(store, send, pull, query, consume, sessions, transactions, rules)
     return sessions, messaging

@@ -5,8 +5,8 @@ power cuts. By turns
     consuming    sends, receives (in order too, by tag, again by their attempt, such as wait, such
                  as renew themselves), acks, changes of time, send backs, dead letters and their
                  redrive, resets
-    later        messages that wait for a delay level, transactions decided in time, late, twice and
-                 by strangers, clocks set by a second to thirty days
+    later        messages that wait for a delay level or a time, some recalled; transactions decided
+                 in time, late, twice and by strangers; clocks set by a second to thirty days
 
 What fails is told as the calls that led to it.
 """

@@ -17,12 +17,15 @@ from tests.fakes.later_walk import GROUPS, JUMPS_MS, LEVELS_MS, LaterWalk
 from tests.fakes.loop import SeededLoop
 from tests.fakes.seeded_store import tell_seeded
 
+DELAYS_MS: Final = (1, 400, 1_000, 2_600, 7_000, 30_000, 150_000)
 PASSED_MS: Final = (0, 40, 300, 700, 1_000, 1_000, 2_000, 5_000, 31_000)
 CUT_PART: Final = 0.15
 """Of calls, within which the broker ends."""
 TURNS_MAX: Final = 14
 TURNS_OF_STEPS_MAX: Final = 60
 DECIDED_MAX: Final = 4
+UNSET_PART: Final = 0.6
+"""Of walks in which nobody sets the clock."""
 DECISIONS: Final = (Resolution.COMMIT, Resolution.ROLLBACK)
 Take = Callable[[LaterWalk, Random], Awaitable[None]]
 
@@ -42,11 +45,31 @@ async def _send_level(walk: LaterWalk, chance: Random) -> None:
     await walk.send(WAITING, Delivery(delay_level=level), _turns(chance))
 
 
+async def _send_timed(walk: LaterWalk, chance: Random) -> None:
+    delay_ms = chance.choice(DELAYS_MS) + chance.choice((0, chance.randrange(1_000)))
+    at_ms = walk.now.wall_ms + delay_ms
+    delivery = chance.choice(
+        (
+            Delivery(delay_ms=delay_ms),
+            Delivery(deliver_at_ms=at_ms),
+            Delivery(deliver_at_ms=at_ms // 1_000 * 1_000),
+        )
+    )
+    await walk.send(WAITING, delivery, _turns(chance))
+
+
 async def _send_half(walk: LaterWalk, chance: Random) -> None:
     await walk.send(HALF, Delivery(transactional=True), _turns(chance))
 
 
 # -- settling --------------------------------------------------------------------------------------
+async def _recall(walk: LaterWalk, chance: Random) -> None:
+    waiting = [key for key in walk.model.waiting() if key in walk.handles]
+    keys = waiting if chance.random() < 0.8 else [*walk.handles]
+    if keys:
+        await walk.recall(chance.choice(keys), _turns(chance))
+
+
 async def _decide(walk: LaterWalk, chance: Random) -> None:
     left = [key for key in walk.model.open_halves() if key in walk.halves]
     keys = left if chance.random() < 0.8 else [*walk.halves]
@@ -88,7 +111,7 @@ async def _cut(walk: LaterWalk, chance: Random) -> None:
 
 
 TAKEN: Final[dict[Take, int]] = {
-    _send: 2, _send_level: 5, _send_half: 6, _decide: 6,
+    _send: 2, _send_level: 5, _send_timed: 7, _send_half: 6, _recall: 4, _decide: 6,
     _decide_wrongly: 1, _time_passes: 14, _jump: 3, _restart: 1, _kill: 1, _cut: 1,
 }  # fmt: skip
 """How often each is taken, in parts of all."""
@@ -99,7 +122,10 @@ async def _walk_on(loop: SeededLoop, seed: int, steps: int, counts: Counter[str]
     walk = LaterWalk(loop, seed, flush=chance.choice(("sync", "async")))
     try:
         await walk.begin()
-        for take in chance.choices([*TAKEN], [*TAKEN.values()], k=steps):
+        weights = dict(TAKEN)
+        # What waits for a time of its own while clocks are set: tests/services/test_timer.py.
+        del weights[_jump if chance.random() < UNSET_PART else _send_timed]
+        for take in chance.choices([*weights], [*weights.values()], k=steps):
             await take(walk, chance)
         await walk.end()
     except BaseException as error:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.record import decode_record
 from broker.format.transaction_id import HalfPlace, transaction_id
+from broker.model.errors import BrokerError
 from broker.model.message import StoredMessage
 from broker.model.reading import ReadRange
 from broker.model.step import Now
@@ -29,6 +30,7 @@ from broker.services.schedule.schedule import Schedule
 from broker.services.sending.drafts import Delivery
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send, Sent
+from broker.services.timer.timer import Timer
 from broker.services.transaction.checking import CheckRules
 from broker.services.transaction.transactions import Transactions
 from broker.store.job import Job
@@ -52,12 +54,12 @@ LEVELS: Final = "1s 5s 10s 30s"
 LEVELS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 SIZES: Final = {
     "commit_log_file_size_bytes": 1 << 15, "consume_queue_file_size_bytes": 2_000,
-    "delay_levels": LEVELS,
+    "delay_levels": LEVELS, "timer_log_file_size_bytes": 52 * 24 + 16, "timer_slot_count": 1_200,
 }  # fmt: skip
-CALLS_TOLD: Final = 60
+CALLS_TOLD: Final = 100
 STEPS_MAX: Final = 5_000
-END_ROUNDS: Final = 30
-LABELLED_ROUND: Final = 27
+END_ROUNDS: Final = 9
+LABELLED_ROUND: Final = 6
 HOUR_MS: Final = 3_600_000
 JUMPS_MS: Final = (700, 5_000, HOUR_MS, 30 * 24 * HOUR_MS)
 """By how much somebody sets the clock."""
@@ -71,6 +73,8 @@ class LaterWalk(SeededStore):
         super().__init__(loop, seed, flush=flush, **SIZES)
         self.is_sync = flush == "sync"
         self.model = LaterModel()
+        self.handles: dict[str, str] = {}
+        """What messages are recalled by, by key."""
         self.halves: dict[str, tuple[str, str]] = {}
         """(group, transaction's id) by key."""
         self.counts: Counter[str] = Counter()
@@ -97,6 +101,7 @@ class LaterWalk(SeededStore):
         await self._open(self.disk.image)
         for topic in TOPICS:
             await self.store.tables.topics.create(topic, queue_count=QUEUES)
+        await self.steps()
 
     async def _open(self, image: Image) -> None:
         await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
@@ -105,6 +110,7 @@ class LaterWalk(SeededStore):
         rules = SendRules(STORE_HOST, "C", check_kinds=False)
         self.sending = Send(store, rules, clock, key_maker=key_maker, random=Random(self.seed))
         self.schedule = Schedule(store, STORE_HOST)
+        self.timer = Timer(store, STORE_HOST, lambda _: False)
         self.transactions = Transactions(store, STORE_HOST, RULES)
         await self.transactions.recover()
         for group in GROUPS:
@@ -129,7 +135,7 @@ class LaterWalk(SeededStore):
     async def restart(self) -> None:
         """Stop in order, and open again."""
         self.note("restarts")
-        for service in (self.schedule, self.transactions):
+        for service in (self.timer, self.schedule, self.transactions):
             await service.close()
         await self.store.close()
         await self._again(self.disk.image)
@@ -176,11 +182,11 @@ class LaterWalk(SeededStore):
     async def _steps(self) -> int:
         """Take steps until all services wait; returns when one of them is to go on."""
         for _ in range(2):  # What one puts another one delivers.
-            times = [await self._done(s) for s in (self.schedule, self.transactions)]
+            times = [await self._done(s) for s in (self.timer, self.schedule, self.transactions)]
             await self._seen()
         return min(times)
 
-    async def _done(self, service: Schedule | Transactions) -> int:
+    async def _done(self, service: Timer | Schedule | Transactions) -> int:
         for _ in range(STEPS_MAX):
             now = self.now
             following = service.step(now)
@@ -208,7 +214,7 @@ class LaterWalk(SeededStore):
         self.note("jumps", by_ms)
         self.loop.clock.wall += by_ms
         self.set_ms += by_ms
-        self.model.was_set = True
+        self.model.jumped(by_ms)
         await self.steps()
 
     # -- producing -----------------------------------------------------------------------------
@@ -231,9 +237,29 @@ class LaterWalk(SeededStore):
             partial(self.sending.send, drafts_of(message), BORN_HOST), turns
         )
         self.model.took(SentModel(key, topic, kind, due_ms, (since,)), ok=sent is not None)
+        if sent is not None and sent.handles and sent.handles[0]:
+            self.handles[key] = sent.handles[0]
         if sent is not None and kind == HALF:
             place = HalfPlace(sent.queue_offsets[0], sent.result.physical_offsets[0], key)
             self.halves[key] = (topic, transaction_id(place))
+        await self.ended(turns)
+
+    async def recall(self, key: str, turns: int | None = None) -> None:
+        """Take a message back that waits for its time."""
+        topic = self.model.sent[key].topic
+        self.note("recalls", key, turns)
+        try:
+            told = await self.answered(
+                partial(self.sending.recall.recall, topic, self.handles[key], BORN_HOST), turns
+            )
+        except BrokerError as error:
+            if error.reason not in ("NotWaiting", "IllegalRecallHandle"):
+                raise  # The latter: the clock was set back so far that it waits too long.
+            self.counts["recalls refused"] += 1
+            self.model.recalled(key, self.now, ok=False)
+        else:
+            assert told in (None, key)
+            self.model.recalled(key, self.now, ok=True if told else None)
         await self.ended(turns)
 
     async def decide(
@@ -310,7 +336,7 @@ class LaterWalk(SeededStore):
             await self.pass_time(END_PAUSE_MS)
         self.model.is_over()
         await self._check_log()
-        for service in (self.schedule, self.transactions):
+        for service in (self.timer, self.schedule, self.transactions):
             await service.close()
         await self.store.close()
 

@@ -48,9 +48,7 @@ CODES: dict[Code, str] = {
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
-    Code.TOO_MANY_REQUESTS: (
-        "StoreBusy TransientPoolEmpty TooManyRequests DiskSlow DiskFull DiskAboveLimit"
-    ),
+    Code.TOO_MANY_REQUESTS: "StoreBusy TransientPoolEmpty TooManyRequests DiskSlow",
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
 

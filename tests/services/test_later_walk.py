@@ -12,6 +12,8 @@ PIECES: Final = 4
 WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "300")) // PIECES
 """Of a piece; scripts/torture/run semantics takes more of them."""
 STEPS: Final = 50
+ENOUGH: Final = 50
+"""Of so many walks, everything is in some."""
 
 
 @pytest.mark.timeout(300)
@@ -21,7 +23,8 @@ def test_whatever_is_done_each_message_comes_once_in_its_time_or_never(piece: in
     for number in range(WALKS):
         walk(piece * WALKS + number, STEPS, counts)
     assert counts["walks"] == WALKS
-    for what in ("came", "rolled back", "jumps", "kills", "power cuts", "cut off", "asked"):
-        assert counts[what] >= WALKS // 2, f"{what}: {counts[what]}"
-    for what in ("given up", "foreign decisions", "restarts") if WALKS > 50 else ():
-        assert counts[what], what
+    if WALKS >= ENOUGH:
+        for what in ("came", "rolled back", "recalled", "kills", "cut off", "asked"):
+            assert counts[what] >= WALKS // 2, f"{what}: {counts[what]}"
+        for what in ("jumps", "given up", "foreign decisions", "restarts", "power cuts"):
+            assert counts[what], what

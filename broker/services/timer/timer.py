@@ -254,7 +254,8 @@ class Timer:
         self._over = progress.over_place, progress.over_ms
         self._delivered_before = progress.delivered_before
         arriving = Arriving(store, self._putting, self._counts, found.queue_offset)
-        arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
+        if found.is_anew:
+            arriving.skip_below_ms = found.read_ms
         for units in store.timer.waiting(read_ms):
             self._counts.add(units)
             await asyncio.sleep(0)
