@@ -46,7 +46,6 @@ async def reset(
     topic, model = GROUPS[group], walk.models[group]
     if topic in walk.redriven:
         return
-    await walk.leave()
     walk.note("resets", group, target, queue_ids, turns)
     planned = await reset_offsets(
         walk.store, group, topic, target, queue_ids=queue_ids, dry_run=True
