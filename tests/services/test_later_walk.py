@@ -16,6 +16,9 @@ ENOUGH: Final = 50
 """Of so many walks, everything is in some."""
 
 
+# A kill finds jobs that had not begun.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("piece", range(PIECES))
 def test_whatever_is_done_each_message_comes_once_in_its_time_or_never(piece: int) -> None:
