@@ -2,6 +2,7 @@
 
 from broker.config.live import LiveConfig
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
+from broker.services.administration.members import Members
 from broker.services.consume.consume import Consume
 from broker.services.pull import Pull
 from broker.services.query import Query
@@ -17,6 +18,7 @@ def official_of(
     pull: Pull,
     query: Query,
     consume: Consume,
+    members: Members,
     transactions: Transactions,
     live: LiveConfig,
     advertised: str,
@@ -35,5 +37,7 @@ def official_of(
         lambda: live.config.limits.max_message_size_bytes,
         lambda: live.config.broker.auto_create_groups,
     )
-    messaging = OfficialMessaging(store, send, pull, query, consume, sessions, transactions, rules)
+    messaging = OfficialMessaging(
+        store, send, pull, query, consume, sessions, members, transactions, rules
+    )
     return sessions, messaging

@@ -143,7 +143,7 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     admin = Admin(store, pull, query, process, transacting)
     schedule = Schedule(store, store_host)
     sessions, official = official_of(
-        store, send, pull, query, consume, transactions, live, f"{address}:{port}"
+        store, send, pull, query, consume, members, transactions, live, f"{address}:{port}"
     )
     services = [messaging.service(), admin.service(), official.service()]
     return Parts(

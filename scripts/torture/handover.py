@@ -34,7 +34,9 @@ from broker.model.step import SystemClock
 from broker.model.system_topics import Place, delayed
 from broker.services.consume.consume import Consume
 from broker.services.consume.journal import ConsumeSettings
+from broker.services.timer.timer import Timer
 from broker.store.message_store import MessageStore, opened
+from broker.store.runner import Runner
 from broker.store.settings import StoreSettings
 from torture.budget import Budget
 from torture.judged import Truth
@@ -84,6 +86,22 @@ class Desk:
     def __init__(self, store: MessageStore) -> None:
         self.store = store
         self.consume = Consume(store, ConsumeSettings(CLUSTER, BROKER, HOST))
+        self._timer = Timer(store, HOST, self.consume.is_lease_open)
+        self._runner = Runner(store.clock)
+
+    async def begin(self) -> None:
+        """Find out what was under way, and let the timer take in what waits from then on."""
+        await self.consume.recover()
+        self._runner.run(self._timer.step)
+
+    async def end(self) -> None:
+        """End in order, once everything that waits is in the timer."""
+        while self._timer.lag:  # noqa: ASYNC110 - its steps run meanwhile
+            await asyncio.sleep(0.01)
+        self.consume.drain()
+        self._runner.close()
+        await self.consume.close()
+        await self._timer.close()
 
     async def receive(self, count: int, invisible_ms: int = 30_000) -> Received:
         """Receive so many messages at most."""
@@ -136,7 +154,7 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
         desk = Desk(store)
         await store.tables.topics.create(TOPIC, queue_count=QUEUE_COUNT)
         await store.tables.groups.create(GROUP, GroupSettings(max_attempts=4))
-        await desk.consume.recover()
+        await desk.begin()
         numbers = range(MESSAGES)
         await desk.put(map(message, numbers))
         left = set(numbers)
@@ -146,8 +164,7 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
         made.at[NOBODY] = left
         made.delayed = set(range(MESSAGES, MESSAGES + DELAYED))
         await desk.put(message(number, level=LEVEL) for number in sorted(made.delayed))
-        desk.consume.drain()
-        await desk.consume.close()
+        await desk.end()
         stood = store.tables.offsets.all_of(GROUP)
     found = decode_table((directory / "config" / CONSUMER_OFFSETS_FILE).read_bytes())
     saved = {name: found["offsetTable"].get(f"{name}@{GROUP}") for name in stood}
@@ -222,7 +239,7 @@ async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[s
     """
     async with opened(settings_of(directory), SystemClock(), Disk()) as store:
         desk = Desk(store)
-        await desk.consume.recover()
+        await desk.begin()
         wrong = [f"{name} leased" for name in desk.consume.in_flight()]
         found: dict[int, int] = {}
         more = await desk.receive(32)
@@ -234,8 +251,7 @@ async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[s
                 found[number] = attempt
             await desk.consume.ack(GROUP, TOPIC, more.handles)
             more = await desk.receive(32)
-        desk.consume.drain()
-        await desk.consume.close()
+        await desk.end()
     retried = made.at[LEASE_RETRY] | made.at[RETRY] | set(again)
     wanted = dict.fromkeys(made.at[NOBODY] | made.delayed, 1) | dict.fromkeys(retried, 2)
     for number in sorted(wanted.keys() | found.keys()):

@@ -6,12 +6,15 @@
               that is near came, tells all it has
     ours      opens it again with a clock three days ahead: all that is left comes
 
+and the other way: what a real broker left waiting in a store of its own comes under ours.
+
 Every message has a number as its key. What is to come stands in its topic once in
 the end, never before its second; what was recalled or rolled back never. Needs a JDK 17, and Maven
 or the jars of RocketMQ 5.5.0.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,7 +42,7 @@ from broker.tools.waiting.pending import LEASE, pending_messages
 from torture.budget import Budget
 from torture.handover import HOST, SIZES, VERSION
 from torture.judged import Truth
-from torture.real_broker import Plan, real, run_real
+from torture.real_broker import Plan, Real, real, run_real
 
 TOPIC, PAID = "later", "pay"
 PRODUCER: Final = PAID
@@ -58,6 +61,8 @@ FAR_MS: Final = (3_600_000, 100_000_000, 170_000_000)
 ROLLED_MS: Final = 190_000_000
 """More than the two days after which a message passes the timer again."""
 LEVELS: Final = (1, 2, 3, 17)
+GIVEN: Final = {"at": 6, "later": 6, "pay": 5}
+"""What a real broker delivers at once of what it is sent: as much waits, but for transactions."""
 AHEAD_MS: Final = 3 * 86_400_000
 TIMER_LOG: Final = "mappedFileSizeTimerLog"
 SETTINGS: Final = {
@@ -67,6 +72,7 @@ SETTINGS: Final = {
 FIGURES: Final = (
     "stores", "delivered under ours", "delivered by the real broker", "recalled", "far",
     "transactions decided", "undecided, answered to the real broker", "delivered by ours at last",
+    "left by the real broker, delivered by ours",
 )  # fmt: skip
 
 
@@ -285,11 +291,48 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         assert not wrong, f"seed {seed}, ours afterwards: {wrong[:8]}"
         counts = (
             1, len(before), len(near - before.keys()), len(NEAR_MS) + len(FAR_MS) + 1,
-            len(made.far), 6, 2 * len(made.answered), len(made.far),
+            len(made.far), 6, 2 * len(made.answered), len(made.far), of_the_real(one, place, seed),
         )  # fmt: skip
         for name, count in zip(FIGURES, counts, strict=True):
             figures[name] += count
     return figures
+
+
+def of_the_real(one: Real, place: Path, seed: int) -> int:
+    """Let ours take over what a real broker left waiting; returns how many messages that were.
+
+    Errors   AssertionError
+    """
+    store, run = place / f"real{seed}", f"given{seed}"
+    truth = Truth()
+    plan = Plan(run, ("timers", "delays", "transactions"), SETTINGS, seed, producer=PRODUCER)
+    truth.add(run_real(one, place / run, store, plan))
+    sizes = shape_at(store)
+    came = {topic: _copies(store, sizes, topic) for topic in GIVEN}
+    waiting = [row.message_id for row in pending_messages(Disk(), store, sizes)]
+    wrong = looked_at(store, sizes, len(waiting))
+    sent = {topic: came[topic].total() for topic in GIVEN}
+    assert not wrong, f"seed {seed}, what the real broker left: {wrong[:8]}"
+    assert sent == GIVEN, f"seed {seed}, the real broker delivered {sent}, not {GIVEN}"
+    asyncio.run(take_back(store))
+    for topic in GIVEN:
+        after = _copies(store, sizes, topic)
+        wrong += [f"{topic}: {key} came {count} times" for key, count in after.items() if count > 1]
+        wrong += [f"{topic}: {key} is gone" for key in came[topic].keys() - after.keys()]
+        came[topic] = after
+    lacking = set(waiting) - {key for keys in came.values() for key in keys}
+    wrong += [f"{key} never came" for key in lacking]
+    wrong += looked_at(store, sizes, 0)
+    count = sum(keys.total() for keys in came.values()) - sum(sent.values())
+    wrong += [f"{count} came, {len(waiting)} waited"] if count != len(waiting) else []
+    assert not wrong, f"seed {seed}, ours on the real broker's store: {wrong[:8]}"
+    return count
+
+
+def _copies(directory: Path, sizes: KnownShape, topic: str) -> Counter[str]:
+    """Return how often each unique key stands in a topic."""
+    search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
+    return Counter(message.unique_key for message in search.messages() if message.topic == topic)
 
 
 def shape_at(directory: Path) -> KnownShape:

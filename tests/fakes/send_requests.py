@@ -111,7 +111,7 @@ class RequestMaker:
         """Ask for what only the usual way knows."""
         field, value = self._random.choice(
             (("message_group", "g"), ("delay_level", 0), ("deliver_at_ms", 5), ("priority", 0),
-             ("transactional", True), ("topic", "orders"), ("message_group", ""))
+             ("transactional", True), ("topic", "orders"), ("message_group", ""), ("delay_ms", 5))
         )  # fmt: skip
         setattr(message, field, value)
 

@@ -91,7 +91,7 @@ class StoreBroker:
         self.auto_create_groups = False
         self.official = OfficialMessaging(
             store, self.send, self.pull, self.query, self.consume, self.sessions,
-            self.transactions,
+            self.members, self.transactions,
             OfficialRules(
                 "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
             ),

@@ -48,7 +48,9 @@ CODES: dict[Code, str] = {
     Code.ILLEGAL_OFFSET: "OffsetOutOfRange",
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
-    Code.TOO_MANY_REQUESTS: "StoreBusy TransientPoolEmpty TooManyRequests DiskSlow",
+    Code.TOO_MANY_REQUESTS: (
+        "StoreBusy TransientPoolEmpty TooManyRequests DiskSlow DiskFull DiskAboveLimit"
+    ),
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
 

@@ -1,16 +1,24 @@
 """A message that waits for its time is recalled by what its send answered."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
+from broker.format.addresses import UniqueKeyMaker
 from broker.format.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
 from broker.model import errors
 from broker.model.system_topics import TIMER_TOPIC
 from broker.model.topic import TYPE_ATTRIBUTE
 from broker.rpc.pb import broker_pb2 as pb
+from broker.services.sending.drafts import Delivery
+from broker.services.sending.rules import SendRules
+from broker.services.sending.send import Send
 from tests.fakes.clock import START_MS
+from tests.fakes.drafts import draft, drafts_of
 from tests.fakes.store_broker import StoreBroker
+from tests.fakes.store_language import BORN_HOST, STORE_HOST
+from tests.fakes.timing import TimingDesk, timing
 
 HOUR_MS = 3_600_000
 
@@ -96,3 +104,42 @@ async def test_a_topic_has_to_be_one_of_later_messages(broker: StoreBroker) -> N
     )
     with pytest.raises(errors.KindConflict):
         await recalled(broker, handle, "plain")
+
+
+async def later(desk: TimingDesk, name: str, delay_ms: int) -> str:
+    """Send a message for later as a client does; returns its recall handle."""
+    drafts = drafts_of(draft(body=name.encode(), queue_id=0, delivery=Delivery(delay_ms=delay_ms)))
+    handle = str((await sending(desk).send(drafts, BORN_HOST)).handles[0])
+    await desk.settled()
+    return handle
+
+
+def sending(desk: TimingDesk) -> Send:
+    """Return a send pipeline over the store as it is open now."""
+    return Send(
+        desk.store,
+        SendRules(STORE_HOST, "DefaultCluster"),
+        desk.clock,
+        key_maker=UniqueKeyMaker(
+            address=b"\n\0\0\1", process_id=1, random_bytes=desk.store.appended.to_bytes(4)
+        ),
+        random=Random(1),
+    )
+
+
+@pytest.mark.parametrize("ends", ["stays", "restarted", "killed"])
+async def test_what_is_recalled_is_never_delivered(ends: str) -> None:
+    async with timing() as desk:
+        handles = [await later(desk, name, 9_000) for name in ("a", "b", "c", "d")]
+        await sending(desk).recall.recall("orders", handles[0], BORN_HOST)
+        await desk.pass_time(3_000)
+        if ends != "stays":
+            await (desk.restarted() if ends == "restarted" else desk.killed())
+        await sending(desk).recall.recall("orders", handles[2], BORN_HOST)
+        await desk.settled()
+        await desk.pass_time(START_MS + 8_900 - desk.clock.wall)
+        assert desk.bodies() == []
+        await desk.pass_time(100)
+        assert desk.bodies() == ["b", "d"]
+        await desk.pass_time(60_000)
+        assert desk.bodies() == ["b", "d"]

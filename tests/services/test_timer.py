@@ -332,16 +332,22 @@ async def test_a_message_of_a_removed_topic_is_passed_over() -> None:
         assert desk.bodies("bills") == []
 
 
-async def test_of_the_journal_of_leases_only_what_is_open_goes_on() -> None:
-    open_leases: set[int] = set()
+@pytest.mark.parametrize("in_ms", [5_000, -5_000])
+async def test_the_journal_of_leases_waits_while_they_are_open(in_ms: int) -> None:
+    open_leases = {1}
     async with timing(is_open=open_leases.__contains__) as desk:
         topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
         for name in ("settled", "open", "ack"):
-            await desk.wait(name, 5_000, topic=topic, TAGS="ck")
-        await desk.pass_time(2_000)
-        open_leases.add(1)
+            await desk.wait(name, in_ms, topic=topic, TAGS="ck")
+        await desk.pass_time(8_000)
+        assert desk.timer.waiting_count == 1
+        await desk.killed()
+        await desk.pass_time(3_000)
+        assert desk.timer.waiting_count >= 1
+        open_leases.clear()
         await desk.pass_time(4_000)
-        assert desk.bodies(topic) == ["open"]
+        assert desk.timer.waiting_count == 0
+        assert desk.bodies(topic) == []
 
 
 # -- what others rely on -----------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Draining(Unavailable):
     message = "the broker is stopping; try again elsewhere or later"
 
 
-class DiskFull(Unavailable):
+class DiskFull(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """No room for the next file; reading goes on, writing resumes by itself."""
 
     message = "the disk under {path} is full; free space, sends resume by themselves"

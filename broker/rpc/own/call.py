@@ -268,10 +268,10 @@ class OwnCall(Waiting):
             connection.wire.finish(stream, OK, "", [])
         else:
             connection.wire.respond(stream, reply)
-            if self._undo is not None:
-                self._watch()
-            if len(reply) > LARGE_REPLY:
-                connection.write()
+        if self._undo is not None:
+            self._watch()
+        if reply is not None and len(reply) > LARGE_REPLY:
+            connection.write()
 
     def refuse(self, error: Exception) -> None:
         """End the call as its face shows an error."""

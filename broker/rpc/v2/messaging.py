@@ -13,6 +13,7 @@ from broker.rpc.v2.send_message import SendMessage
 from broker.rpc.v2.settling import Settling
 from broker.rpc.v2.telemetry import Telemetry
 from broker.rpc.v2.transactions import EndTransaction
+from broker.services.administration.members import Members
 from broker.services.consume.consume import Consume
 from broker.services.pull import Pull
 from broker.services.query import Query
@@ -50,6 +51,7 @@ class OfficialMessaging:
         query: Query,
         consume: Consume,
         sessions: Sessions,
+        members: Members,
         transactions: Transactions,
         rules: OfficialRules,
     ) -> None:
@@ -58,7 +60,7 @@ class OfficialMessaging:
         families = (
             Routes(rules.broker, rules.advertised, send.topic, self.ensure_group),
             SendMessage(send),
-            ReceiveMessage(store, consume, sessions, pull.delivered, self.ensure_group),
+            ReceiveMessage(store, consume, sessions, members, pull.delivered, self.ensure_group),
             Settling(store, consume, sessions),
             Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
             EndTransaction(transactions),

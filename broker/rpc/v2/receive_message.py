@@ -25,6 +25,7 @@ from broker.rpc.v2.durations import ms_of, timestamp_of
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
 from broker.rpc.v2.status import OK
+from broker.services.administration.members import OWN, RECEIVE, Dialect, Members
 from broker.services.consume.consume import Consume
 from broker.services.consume.parking import handed_over
 from broker.services.sessions.sessions import Sessions
@@ -49,13 +50,14 @@ FOUND: Final = pb.ReceiveMessageResponse(status=OK)
 class ReceiveMessage:
     """The method."""
 
-    __slots__ = ("_consume", "_delivered", "_ensure_group", "_sessions", "_topics")
+    __slots__ = ("_consume", "_delivered", "_ensure_group", "_members", "_sessions", "_topics")
 
     def __init__(
         self,
         store: MessageStore,
         consume: Consume,
         sessions: Sessions,
+        members: Members,
         delivered: Delivered,
         ensure_group: EnsureGroup,
     ) -> None:
@@ -63,6 +65,7 @@ class ReceiveMessage:
         self._consume = consume
         self._delivered = delivered
         self._sessions = sessions
+        self._members = members
         self._ensure_group = ensure_group
 
     def handlers(self) -> dict[str, Handler]:
@@ -107,6 +110,8 @@ class ReceiveMessage:
                 value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
             )
         self._sessions.heard(caller.client_id)
+        dialect = Dialect(caller.language or OWN.language, caller.version or OWN.version)
+        self._members.saw(group, topic, caller.client_id, call.peer, RECEIVE, dialect)
         return ReceiveRequest(
             group,
             topic,

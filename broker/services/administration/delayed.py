@@ -20,8 +20,8 @@ from broker.model.reading import KeyRange, ReadRange
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
-LOOKED_AT_MAX: Final = 4_096
-"""Records of one page, listed or not: some 50 ms."""
+LOOKED_AT_MAX: Final = 1_024
+"""Records of one page, listed or not: some 15 ms of the event loop."""
 READ_COUNT: Final = 256
 READ_BYTES: Final = 1024 * 1024
 RECORDS_OF_KEY: Final = 64

@@ -6,7 +6,7 @@ Source: ConsumerManager, ClientHousekeepingService.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.model.administration import Member
 from broker.model.stats import Gauge, LabelValues
@@ -27,13 +27,24 @@ _LABELS: Final = (
 )  # fmt: skip
 
 
+class Dialect(NamedTuple):
+    """What a client is written in, and its version: of our own clients, that of the protocol."""
+
+    language: str = "other"
+    version: str = "v1"
+
+
+OWN: Final = Dialect()
+
+
 class Seen:
     """What is known of one client of one group."""
 
-    __slots__ = ("address", "seen_ms", "since_ms", "topics")
+    __slots__ = ("address", "dialect", "seen_ms", "since_ms", "topics")
 
-    def __init__(self, address: str, now_ms: int) -> None:
+    def __init__(self, address: str, now_ms: int, dialect: Dialect) -> None:
         self.address = address
+        self.dialect = dialect
         self.since_ms = self.seen_ms = now_ms
         self.topics: dict[str, None] = {}
 
@@ -55,7 +66,9 @@ class Members:
             )
         ]
 
-    def saw(self, group: str, topic: str, client_id: str, peer: str, mode: str) -> None:
+    def saw(
+        self, group: str, topic: str, client_id: str, peer: str, mode: str, dialect: Dialect = OWN
+    ) -> None:
         """Note a call of a client; `peer` is its address as gRPC writes it.
 
         Cost     0.4 µs
@@ -66,7 +79,7 @@ class Members:
         if seen is None:
             if len(self._seen) >= KEPT_MAX:
                 self._forget()
-            seen = self._seen[key] = Seen(peer, now_ms)
+            seen = self._seen[key] = Seen(peer, now_ms, dialect)
         seen.seen_ms, seen.address = now_ms, peer
         if topic not in seen.topics:
             if len(seen.topics) >= TOPICS_MAX:
@@ -102,8 +115,8 @@ class Members:
 
     def _counts(self) -> dict[LabelValues, float]:
         counts: dict[LabelValues, float] = {}
-        for (group, _, mode), _ in self._fresh():
+        for (group, _, mode), seen in self._fresh():
             is_system = "true" if is_system_group(group) else "false"
-            labels = (group, "other", "v1", _MODES[mode], "grpc", is_system)
+            labels = (group, *seen.dialect, _MODES[mode], "grpc", is_system)
             counts[labels] = counts.get(labels, 0.0) + 1
         return counts

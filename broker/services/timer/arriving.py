@@ -38,6 +38,8 @@ WINDOW_MS: Final = 172_800 * PRECISION_MS
 """What waits for longer comes again (timerRollWindowSlot)."""
 READ_MAX: Final = 2_048
 READ_BYTES_MAX: Final = 1024 * 1024
+OPEN_PAUSE_MS: Final = 2 * PRECISION_MS
+"""When it is looked again whether a lease of the journal is open."""
 AT_ONCE_MAX: Final = 128
 """Messages that are due when they come, by one put."""
 
@@ -71,12 +73,13 @@ class Arriving:
     """Reads the timer's topic.
 
     queue_offset   of the next message
-    skip_below_ms  what is due before this time and came before the start was delivered
+    skip_upto      of messages before this queue offset, read once more after files were lost,
+    skip_below_ms  those due before this time were delivered
     """
 
     __slots__ = (
-        "_at_once_upto", "_counts", "_due_time", "_last_place", "_putting", "_skip_upto", "_store",
-        "queue_offset", "skip_below_ms",
+        "_at_once_upto", "_counts", "_due_time", "_last_place", "_old_upto", "_putting", "_store",
+        "queue_offset", "skip_below_ms", "skip_upto",
     )  # fmt: skip
 
     def __init__(
@@ -91,8 +94,8 @@ class Arriving:
         self._at_once_upto = 0
         """What is due and lies before this queue offset was put already."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
-        self.skip_below_ms = 0
-        self._skip_upto = upper
+        self.skip_below_ms = self.skip_upto = 0
+        self._old_upto = upper
 
     def range(self) -> tuple[int, int]:
         """Return the queue offsets of the topic's first message and behind its last."""
@@ -106,7 +109,7 @@ class Arriving:
     @property
     def is_resumed(self) -> bool:
         """Whether it has read all there was at the start."""
-        return self.queue_offset >= self._skip_upto
+        return self.queue_offset >= self._old_upto
 
     @property
     def is_even(self) -> bool:
@@ -145,7 +148,7 @@ class Arriving:
             if not self._counts.knows(topic_hash):
                 self._counts.know(topic_hash, topic.decode("utf-8", "replace"))
         if len(facts):
-            is_old = begin < self._skip_upto
+            is_old = begin < self._old_upto
             await self._take_in(facts, write_ms, read_ms, is_delivered if is_old else None)
             self._last_place = facts.physical_offsets[-1]
         assert found.next_begin_offset >= begin
@@ -157,8 +160,13 @@ class Arriving:
     ) -> None:
         due_ms = slot_behind(np.array(facts.due_ms, np.int64) + self._moved_ms(facts))
         is_due = due_ms < write_ms
+        for number in np.flatnonzero(
+            is_due & (np.array(facts.topic_hashes) == self._putting.journal_hash)
+        ).tolist():
+            if self._putting.is_open(facts.record(number)):
+                due_ms[number], is_due[number] = write_ms + OPEN_PAUSE_MS, False
         is_over = due_ms < self.skip_below_ms
-        is_over &= np.array(facts.queue_offsets) < self._skip_upto
+        is_over &= np.array(facts.queue_offsets) < self.skip_upto
         await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
         waiting = np.flatnonzero(~is_due)
         if len(waiting):

@@ -2,8 +2,10 @@
 
     record ──► its real topic            as a real broker writes it
            ├─► the timer's topic         waits for longer than the wheel's window
-           ├─► nowhere                   taken back; its lease is settled; its topic is no more
-           └─► the revive topic          a lease's, still open
+           └─► nowhere                   taken back; its lease is settled; its topic is no more
+
+The journal of leases waits as long as its leases are open, a little at a time: a real broker that
+takes the store over finds it in the wheel, and ours needs nothing in its revive topic.
 
 Source: TimerMessageStore.convert, doPut; TimerDequeueGetMessageService.
 """
@@ -149,9 +151,13 @@ class Putting:
                 counts[place.topic] = counts.get(place.topic, 0) + len(found)
         return runs, counts
 
-    def is_settled(self, record: bytes) -> bool:
-        """Return whether a record is one of the journal, and of no open lease."""
-        return _OF_JOURNAL in record and not self._is_lease_open(queue_offset_of(record))
+    def is_of_journal(self, record: bytes) -> bool:
+        """Return whether a record is one of the journal of leases."""
+        return _OF_JOURNAL in record
+
+    def is_open(self, record: bytes) -> bool:
+        """Return whether a record is of the journal, and tells of a lease that is open."""
+        return _OF_JOURNAL in record and self._is_lease_open(queue_offset_of(record))
 
     def drop(self, reason: str, count: int) -> None:
         """Count messages whose time came and that are not delivered."""

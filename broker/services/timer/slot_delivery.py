@@ -18,7 +18,7 @@ from broker.format.timed_records import taken_back
 from broker.format.timer_layout import MAGIC_ROLL, Units, due_times
 from broker.model.due_time import DueTime
 from broker.model.system_topics import TIMER_TOPIC
-from broker.services.timer.arriving import IsDelivered, slot_behind
+from broker.services.timer.arriving import OPEN_PAUSE_MS, IsDelivered, slot_behind
 from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.moving import chain_of, move
 from broker.services.timer.putting import Putting, TimedMessage
@@ -111,8 +111,8 @@ class SlotDelivery:
             units, places = units[is_here], places[is_here]
         if due_time.is_jumpy:
             units = self._move_ahead(units, places, write_ms, due_time)
+        units = self._without_journal(units, write_ms)
         self._counts.take(units)
-        units = units[~self._settled(units)]
         markers = np.array([is_marker(magic) for magic in units["magic"].tolist()], np.bool_)
         marking = units[markers]
         keys = [taken_back(record) for record in await self._records(marking) if record]
@@ -120,19 +120,28 @@ class SlotDelivery:
         self._markers = markers
         self._units = units
 
-    def _settled(self, units: Units) -> NDArray[np.bool_]:
-        """Return which units are of the journal of leases, and of none that is open.
+    def _without_journal(self, units: Units, write_ms: int) -> Units:
+        """Return units but for those of the journal of leases: these wait on, or are over.
 
         Cost     about 1 µs for each of the journal: nearly all of it is settled by then
         """
-        is_settled: NDArray[np.bool_] = units["topic_hash"] == self._putting.journal_hash
-        log = self._store.log
-        is_settled &= units["physical_offset"] >= log.hot_begin
-        for number in np.flatnonzero(is_settled).tolist():
+        numbers = np.flatnonzero(units["topic_hash"] == self._putting.journal_hash).tolist()
+        if not numbers:
+            return units
+        log, is_over = self._store.log, np.zeros(len(units), np.bool_)
+        is_open = is_over.copy()
+        for number in numbers:
             place, size = units["physical_offset"][number], units["record_size"][number]
-            is_settled[number] = self._putting.is_settled(log.read(int(place), int(size)))
-        self._putting.drop("settled", int(is_settled.sum()))
-        return is_settled
+            record = log.read(int(place), int(size))
+            is_open[number] = self._putting.is_open(record)
+            is_over[number] = not is_open[number] and self._putting.is_of_journal(record)
+        if is_open.any():
+            _, firsts = np.unique(units["physical_offset"][is_open], return_index=True)
+            times_ms = np.full(len(firsts), write_ms + OPEN_PAUSE_MS, np.int64)
+            move(self._store, units[is_open][firsts], times_ms)
+        self._counts.take(units[is_over])
+        self._putting.drop("settled", int(is_over.sum()))
+        return units[~(is_over | is_open)]
 
     def _move_ahead(
         self, units: Units, places: NDArray[np.int64], write_ms: int, due_time: DueTime

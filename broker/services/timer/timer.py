@@ -254,8 +254,7 @@ class Timer:
         self._over = progress.over_place, progress.over_ms
         self._delivered_before = progress.delivered_before
         arriving = Arriving(store, self._putting, self._counts, found.queue_offset)
-        if found.is_anew:
-            arriving.skip_below_ms = found.read_ms
+        arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
         for units in store.timer.waiting(read_ms):
             self._counts.add(units)
             await asyncio.sleep(0)

@@ -13,7 +13,7 @@ Source: TimerMessageStore.recover, recoverAndRevise.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,22 +28,20 @@ from broker.log.timer_log import TimerLog
 from broker.log.timer_wheel import Numbers, TimerWheel
 from broker.store.tables.timer_check import TimerProgress
 
-ANEW: Final = 0
-"""The topic is read from its beginning."""
-
 
 class FoundTimer(NamedTuple):
     """Where a timer goes on.
 
     read_ms       every slot before this time was delivered; 0: no timer ever ran
     queue_offset  where it goes on reading its topic
-    is_anew       its topic is read once more: what is due before read_ms there was delivered
+    known_upto    of messages before this queue offset those due before read_ms were delivered,
+                  where they are read once more
     rebuilt       why the wheel or the log were made anew, "" where they were not
     """
 
     read_ms: int
     queue_offset: int
-    is_anew: bool
+    known_upto: int
     rebuilt: str
 
 

@@ -113,9 +113,8 @@ class TimerFiles:
         if not has_log and not self._disk.exists(wheel_path):
             is_lost = progress.log_flushed > 0
             why = f"{self._directory / LOG_DIRECTORY} is gone" if is_lost else ""
-            return FoundTimer(
-                progress.read_ms, 0 if is_lost else progress.queue_offset, is_lost, why
-            )
+            begin = 0 if is_lost else progress.queue_offset
+            return FoundTimer(progress.read_ms, begin, progress.queue_offset, why)
         return await self._in_thread_of(self._open_found)
 
     async def make(self) -> None:
@@ -179,10 +178,8 @@ class TimerFiles:
             logger.warning("timer.rebuilt", extra={"path": str(wheel.path), "reason": rebuilt})
         following = self._queue_offset_at(last) + 1 if last >= 0 else 0
         if is_whole and not is_anew:
-            return FoundTimer(
-                progress.read_ms, max(progress.queue_offset, following), False, rebuilt
-            )
-        return FoundTimer(progress.read_ms, following, not following, rebuilt)
+            following = max(progress.queue_offset, following)
+        return FoundTimer(progress.read_ms, following, progress.queue_offset, rebuilt)
 
     def _put_aside(self) -> None:
         """Give a timer log that is none another name, where nothing looks for it."""

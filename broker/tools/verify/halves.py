@@ -1,4 +1,4 @@
-"""Transactions: decisions that name no half, commits of nothing, halves nobody decided.
+"""Transactions: decisions that name no half, commits of nothing, halves without a decision.
 
 A real broker leaves halves open when it stops, and commits one twice when its producer asks twice:
 those are notes.

@@ -131,7 +131,10 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
         disk.sync_directory(directory)
         shutil.rmtree(staged)
     _replace(disk, directory / WHEEL_FILE, plan.slots.tobytes())
-    _replace(disk, directory / CHECK_PATH, _encoded(plan.check))
+    path = directory / CHECK_PATH
+    is_kept = plan.units is None and disk.exists(path)
+    rest = disk.read_file(path)[CHECK.size :] if is_kept else b""
+    _replace(disk, path, _encoded(plan.check, rest))
 
 
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
@@ -157,8 +160,9 @@ def _replace(disk: Disk, path: Path, content: bytes) -> None:
     disk.sync_directory(path.parent)
 
 
-def _encoded(check: CheckNumbers) -> bytes:
-    return CHECK.struct.pack(*check).ljust(CHECK_SIZE, b"\0")
+def _encoded(check: CheckNumbers, rest: bytes = b"") -> bytes:
+    """Return the file; behind the numbers stands what is our own, of the timer log as it lies."""
+    return (CHECK.struct.pack(*check) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
 
 
 def _is_log_flawed(files: TimerFiles) -> bool:

@@ -1,6 +1,7 @@
 """A handler is told when its answer does not leave, once, and only then."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -8,7 +9,7 @@ from broker.model.errors import TopicNotFound
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method, Service
+from broker.rpc.service import Kind, Method, Service
 from broker.rpc.v1.status import refuse
 from tests.fakes.store_language import turns
 from tests.rpc.own.pair import Pair
@@ -40,6 +41,13 @@ class Giver:
             raise TopicNotFound(topic="x")
         return bytes(int(raw))
 
+    async def stream(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
+        """Give several answers when told to."""
+        call.if_lost(self._lose)
+        await self.go_on.wait()
+        for _ in range(3):
+            yield bytes(int(raw))
+
 
 @pytest.fixture
 async def giver() -> Giver:
@@ -48,15 +56,20 @@ async def giver() -> Giver:
 
 @pytest.fixture
 async def pair(giver: Giver) -> Pair:
-    def row(name: str, handler: object) -> Method:
+    def row(name: str, handler: object, kind: Kind = Kind.UNARY) -> Method:
         return Method(
             *(name, pb.QueryByIdRequest, pb.QueryByIdResponse, handler, CallClass.QUERY),  # type: ignore[arg-type]
             parse=bytes,
             serialize=bytes,
             answer=bytes,
+            kind=kind,
         )
 
-    rows = (row("AtOnce", giver.at_once), row("Later", giver.later))
+    rows = (
+        row("AtOnce", giver.at_once),
+        row("Later", giver.later),
+        row("Stream", giver.stream, Kind.SERVER_STREAM),
+    )
     return Pair(Service("test.Service", rows, refuse))
 
 
@@ -71,8 +84,10 @@ async def answered(pair: Pair, giver: Giver, name: str, size: int) -> int:
 both = pytest.mark.parametrize("name", ["AtOnce", "Later"])
 
 
-@both
-@pytest.mark.parametrize("size", [1, LARGE])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("AtOnce", 1), ("AtOnce", LARGE), ("Later", 1), ("Later", LARGE), ("Stream", 1)],
+)
 async def test_what_was_written_is_not_lost(pair: Pair, giver: Giver, name: str, size: int) -> None:
     stream = await answered(pair, giver, name, size)
     assert pair.answers[stream].status == "0"
@@ -96,14 +111,17 @@ async def test_what_its_client_did_not_read_is_lost(
     assert giver.lost == 1
 
 
+@pytest.mark.parametrize("name", ["Later", "Stream"])
 async def test_what_was_not_written_yet_is_lost_with_its_connection(
-    pair: Pair, giver: Giver
+    pair: Pair, giver: Giver, name: str
 ) -> None:
-    pair.call("Later", b"1")
+    pair.call(name, b"1")
+    await turns()
     giver.go_on.set()
     pair.server.pause_writing()
     await turns()
     pair.lose()
+    await turns()
     assert giver.lost == 1
 
 

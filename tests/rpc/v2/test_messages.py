@@ -188,6 +188,14 @@ async def test_a_receive_counts_what_it_hands_out(desk: OfficialDesk) -> None:
     assert counted == {("orders", "g", "false", "false"): 2}
 
 
+async def test_who_receives_is_a_member_of_the_group(desk: OfficialDesk) -> None:
+    await desk.received("g", "orders")
+    (member,) = desk.broker.members.of_group("g")
+    assert (member.client_id, member.mode, member.topics) == ("host@1@2@x", "receive", ["orders"])
+    (connections,) = desk.broker.members.stats
+    assert connections.read() == {("g", "JAVA", "5.2.0", "pop", "grpc", "false"): 1}
+
+
 @pytest.mark.parametrize(
     ("asked_s", "left_ms", "waits_ms"),
     [

@@ -62,6 +62,9 @@ def test_a_slot_serves_another_second_after_two_weeks() -> None:
 
 
 def test_a_lost_wheel_comes_back_byte_for_byte(store: CheckedStore) -> None:
+    with (store.directory / "config" / "timercheck").open("r+b") as check:
+        check.seek(4_056)
+        check.write(b"pocketmq" + bytes(range(32)))  # What only this broker keeps there.
     before = timer_files(store)
     (store.directory / "timerwheel").unlink()
     assert store.kinds() == {"missing_file"}
