@@ -255,6 +255,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
     "sending": _in_file("bench.sending", "sending_figures"),
     "consuming": _in_file("bench.consuming", "consuming_figures"),
     "transactions": _in_file("bench.transactions", "transaction_figures"),
+    "timers": _in_file("bench.timers", "timers_figures"),
     "queues": _in_file("bench.queues", "queue_figures"),
     "cold": _in_file("bench.cold", "cold_figures"),
     "retention": _in_file("bench.retention", "retention_figures"),

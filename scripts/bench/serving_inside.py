@@ -1,0 +1,131 @@
+"""A broker in the measuring process: store, services and runner as the application has them.
+
+Without a transport: a send is from request bytes to reply bytes.
+"""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from bench.sending import PEER
+from bench.servers import ASYNC
+from broker.app.parts import Parts, parts_of
+from broker.config.live import LiveConfig
+from broker.config.load import load
+from broker.files.disk import Disk
+from broker.model.step import Clock, SystemClock
+from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.v1.send_message import SendMessage, parse_send_request
+from broker.store.message_store import MessageStore, open_store
+from broker.store.runner import Runner
+
+TOPIC: Final = "bench"
+ADDRESS: Final = "127.0.0.1:8081"
+DIFFERENT: Final = 200
+"""Requests that differ in their times; more are the same again."""
+PAUSE_S: Final = 0.002
+HANG_S: Final = 120.0
+
+
+class Ahead(SystemClock):
+    """Both clocks of the machine, some time ahead: time that passes at once."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
+class Broker(NamedTuple):
+    """A broker without its transport, and the seconds of each phase of its start."""
+
+    store: MessageStore
+    parts: Parts
+    send: SendMessage
+    phases: dict[str, float]
+
+    async def sent(self, raws: Sequence[bytes], turn: int = 1) -> None:
+        """Send requests; others have a turn after some, and dispatch keeps up."""
+        for number, raw in enumerate(raws, 1):
+            reply = self.send.shortcut(raw, PEER.peer_host)
+            if reply is None:
+                reply = await self.send(parse_send_request(raw), PEER)
+            if not isinstance(reply, bytes):
+                await reply
+            if number % turn == 0:
+                await asyncio.sleep(0)
+            if number % DIFFERENT == 0:
+                await self.store.marks.dispatched.reached(self.store.appended)
+
+    async def settled(self) -> None:
+        """Wait until dispatch is done and the timer took in what came."""
+        timer = self.parts.timer
+        await self.store.marks.dispatched.reached(self.store.appended)
+        # Of a timer that has not begun nothing may go: the floor is at the log's begin.
+        await until(lambda: timer.floor() > 0 and not timer.lag)
+
+    async def filled(self, raws: Sequence[bytes], count: int, batch: int) -> None:
+        """Send so many messages and let all of it become quiet."""
+        repeated = [raws[number % len(raws)] for number in range(count // batch)]
+        await self.sent(repeated)
+        await self.settled()
+        await self.store.writing.durable()
+        gc.collect()
+
+    async def came(self, count: int) -> None:
+        """Wait until the topic has so many messages."""
+        await until(lambda: self.delivered() >= count)
+
+    def delivered(self) -> int:
+        """Return how many messages the topic has."""
+        reading = self.store.reading
+        return sum(reading.queue_range(TOPIC, one)[1] for one in reading.queue_ids(TOPIC))
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so.
+
+    Errors   SystemExit: for HANG_S it was not
+    """
+    end = perf_counter() + HANG_S
+    while not is_so():
+        if perf_counter() > end:
+            raise SystemExit(f"nothing came for {HANG_S:g} s")
+        await asyncio.sleep(PAUSE_S)
+
+
+@asynccontextmanager
+async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncIterator[Broker]:
+    """Run a broker on a store for a block, from when its timer knows all that waits."""
+    assignments = [ASYNC, "broker.check_message_types=false", f"store.directory={directory}"]
+    live = LiveConfig(load(assignments=assignments))
+    begun = perf_counter()
+    store = await open_store(live.config.store_settings(), clock, Disk())
+    opened = perf_counter()
+    parts = parts_of(store, live, ADDRESS, lambda: None)
+    runner = Runner(clock)
+    try:
+        await parts.recover()
+        recovered = perf_counter()
+        send, phases = SendMessage(parts.send), {"log": opened - begun}
+        broker = Broker(store, parts, send, phases)
+        if not store.appended:
+            await store.tables.topics.create(TOPIC, queue_count=queue_count)
+            first = pb.Message(topic="first", body=b"what is timed lies behind it")
+            await broker.sent([pb.SendMessageRequest(messages=[first]).SerializeToString()])
+        runner.run(*parts.steps)
+        await broker.settled()
+        phases.update(leases=recovered - opened, timer=perf_counter() - recovered)
+        yield broker
+    finally:
+        parts.drain()
+        runner.close()
+        await parts.close()
+        await store.close()
