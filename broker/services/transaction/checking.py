@@ -176,8 +176,7 @@ class Checking:
         ends: list[_End] = []
         for half in due:
             end = await self._end_of(half, now)
-            if end is not None and self._ledger.halves.is_open(half.place.queue_offset):
-                self._ledger.take(half.place.queue_offset)
+            if end is not None:
                 ends.append(end)
         pieces: list[list[_End]] = [[]]
         size = 0
@@ -232,8 +231,13 @@ class Checking:
             ranges.extend((at, at + 1))
 
     async def _put(self, ends: "list[_End]", now: Now) -> list[Check]:
-        """Put what takes the place of half messages; returns who is to be asked."""
+        """Put what takes the place of half messages that are still open; returns who is asked."""
+        ends = [end for end in ends if self._ledger.halves.is_open(end.half.place.queue_offset)]
+        if not ends:
+            return []
         offsets = [end.half.place.queue_offset for end in ends]
+        for at in offsets:
+            self._ledger.take(at)
         try:
             results = await self._ledger.put(offsets, [end.run for end in ends if end.run])
         except BaseException as error:

@@ -6,10 +6,12 @@ import pytest
 
 from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id
-from broker.model.errors import DiskAboveLimit, TransactionDecided
-from broker.model.message import TRANSACTION_CHECK_TIMES
+from broker.model.errors import DiskAboveLimit, DiskSlow, TransactionDecided
+from broker.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from broker.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from broker.model.transaction import Check
+from broker.services.transaction.finding import Finding
+from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import TRANSACTION_GROUP
 from broker.services.transaction.producers import Offer
 from broker.store.message_store import MessageStore
@@ -229,3 +231,29 @@ async def test_open_ones_are_listed_page_by_page(desk: TransactionDesk) -> None:
     page = await desk.transactions.page(page.next_offset, 3)
     assert [half.place.queue_offset for half in page.halves] == [5, 6]
     assert (await desk.transactions.page(page.next_offset or 99, 3)).halves == []
+
+
+async def test_a_slow_disk_while_one_is_looked_up_keeps_no_other_from_being_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    became = Finding.became
+    looked_up: list[int] = []
+
+    async def slow_once(finding: Finding, first: StoredMessage) -> tuple[HalfState, int]:
+        looked_up.append(first.queue_offset)
+        if len(looked_up) == 2:
+            raise DiskSlow(tries=1)
+        return await became(finding, first)
+
+    disk = SimDisk()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        sent = [await desk.half(name) for name in "ab"]
+        await desk.settled()
+    monkeypatch.setattr(Finding, "became", slow_once)
+    async with transacting(Path("/store"), disk=disk) as desk:
+        desk.listen()
+        await desk.run(RULES.timeout_ms + NOTICED_MS)
+        assert looked_up == [0, 1, 1]
+        assert sorted(decode_record(check.record).body for check in desk.asked) == [b"a", b"b"]
+        await desk.commit(*sent)
+        assert sorted(desk.bodies()) == ["a", "b"]
