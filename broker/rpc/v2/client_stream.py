@@ -60,7 +60,10 @@ class ClientStream:
         def offer(check: Check) -> bool:
             return self._offer(question_of(check, topic))
 
-        return self._transactions.join(name, offer)
+        return self._transactions.join(name, offer, self._room)
+
+    def _room(self) -> int:
+        return UNREAD_MAX - self._outbox.qsize()
 
     def _offer(self, command: pb.TelemetryCommand) -> bool:
         if self._outbox.full():

@@ -2,6 +2,7 @@
 
     half message ──a second──► read ──its time is over──► put again at the tail, one check more
                                  │                           └─► one producer of its group is asked
+                                 ├── its producers take no more now ─► looked at again in turn
                                  ├── asked too often, or nobody to ask for too long ─► given up
                                  └── nobody to ask ─► looked at later, and no check is counted
 
@@ -13,6 +14,7 @@ Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheck
 
 import logging
 from array import array
+from collections import Counter as CounterOf
 from typing import Final, NamedTuple
 
 from broker.format.half_message import Half, checked, given_up
@@ -26,7 +28,7 @@ from broker.services.transaction.counting import HalfCounts
 from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
-from broker.services.transaction.producers import Producers
+from broker.services.transaction.producers import Producers, Room
 from broker.services.transaction.timetable import Timetable
 from broker.store.message_store import MessageStore
 
@@ -36,6 +38,11 @@ LOOK_MAX: Final = 128
 """Half messages read in one go."""
 RETRY_PAUSE_MS: Final = 1_000
 """After a put that was refused, as by a full disk."""
+TURN_MS: Final = 100
+TURN_MAX: Final = 16
+"""Questions that a group is asked in a turn where more wait than its producers take at once."""
+GROUPS_MAX: Final = 10_000
+"""Groups whose turns are remembered."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +68,7 @@ class Checking:
 
     __slots__ = (
         "_counts", "_doubts", "_ledger", "_parked", "_producers", "_store",
-        "checks", "due", "first_looks", "rules",
+        "_turns", "checks", "due", "first_looks", "rules",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +90,8 @@ class Checking:
         self.due = Timetable()
         self._parked: dict[str, array[int]] = {}
         """Ranges of half messages that wait for a producer of their group."""
+        self._turns: dict[str, tuple[int, int]] = {}
+        """By group, its last turn, and how many it has already."""
         self.checks = Counter(
             "pocketmq_transaction_checks_total",
             "Checks of transactions that nobody decided, by what came of them.",
@@ -174,8 +183,9 @@ class Checking:
     async def _check(self, due: list[Half], now: Now) -> None:
         """Ask about half messages, or give them up; each by itself where not all can be put."""
         ends: list[_End] = []
+        spoken_for: CounterOf[Room] = CounterOf()
         for half in due:
-            end = await self._end_of(half, now)
+            end = await self._end_of(half, now, spoken_for)
             if end is not None:
                 ends.append(end)
         pieces: list[list[_End]] = [[]]
@@ -195,7 +205,7 @@ class Checking:
             result = "asked" if self._producers.ask(check) else "not_taken"
             self.checks.add((result,))
 
-    async def _end_of(self, half: Half, now: Now) -> "_End | None":
+    async def _end_of(self, half: Half, now: Now, spoken_for: CounterOf[Room]) -> "_End | None":
         """Return what becomes of a half message that is due, None: it waits."""
         at, rules = half.place.queue_offset, self.rules
         await self._doubts.clear(at)
@@ -205,7 +215,7 @@ class Checking:
             return self._given_up(half)  # Nobody could say which one is meant.
         if half.checks >= rules.checks_max:
             return self._given_up(half)
-        if self._producers.count(half.group):
+        if self._producers.spare(half.group, spoken_for):
             try:
                 run = checked(half, store_host=self._ledger.store_host)
             except PropertiesTooLarge:
@@ -214,6 +224,9 @@ class Checking:
         left_ms = half.store_ms + rules.keep_ms - now.wall_ms
         if rules.keep_ms and left_ms <= 0:
             return self._given_up(half)
+        if self._producers.count(half.group):
+            self._put_off(half.group, at, now)
+            return None
         self._park(half.group, at)
         if rules.keep_ms:
             self.due.add(now.monotonic_ms + left_ms, at, at + 1)
@@ -222,6 +235,18 @@ class Checking:
     def _given_up(self, half: Half) -> "_End":
         run = given_up(half, store_host=self._ledger.store_host)
         return _End(half, HalfState.GIVEN_UP, run)
+
+    def _put_off(self, group: str, at: int, now: Now) -> None:
+        """Look at one again when producers of its group may have taken what comes before it."""
+        turn_ms, count = self._turns.get(group, (0, 0))
+        if turn_ms <= now.monotonic_ms:
+            turn_ms, count = now.monotonic_ms + TURN_MS, 0
+        elif count >= TURN_MAX:
+            turn_ms, count = turn_ms + TURN_MS, 0
+        if len(self._turns) >= GROUPS_MAX:
+            self._turns.clear()
+        self._turns[group] = turn_ms, count + 1
+        self.due.add(turn_ms, at, at + 1)
 
     def _park(self, group: str, at: int) -> None:
         ranges = self._parked.setdefault(group, array("q"))

@@ -6,15 +6,31 @@ Source: ProducerManager.getAvailableChannel.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
+from broker.model.message import INT32_MAX
 from broker.model.transaction import Check
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Of stored messages in one answer, but for the first."""
 Offer = Callable[[Check], bool]
 """Gives a producer a question; False: it takes none now."""
+Room = Callable[[], int]
+"""Returns how many questions a producer takes now."""
+
+
+def plenty() -> int:
+    """Take as many as there are."""
+    return INT32_MAX
+
+
+class Producer(NamedTuple):
+    """One that can be asked; for several groups its room is the same one."""
+
+    offer: Offer
+    room: Room
 
 
 class Listener:
@@ -41,6 +57,11 @@ class Listener:
         self.end()
         return True
 
+    def room(self) -> int:
+        """Return how many questions it takes, of the size they usually have."""
+        is_full = self.done.cancelled() or self._size >= ANSWER_BYTES_MAX
+        return 0 if is_full else self._count_max - len(self.checks)
+
     def end(self) -> None:
         """Wait no more; what is asked before it is answered still goes with it."""
         if not self.done.done():
@@ -53,18 +74,18 @@ class Producers:
     __slots__ = ("_is_draining", "_listeners", "_offers", "_turn")
 
     def __init__(self) -> None:
-        self._offers: dict[str, list[Offer]] = {}
+        self._offers: dict[str, list[Producer]] = {}
         self._listeners: set[Listener] = set()
         self._turn = 0
         self._is_draining = False
 
-    def join(self, group: str, offer: Offer) -> Callable[[], None]:
+    def join(self, group: str, producer: Producer) -> Callable[[], None]:
         """Have a producer asked, until what this returns is called, once."""
         offers = self._offers.setdefault(group, [])
-        offers.append(offer)
+        offers.append(producer)
 
         def leave() -> None:
-            offers.remove(offer)
+            offers.remove(producer)
             if not offers:
                 assert self._offers[group] is offers
                 del self._offers[group]
@@ -110,4 +131,15 @@ class Producers:
         offers = self._offers.get(check.group, [])
         self._turn += 1
         first = self._turn % max(len(offers), 1)
-        return any(offer(check) for offer in [*offers[first:], *offers[:first]])
+        return any(one.offer(check) for one in [*offers[first:], *offers[:first]])
+
+    def spare(self, group: str, spoken_for: Counter[Room]) -> bool:
+        """Speak for the room of one question to a producer of a group; False: there is none.
+
+        spoken_for   since the last questions were asked
+        """
+        for producer in self._offers.get(group, ()):
+            if spoken_for[producer.room] < producer.room():
+                spoken_for[producer.room] += 1
+                return True
+        return False

@@ -33,7 +33,7 @@ from broker.services.transaction.doubts import Doubts
 from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import Ledger
-from broker.services.transaction.producers import Offer, Producers
+from broker.services.transaction.producers import Offer, Producer, Producers, Room, plenty
 from broker.store.job import Job
 from broker.store.message_store import MessageStore
 from broker.store.watermark import Watermark
@@ -113,9 +113,9 @@ class Transactions:
         """
         return await self._deciding.decide(group, decisions)
 
-    def join(self, group: str, offer: Offer) -> Callable[[], None]:
+    def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
         """Have a producer of a group asked, until what this returns is called, once."""
-        leave = self._producers.join(group, offer)
+        leave = self._producers.join(group, Producer(offer, room))
         if self._checking.wake(group, self._store.clock.monotonic_ms()):
             self._alarm.advance(self._alarm.value + 1)
         return leave
@@ -127,7 +127,7 @@ class Transactions:
         """
         deadline_ms = self._store.clock.monotonic_ms() + wait_ms
         listener = self._producers.listen(count_max, deadline_ms)
-        leave = self.join(group, listener.offer)
+        leave = self.join(group, listener.offer, listener.room)
         try:
             await listener.done
         finally:

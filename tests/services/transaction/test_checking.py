@@ -257,3 +257,32 @@ async def test_a_slow_disk_while_one_is_looked_up_keeps_no_other_from_being_deci
         assert sorted(decode_record(check.record).body for check in desk.asked) == [b"a", b"b"]
         await desk.commit(*sent)
         assert sorted(desk.bodies()) == ["a", "b"]
+
+
+async def test_no_check_is_counted_of_which_no_producer_was_asked(desk: TransactionDesk) -> None:
+    """A producer takes 16 questions at once, and reads them between two steps."""
+    unread: list[str] = []
+    asked: dict[str, list[int]] = {}
+
+    def offer(check: Check) -> bool:
+        place = read_transaction_id(check.transaction_id)
+        assert place is not None
+        if len(unread) >= 16:
+            return False
+        unread.append(place.unique_key)
+        asked.setdefault(place.unique_key, []).append(check.checks)
+        return True
+
+    desk.transactions.join(GROUP, offer, lambda: 16 - len(unread))
+    for number in range(60):
+        await desk.half(f"{number}")
+    for _ in range(2 * (RULES.timeout_ms + NOTICED_MS) // 500):
+        await desk.run(500)
+        unread.clear()
+    assert len(asked) == 60
+    while desk.transactions.open_count:
+        assert desk.clock.monotonic_ms() < 10 * (RULES.checks_max + 1) * RULES.interval_ms
+        await desk.run(500)
+        unread.clear()
+    assert all(checks == [1, 2, 3] for checks in asked.values())
+    assert desk.transactions.stats[4].values == {("asked",): 180, ("given_up",): 60}  # type: ignore[union-attr]
