@@ -98,8 +98,7 @@ class Ledger:
 
         Errors   StorageError, DiskSlow
         """
-        lower, upper = self.reading.range_of(HALF_TOPIC)
-        if not lower <= place.queue_offset < upper:
+        if not await self.arrived(place.queue_offset, place.physical_offset):
             return None
         half = (await self.reading.read([place.queue_offset])).get(place.queue_offset)
         return half if half is not None and half.place == place else None

@@ -15,6 +15,7 @@ from broker.model.errors import (
 )
 from broker.model.message import TRANSACTION_COMMIT
 from broker.model.transaction import Resolution
+from broker.services.transaction.halves import HalfState
 from tests.fakes.disk import SimDisk
 from tests.fakes.transacting import (
     COMMIT,
@@ -200,3 +201,11 @@ async def test_a_half_message_is_not_found_by_its_key(desk: TransactionDesk) -> 
     found = await desk.store.reading.message_by_unique_key(TOPIC, "KEY-a")
     assert found is not None
     assert found.body == b"a"
+
+
+async def test_one_that_was_just_sent_is_shown(desk: TransactionDesk) -> None:
+    for number in range(8):
+        place = read_transaction_id(await desk.half(f"{number}"))
+        assert place is not None
+        half, state = await desk.transactions.state_of(place)
+        assert (half.place, state) == (place, HalfState.OPEN)
