@@ -72,5 +72,7 @@ class ClientStream:
         return True
 
     def end(self) -> None:
-        """Be asked nothing any more."""
+        """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""
         self.publish({})
+        while not self._outbox.empty():
+            self._outbox.get_nowait()

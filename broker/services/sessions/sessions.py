@@ -69,6 +69,7 @@ class Session:
         self.heard_ms = now_ms
         self.kind: ClientKind | None = None
         self.described: Described | None = None
+        """As it says down its newest stream, with which it is forgotten."""
         self.say: Say | None = None
         """Down its newest stream, None while it has none."""
 
@@ -130,7 +131,7 @@ class Sessions:
         """Note that a stream has ended; one that took its place stays."""
         session = self._sessions.get(client_id)
         if session is not None and session.say is say:
-            session.say = None
+            session.say = session.described = None
             session.heard_ms = self._clock.monotonic_ms()
 
     def leave(self, client_id: str) -> None:

@@ -1,6 +1,7 @@
 """Clients come with their settings, stay, and go."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -179,3 +180,23 @@ async def test_a_lease_renews_itself_as_long_as_its_client_is_heard_of(
     for _ in range(4):
         await broker.pass_time(50_000)
     assert len(await other.received("g", "orders")) == 1
+
+
+async def test_nothing_stays_of_a_client_that_reads_no_answers(desk: OfficialDesk) -> None:
+    said: list[pb.TelemetryCommand] = []
+
+    async def commands() -> AsyncIterator[pb.TelemetryCommand]:
+        while True:
+            said.append(publishing("orders"))
+            yield said[-1]
+
+    before = asyncio.all_tasks()
+    stream = desk.methods["Telemetry"].handler(commands(), desk.call())
+    await anext(stream)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(said) < 20
+    await stream.aclose()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
