@@ -12,7 +12,7 @@ NAMESPACE_KEY: Final = "x-mq-namespace"
 NODE: Final = "HTTP"
 """What the client for Node.js calls its language."""
 SIZE_MAX: Final = 255
-"""Characters of a header that are kept."""
+"""Characters of a header, or of an attempt's id, that are kept."""
 
 
 class Caller(NamedTuple):

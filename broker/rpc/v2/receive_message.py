@@ -19,7 +19,7 @@ from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.topic_access import check_client_reads, find_readable
-from broker.rpc.v2.caller import Caller, caller_of
+from broker.rpc.v2.caller import SIZE_MAX, Caller, caller_of
 from broker.rpc.v2.delivered import message_of
 from broker.rpc.v2.durations import ms_of, timestamp_of
 from broker.rpc.v2.resources import group_of, topic_of
@@ -120,7 +120,7 @@ class ReceiveMessage:
             invisible_ms,
             poll_ms(message, call),
             caller.client_id,
-            message.attempt_id,
+            message.attempt_id if len(message.attempt_id) <= SIZE_MAX else "",
             message.auto_renew,
             room=call.room,
         )

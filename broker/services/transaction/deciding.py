@@ -275,9 +275,9 @@ class Deciding:
 
 
 def _said(group: str, text: str, resolution: Resolution) -> Said | None:
-    """Return a decision to take, None for one that says nothing."""
-    state = STATES.get(resolution)
-    if state is None:
+    """Return a decision to take, None for one that says nothing of a transaction."""
+    state = STATES.get(resolution, HalfState.OPEN)
+    if state is HalfState.OPEN and text.strip():
         return None
     place = read_transaction_id(text)
     one = Said(group, text, place or HalfPlace(0, 0, text), state)

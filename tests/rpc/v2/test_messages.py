@@ -217,3 +217,12 @@ def test_a_poll_waits_as_asked_and_ends_before_its_call(
         fields["long_polling_timeout"] = Duration(seconds=asked_s)
     request = pb.ReceiveMessageRequest(**fields)
     assert poll_ms(request, FakeCall(time_left_ms=left_ms)) == waits_ms
+
+
+async def test_a_birth_beyond_all_times_is_one_that_every_client_can_read(
+    desk: OfficialDesk,
+) -> None:
+    request = sent("orders", b"x")
+    request.messages[0].system_properties.born_timestamp.seconds = 2**62
+    (got,) = await delivered(desk, request)
+    assert got.system_properties.born_timestamp.ToDatetime().year == 9999

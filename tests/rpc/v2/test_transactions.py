@@ -151,3 +151,10 @@ async def test_a_producer_may_want_more_time(desk: OfficialDesk) -> None:
     await begun(desk, orphaned_transaction_recovery_duration=Duration(seconds=60))
     (half,) = [m for m in await desk.broker.messages() if m.topic.startswith("RMQ_SYS")]
     assert half.properties["CHECK_IMMUNITY_TIME_IN_SECONDS"] == "60"
+
+
+async def test_a_blank_id_is_none_whatever_is_said(desk: OfficialDesk) -> None:
+    for text in ("", " "):
+        for resolution in (0, pb.COMMIT, pb.ROLLBACK):
+            code = await desk.code("EndTransaction", ended(text, resolution))  # type: ignore[arg-type]
+            assert code == "INVALID_TRANSACTION_ID"
