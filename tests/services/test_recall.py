@@ -1,5 +1,7 @@
 """A message that waits for its time is recalled by what its send answered."""
 
+import asyncio
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,10 +16,10 @@ from broker.rpc.pb import broker_pb2 as pb
 from broker.services.sending.drafts import Delivery
 from broker.services.sending.rules import SendRules
 from broker.services.sending.send import Send
-from tests.fakes.clock import START_MS
+from tests.fakes.clock import START_MS, at
 from tests.fakes.drafts import draft, drafts_of
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
+from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.fakes.store_language import BORN_HOST, STORE_HOST, turns, until
 from tests.fakes.timing import TimingDesk, timing
 
 HOUR_MS = 3_600_000
@@ -143,3 +145,21 @@ async def test_what_is_recalled_is_never_delivered(ends: str) -> None:
         assert desk.bodies() == ["b", "d"]
         await desk.pass_time(60_000)
         assert desk.bodies() == ["b", "d"]
+
+
+async def test_it_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
+    async with store_broker(tmp_path / "s", flush="sync") as broker:
+        await broker.store.tables.topics.create(
+            "orders", queue_count=2, attributes={TYPE_ATTRIBUTE: "MIXED"}
+        )
+        handle = (await sent(broker, delay_ms=5_000)).recall_handle
+        appended = broker.store.appended
+        with broker.talking.quick_disk.held():
+            recalling = asyncio.ensure_future(recalled(broker, handle))
+            await until(lambda: broker.store.appended > appended)
+            await turns()
+            broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
+            broker.store.writing.durability.step(at(broker.clock.monotonic))
+            await turns()
+            assert not recalling.done()
+        assert await recalling == "ID1"

@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.format.send_request import MESSAGES_MAX
 from broker.format.transaction_id import HalfPlace, transaction_id
+from broker.model.batch import PutStatus
 from broker.model.errors import (
     BodyCorrupted,
     IllegalProperty,
@@ -56,6 +57,18 @@ USER_SIZE_MAX: Final = 16 * 1024
 RECOVERY_MAX_MS: Final = 3_600_000
 """How long a producer may keep the broker from asking for its decision."""
 BORN: Final = "born_timestamp"
+STATUSES: Final = {
+    PutStatus.FLUSH_DISK_TIMEOUT: pb.Status(
+        code=pb.MASTER_PERSISTENCE_TIMEOUT, message="stored, but not on disk in time"
+    ),
+    PutStatus.FLUSH_REPLICA_TIMEOUT: pb.Status(
+        code=pb.SLAVE_PERSISTENCE_TIMEOUT, message="stored, but not on a replica in time"
+    ),
+    PutStatus.REPLICA_NOT_AVAILABLE: pb.Status(
+        code=pb.HA_NOT_AVAILABLE, message="stored, but there is no replica"
+    ),
+}
+"""What a send is answered that does not hold as much as the broker promises: OK is said of none."""
 
 
 class SendMessage:
@@ -105,6 +118,7 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
 
     A message that is no transaction has its own id in the place of one, as clients log it.
     """
+    status = STATUSES.get(sent.result.status, OK)
     first, message_ids = sent.result.queue_offset, sent.message_ids
     queue_offsets = sent.queue_offsets or range(first, first + len(message_ids))
     transaction_ids = message_ids
@@ -117,7 +131,7 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
     )  # fmt: skip
     entries = [
         pb.SendResultEntry(
-            status=OK,
+            status=status,
             message_id=message_id,
             transaction_id=its_transaction,
             offset=queue_offset,
@@ -125,7 +139,7 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
         )
         for message_id, its_transaction, queue_offset, handle in columns
     ]
-    return pb.SendMessageResponse(status=OK, entries=entries)
+    return pb.SendMessageResponse(status=status, entries=entries)
 
 
 def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envelope]:

@@ -9,6 +9,7 @@ Source: RecallMessageProcessor.
 
 from broker.format.recall_handle import RecallHandle, decode_recall_handle
 from broker.format.recall_marker import recall_marker
+from broker.model.batch import PutStatus
 from broker.model.errors import IllegalRecallHandle, NotWaiting, TopicNotFound
 from broker.model.message_kind import MessageKind
 from broker.model.step import Clock
@@ -52,7 +53,10 @@ class Recall:
         if handle.at_ms - now_ms > self._rules.delay_max_ms:
             raise IllegalRecallHandle(why="its time is further ahead than messages may wait")
         run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
-        await self._store.writing.put([run])
+        (result,) = await self._store.writing.put([run])
+        is_durable = result.status is PutStatus.OK
+        while not is_durable:  # It is not as good as taken back: who waits no longer asks again.
+            is_durable = await self._store.writing.durable()
         return handle.unique_key
 
     def _read(self, topic: str, text: str) -> RecallHandle:

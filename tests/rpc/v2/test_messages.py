@@ -1,7 +1,9 @@
 """A message on its way from an official producer to an official consumer."""
 
+import asyncio
 import gzip
 from hashlib import md5
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ from broker.format.addresses import text_from_host
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.v2.receive_message import poll_ms
 from tests.fakes.call import FakeCall
+from tests.fakes.clock import at
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, name, receive, sent
-from tests.fakes.store_language import STORE_HOST
+from tests.fakes.store_broker import store_broker
+from tests.fakes.store_language import STORE_HOST, turns, until
 
 
 async def delivered(desk: OfficialDesk, request: pb.SendMessageRequest) -> list[pb.Message]:
@@ -226,3 +230,26 @@ async def test_a_birth_beyond_all_times_is_one_that_every_client_can_read(
     request.messages[0].system_properties.born_timestamp.seconds = 2**62
     (got,) = await delivered(desk, request)
     assert got.system_properties.born_timestamp.ToDatetime().year == 9999
+
+
+@pytest.mark.parametrize("kind", [pb.NORMAL, pb.TRANSACTION])
+async def test_what_is_not_on_disk_in_time_is_not_said_to_be_sent(
+    tmp_path: Path, kind: pb.MessageType
+) -> None:
+    request = sent("orders", b"x", message_type=kind)
+    async with store_broker(tmp_path / "s", flush="sync") as broker:
+        topics = broker.store.tables.topics
+        await topics.create("orders", queue_count=1, attributes={"message.type": "MIXED"})
+        desk = OfficialDesk(broker)
+        assert await desk.code("SendMessage", request) == "OK"
+        appended = broker.store.appended
+        with broker.talking.quick_disk.held():
+            sending = asyncio.ensure_future(desk.ask("SendMessage", request))
+            await until(lambda: broker.store.appended > appended)
+            await turns()
+            broker.clock.advance(broker.store.settings.sync_flush_timeout_ms + 1)
+            broker.store.writing.durability.step(at(broker.clock.monotonic))
+            answer = await sending
+        (entry,) = answer.entries
+        assert {answer.status.code, entry.status.code} == {pb.MASTER_PERSISTENCE_TIMEOUT}
+        assert entry.message_id == MESSAGE_ID
