@@ -67,7 +67,7 @@ class Checking:
     """Looks at half messages whose time has come."""
 
     __slots__ = (
-        "_counts", "_doubts", "_ledger", "_parked", "_producers", "_store",
+        "_counts", "_doubts", "_expiries", "_ledger", "_parked", "_producers", "_store",
         "_turns", "checks", "due", "first_looks", "rules",
     )  # fmt: skip
 
@@ -88,6 +88,8 @@ class Checking:
         self.rules = rules
         self.first_looks = Timetable()
         self.due = Timetable()
+        self._expiries = Timetable()
+        """When nobody to ask is nobody for too long."""
         self._parked: dict[str, array[int]] = {}
         """Ranges of half messages that wait for a producer of their group."""
         self._turns: dict[str, tuple[int, int]] = {}
@@ -109,25 +111,26 @@ class Checking:
     @property
     def next_ms(self) -> int | None:
         """When something is to be looked at next, monotonic ms."""
-        times = [one.next_ms for one in (self.first_looks, self.due) if one.next_ms is not None]
-        return min(times, default=None)
+        timetables = self.first_looks, self.due, self._expiries
+        return min((one.next_ms for one in timetables if one.next_ms is not None), default=None)
 
     async def look_at_some(self, now: Now) -> bool:
         """Look at half messages whose time has come, LOOK_MAX at most; False: it has of none.
 
         Errors   StoreFailed
         """
-        for timetable in (self.due, self.first_looks):
+        for timetable in (self.due, self._expiries, self.first_looks):
             due = timetable.due(now.monotonic_ms, LOOK_MAX)
             if due is None:
                 continue
             try:
-                await self._look(*due, now, is_due=timetable is self.due)
+                await self._look(*due, now, is_due=timetable is not self.first_looks)
             except StoreFailed:
                 raise
             except BrokerError as error:  # As a full disk: they are looked at again.
                 logger.warning("transaction.refused", extra={"reason": str(error)})
-                timetable.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
+                following = self.first_looks if timetable is self.first_looks else self.due
+                following.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
             return True
         return False
 
@@ -229,7 +232,7 @@ class Checking:
             return None
         self._park(half.group, at)
         if rules.keep_ms:
-            self.due.add(now.monotonic_ms + left_ms, at, at + 1)
+            self._expiries.add_once(now.monotonic_ms + left_ms, at)
         return None
 
     def _given_up(self, half: Half) -> "_End":

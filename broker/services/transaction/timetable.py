@@ -4,6 +4,7 @@ What was sent together is due together, so that a million take a few numbers.
 """
 
 from array import array
+from bisect import bisect_right
 from heapq import heappop, heappush
 from typing import Final
 
@@ -31,6 +32,21 @@ class Timetable:
             found[-1] = end
         else:
             found.extend((begin, end))
+
+    def add_once(self, at_ms: int, queue_offset: int) -> None:
+        """Let one be due at a time, said as often as it may be; all are added so, or none."""
+        moment = -(-at_ms // ROUND_MS)
+        found = self._ranges.get(moment)
+        if found is None:
+            self.add(at_ms, queue_offset, queue_offset + 1)
+            return
+        place = bisect_right(found, queue_offset)
+        if place % 2:
+            assert found[place - 1] <= queue_offset < found[place]
+        elif place and found[place - 1] == queue_offset:
+            found[place - 1] = queue_offset + 1
+        else:
+            found[place:place] = array("q", (queue_offset, queue_offset + 1))
 
     @property
     def next_ms(self) -> int | None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.format.record import decode_record
 from broker.format.transaction_id import read_transaction_id
@@ -14,6 +16,7 @@ from broker.services.transaction.finding import Finding
 from broker.services.transaction.halves import HalfState
 from broker.services.transaction.ledger import TRANSACTION_GROUP
 from broker.services.transaction.producers import Offer
+from broker.services.transaction.timetable import Timetable
 from broker.store.message_store import MessageStore
 from tests.fakes.disk import SimDisk
 from tests.fakes.store_language import until
@@ -286,3 +289,31 @@ async def test_no_check_is_counted_of_which_no_producer_was_asked(desk: Transact
         unread.clear()
     assert all(checks == [1, 2, 3] for checks in asked.values())
     assert desk.transactions.stats[4].values == {("asked",): 180, ("given_up",): 60}  # type: ignore[union-attr]
+
+
+async def test_producers_that_come_and_go_leave_nothing(desk: TransactionDesk) -> None:
+    for number in range(4):
+        await desk.half(f"{number}")
+        await desk.run(500)
+    await desk.run(RULES.timeout_ms + NOTICED_MS)
+    sizes: list[int] = []
+    for _ in range(30):
+        desk.transactions.join(GROUP, lambda check: True)()
+        await desk.run(500)
+        ranges = desk.transactions._checking._expiries._ranges
+        sizes.append(sum(map(len, ranges.values())))
+    assert sizes[0] == sizes[-1]
+    await desk.run(RULES.keep_ms)
+    assert sorted(desk.given_up()) == ["0", "1", "2", "3"]
+
+
+@given(st.lists(st.integers(0, 40)))
+def test_what_is_added_more_than_once_is_due_once(queue_offsets: list[int]) -> None:
+    timetable = Timetable()
+    for queue_offset in queue_offsets:
+        timetable.add_once(1_000, queue_offset)
+    found: list[int] = []
+    while (due := timetable.due(1_000, 3)) is not None:
+        found += range(*due)
+    assert sorted(found) == sorted(set(queue_offsets))
+    assert timetable.next_ms is None
