@@ -18,22 +18,36 @@ from broker.services.transaction.transactions import Transactions
 
 UNREAD_MAX: Final = 16
 """Commands and answers that wait to be read by a client."""
+UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of questions that wait to be read by all clients, but for those asked at the same time."""
+
+
+class Unread:
+    """What all clients together did not read yet."""
+
+    __slots__ = ("size_bytes",)
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
 
 
 class ClientStream:
     """What is on its way to a client, and what it can be asked about."""
 
-    __slots__ = ("_leave", "_outbox", "_transactions")
+    __slots__ = ("_leave", "_outbox", "_transactions", "_unread")
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, unread: Unread) -> None:
         self._transactions = transactions
+        self._unread = unread
         self._outbox: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(UNREAD_MAX)
         self._leave: dict[str, Callable[[], None]] = {}
         """By topic, for each that it publishes to."""
 
     async def following(self) -> pb.TelemetryCommand | None:
         """Return what goes to the client next, None where its stream ends."""
-        return await self._outbox.get()
+        command = await self._outbox.get()
+        self._forget(command)
+        return command
 
     async def answer(self, command: pb.TelemetryCommand | None) -> None:
         """Send an answer, None for the end, once there is room for it."""
@@ -63,16 +77,29 @@ class ClientStream:
         return self._transactions.join(name, offer, self._room)
 
     def _room(self) -> int:
-        return UNREAD_MAX - self._outbox.qsize()
+        is_full = self._unread.size_bytes >= UNREAD_BYTES_MAX
+        return 0 if is_full else UNREAD_MAX - self._outbox.qsize()
 
     def _offer(self, command: pb.TelemetryCommand) -> bool:
         if self._outbox.full():
             return False
         self._outbox.put_nowait(command)
+        self._unread.size_bytes += _question_size(command)
         return True
+
+    def _forget(self, command: pb.TelemetryCommand | None) -> None:
+        self._unread.size_bytes -= _question_size(command)
+        assert self._unread.size_bytes >= 0
 
     def end(self) -> None:
         """Be asked nothing any more; who waits for room goes on, what is unread is dropped."""
         self.publish({})
         while not self._outbox.empty():
-            self._outbox.get_nowait()
+            self._forget(self._outbox.get_nowait())
+
+
+def _question_size(command: pb.TelemetryCommand | None) -> int:
+    """Return the bytes of a question, 0 for anything else: that is small."""
+    if command is None or not command.HasField("recover_orphaned_transaction_command"):
+        return 0
+    return command.ByteSize()

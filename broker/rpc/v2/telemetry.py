@@ -16,7 +16,7 @@ from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
 from broker.rpc.v2.caller import Caller, caller_of, client_id_of
-from broker.rpc.v2.client_stream import ClientStream
+from broker.rpc.v2.client_stream import ClientStream, Unread
 from broker.rpc.v2.resources import group_of, topic_of
 from broker.rpc.v2.routes import EnsureGroup
 from broker.rpc.v2.settings import settings_of_consumer, settings_of_producer
@@ -34,7 +34,9 @@ class Telemetry:
     body_size_max   returns the largest body that is taken now
     """
 
-    __slots__ = ("_body_size_max", "_ensure_group", "_sessions", "_store", "_transactions")
+    __slots__ = (
+        "_body_size_max", "_ensure_group", "_sessions", "_store", "_transactions", "_unread",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Telemetry:
         self._body_size_max = body_size_max
         self._ensure_group = ensure_group
         self._transactions = transactions
+        self._unread = Unread()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""
@@ -86,7 +89,7 @@ class Telemetry:
 
         Errors   ClientIdRequired, MalformedRequest
         """
-        caller, stream = caller_of(call), ClientStream(self._transactions)
+        caller, stream = caller_of(call), ClientStream(self._transactions, self._unread)
         say = stream.say
         self._sessions.open_stream(caller.client_id, say)
         reading = asyncio.Task(self._read(commands, caller, call, stream))

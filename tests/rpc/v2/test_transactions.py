@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from broker.model.step import Now
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2 import client_stream
 from broker.store.job import Job
 from tests.fakes.official import MESSAGE_ID, OfficialDesk, name, sent
 
@@ -158,3 +159,26 @@ async def test_a_blank_id_is_none_whatever_is_said(desk: OfficialDesk) -> None:
         for resolution in (0, pb.COMMIT, pb.ROLLBACK):
             code = await desk.code("EndTransaction", ended(text, resolution))  # type: ignore[arg-type]
             assert code == "INVALID_TRANSACTION_ID"
+
+
+async def test_unread_questions_of_all_clients_are_bounded(
+    desk: OfficialDesk, transaction_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_stream, "UNREAD_BYTES_MAX", 1)
+    producers = [Producer(desk), Producer(desk)]
+    for producer in producers:
+        await producer.publishes("t")
+    await looked_at(desk, 6_001)
+    await desk.ask("SendMessage", sent("t", b"second", message_type=pb.TRANSACTION))
+    await looked_at(desk, 6_001)
+    asked = desk.broker.transactions.stats[4]
+    assert asked.values == {("asked",): 1}  # type: ignore[union-attr]
+    for producer in producers:
+        await producer.stream.aclose()
+    again = Producer(desk)
+    await again.publishes("t")
+    await looked_at(desk, 1_001)
+    question = (await anext(again.stream)).recover_orphaned_transaction_command
+    assert question.message.body == b"second"
+    assert asked.values == {("asked",): 2}  # type: ignore[union-attr]
+    await again.ends()
