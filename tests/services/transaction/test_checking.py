@@ -1,5 +1,6 @@
 """Transactions nobody decided: their producers are asked, and in the end they are given up."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -317,3 +318,21 @@ def test_what_is_added_more_than_once_is_due_once(queue_offsets: list[int]) -> N
         found += range(*due)
     assert sorted(found) == sorted(set(queue_offsets))
     assert timetable.next_ms is None
+
+
+async def test_others_go_on_while_many_that_are_done_are_passed(desk: TransactionDesk) -> None:
+    ids = [await desk.half(f"{number}") for number in range(1_030)]
+    assert await desk.decide(ROLLBACK, *ids[1:1_025]) == [None] * 1_024
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    page = await desk.transactions.page(0, 10)
+    beside.cancel()
+    assert [half.place.queue_offset for half in page.halves] == [0, *range(1_025, 1_030)]
+    assert turns > 4
