@@ -37,7 +37,8 @@ AT_ONCE_ENQUEUED: Final = 2**63 - 1
 """What TIMER_ENQUEUE_MS says of a message that was due when it came."""
 PLANS_MAX: Final = 4_096
 _ROOM: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
-_NUMBER_LENGTH_MAX: Final = 19
+_NUMBER_LENGTH_MAX: Final = 18
+"""Of a time: each such number is one of 64 bits, a jump of the clock added."""
 _OUT: Final = f"{TIMER_OUT}\x01".encode()
 _TOPIC: Final = f"{REAL_TOPIC}\x01".encode()
 _MARKER: Final = f"{TIMER_DELETE}\x01".encode()

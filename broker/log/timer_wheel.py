@@ -203,6 +203,11 @@ class TimerWheel:
         if self._slots["time"][at] == number:
             self._slots[at] = (0, 0, 0, 0, 0)
 
+    def put_back(self, slot: Slot) -> None:
+        """Let a slot be as it was, whatever was done to it."""
+        number = slot.time_ms // self._precision_ms
+        self._slots[number % self.slot_count] = (number, *slot[1:], 0)
+
     def clear_between(self, begin_ms: int, end_ms: int) -> None:
         """Let nothing wait for the times of [begin, end) any more."""
         slots = self._slots

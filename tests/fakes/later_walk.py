@@ -54,7 +54,7 @@ LEVELS: Final = "1s 5s 10s 30s"
 LEVELS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 SIZES: Final = {
     "commit_log_file_size_bytes": 1 << 15, "consume_queue_file_size_bytes": 2_000,
-    "delay_levels": LEVELS, "timer_log_file_size_bytes": 52 * 24 + 16, "timer_slot_count": 1_200,
+    "delay_levels": LEVELS, "timer_log_file_size_bytes": 52 * 24 + 16, "timer_slot_count": 16_384,
 }  # fmt: skip
 CALLS_TOLD: Final = 100
 STEPS_MAX: Final = 5_000

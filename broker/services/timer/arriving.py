@@ -78,7 +78,7 @@ class Arriving:
     """
 
     __slots__ = (
-        "_at_once_upto", "_counts", "_due_time", "_last_place", "_old_upto", "_putting", "_store",
+        "_counts", "_due_time", "_last_place", "_old_upto", "_put_already", "_putting", "_store",
         "queue_offset", "skip_below_ms", "skip_upto",
     )  # fmt: skip
 
@@ -91,8 +91,8 @@ class Arriving:
         self._due_time = DueTime()
         lower, upper = self.range()
         self.queue_offset = min(max(queue_offset, lower), upper)
-        self._at_once_upto = 0
-        """What is due and lies before this queue offset was put already."""
+        self._put_already: set[int] = set()
+        """Queue offsets of what was due and put before an error came: it will be read once more."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
         self.skip_below_ms = self.skip_upto = 0
         self._old_upto = upper
@@ -114,7 +114,7 @@ class Arriving:
     @property
     def is_even(self) -> bool:
         """Whether nothing was put that it will read once more."""
-        return self._at_once_upto <= self.queue_offset
+        return not self._put_already
 
     @property
     def unread_from(self) -> int | None:
@@ -125,7 +125,8 @@ class Arriving:
         """Take in what came next; returns whether there may be more.
 
         write_ms       the second of now
-        read_ms        the slot that is read next: what comes goes into no earlier one
+        read_ms        the slot that is read next: what comes goes into no earlier one, and what is
+                       due before it is put at once
         is_delivered   asked of what is due already, whether a copy of it stands where it goes
         Errors         StorageError, DiskSlow; those of a put: what was not taken in comes again
         """
@@ -151,6 +152,7 @@ class Arriving:
             is_old = begin < self._old_upto
             await self._take_in(facts, write_ms, read_ms, is_delivered if is_old else None)
             self._last_place = facts.physical_offsets[-1]
+        self._put_already.clear()
         assert found.next_begin_offset >= begin
         self.queue_offset = found.next_begin_offset
         return found.status is not PullStatus.NO_NEW_MESSAGE and self.queue_offset < upper
@@ -159,7 +161,7 @@ class Arriving:
         self, facts: TimedFacts, write_ms: int, read_ms: int, is_delivered: IsDelivered | None
     ) -> None:
         due_ms = slot_behind(np.array(facts.due_ms, np.int64) + self._moved_ms(facts))
-        is_due = due_ms < write_ms
+        is_due = due_ms < min(write_ms, read_ms)
         for number in np.flatnonzero(
             is_due & (np.array(facts.topic_hashes) == self._putting.journal_hash)
         ).tolist():
@@ -190,11 +192,13 @@ class Arriving:
         marking = (facts.record(number) for number in numbers if facts.markers[number])
         gone = frozenset(filter(None, map(taken_back, marking)))
         messages: list[TimedMessage] = []
+        looked_at: list[int] = []
         size = 0
         for number in numbers:
             at = facts.queue_offsets[number]
-            if at < self._at_once_upto:
+            if at in self._put_already:
                 continue
+            looked_at.append(at)
             record = facts.record(number)
             is_passed = facts.markers[number]
             if not is_passed and is_delivered is not None:
@@ -204,10 +208,10 @@ class Arriving:
                 size += len(record)
             if len(messages) == AT_ONCE_MAX or size >= self._putting.bytes_max:
                 await self._putting.put(messages, gone)
-                messages, size, self._at_once_upto = [], 0, at + 1
+                self._put_already.update(looked_at)
+                messages, size, looked_at = [], 0, []
         await self._putting.put(messages, gone)
-        if numbers:
-            self._at_once_upto = max(self._at_once_upto, facts.queue_offsets[numbers[-1]] + 1)
+        self._put_already.update(looked_at)
 
     def _wait(
         self, facts: TimedFacts, waiting: NDArray[np.int64], due_ms: NDArray[np.int64],
@@ -218,8 +222,8 @@ class Arriving:
         units = np.zeros(len(waiting), LOG_UNIT_TYPE)
         magic = np.where(np.array(facts.markers)[waiting], MAGIC_DELETE, 0) | MAGIC_DEFAULT
         units["magic"] = np.where(is_later, magic | MAGIC_ROLL, magic)
-        units["write_time"] = write_ms
-        units["delay"] = times_ms - write_ms
+        units["write_time"] = np.minimum(times_ms, write_ms)
+        units["delay"] = times_ms - units["write_time"]
         units["physical_offset"] = np.array(facts.physical_offsets, np.int64)[waiting]
         units["record_size"] = np.array(facts.sizes)[waiting]
         units["topic_hash"] = np.array(facts.topic_hashes)[waiting]

@@ -38,8 +38,8 @@ class Resumption:
         self._store = store
         self._before = delivered_before
         self._end = store.appended
-        self._used: set[int] = set()
-        """Physical offsets of copies that were found."""
+        self._used: dict[int, int] = {}
+        """Of each copy that was found, of what message: it may be asked for again."""
 
     @property
     def is_over(self) -> bool:
@@ -63,8 +63,8 @@ class Resumption:
             for copy in page.messages:
                 is_new = lowest <= copy.physical_offset < self._end
                 is_same = copy.queue_id == place.queue_id and _marks(copy) == _marks(message)
-                if is_new and is_same and copy.physical_offset not in self._used:
-                    self._used.add(copy.physical_offset)
+                own = message.physical_offset
+                if is_new and is_same and self._used.setdefault(copy.physical_offset, own) == own:
                     return True
             if not page.next_cursor:
                 return False

@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.timed_records import taken_back
-from broker.format.timer_layout import MAGIC_ROLL, Units, due_times
+from broker.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, Units, due_times
 from broker.model.due_time import DueTime
 from broker.model.system_topics import TIMER_TOPIC
 from broker.services.timer.arriving import OPEN_PAUSE_MS, IsDelivered, slot_behind
 from broker.services.timer.counts import WaitingCounts
-from broker.services.timer.moving import chain_of, move
+from broker.services.timer.moving import ahead_of, chain_of, move
 from broker.services.timer.putting import Putting, TimedMessage
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
-from broker.store.timer.recovery import is_marker
 
 PUT_MAX: Final = 256
 """Messages of one put: some milliseconds of work."""
@@ -113,7 +112,7 @@ class SlotDelivery:
             units = self._move_ahead(units, places, write_ms, due_time)
         units = self._without_journal(units, write_ms)
         self._counts.take(units)
-        markers = np.array([is_marker(magic) for magic in units["magic"].tolist()], np.bool_)
+        markers = (units["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
         marking = units[markers]
         keys = [taken_back(record) for record in await self._records(marking) if record]
         self._taken_back = frozenset(filter(None, keys))
@@ -147,8 +146,7 @@ class SlotDelivery:
         self, units: Units, places: NDArray[np.int64], write_ms: int, due_time: DueTime
     ) -> Units:
         """Let what came before the clock jumped wait as long as it has to; returns the others."""
-        ahead_ms = np.array([due_time.ahead_ms(place) for place in places.tolist()], np.int64)
-        times_ms = slot_behind(self.time_ms + ahead_ms)
+        times_ms = slot_behind(self.time_ms + ahead_of(due_time, places))
         is_early = times_ms >= write_ms
         if is_early.any():
             move(self._store, units[is_early], times_ms[is_early])

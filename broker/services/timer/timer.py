@@ -25,7 +25,7 @@ from broker.model.step import Next, Now
 from broker.model.system_topics import TIMER_TOPIC
 from broker.services.timer.arriving import PRECISION_MS, Arriving, second_of
 from broker.services.timer.counts import WaitingCounts
-from broker.services.timer.moving import move_back
+from broker.services.timer.moving import Jumps, move_all
 from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
@@ -54,10 +54,10 @@ class Timer:
     """
 
     __slots__ = (
-        "_arrive_at_ms", "_arriving", "_count_at_ms", "_counted", "_counts", "_delivered_before",
-        "_due_time", "_is_closing", "_now", "_over",
-        "_putting", "_read_ms", "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds",
-        "_save_at_ms", "_saved", "_saving", "_set_back_ms", "_slot", "_store", "_working", "stats",
+        "_arrive_at_ms", "_arrive_upto", "_arriving", "_count_at_ms", "_counted", "_counts",
+        "_delivered_before", "_due_time", "_is_closing", "_jumps", "_now", "_over", "_putting",
+        "_read_ms", "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms",
+        "_saved", "_saving", "_slot", "_store", "_working", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -86,10 +86,10 @@ class Timer:
         self._delivered_before = 0
         """Of what was delivered and does not count so yet nothing lies below this."""
         self._retry_at_ms = 0
-        self._set_back_ms = 0
-        """By how much the clock was set back, and what waits does not know yet; below 0."""
+        self._jumps = Jumps()
         self._save_at_ms = 0
         self._arrive_at_ms = 0
+        self._arrive_upto = (0, 0)  # Read before the slot of this time: up to this queue offset.
         self.stats: list[Stat] = [
             self._counts.enqueued,
             self._putting.dequeued,
@@ -152,7 +152,9 @@ class Timer:
             return OFFSET_MAX
         if self._arriving is None:
             return 0
-        lowest = self._store.timer.lowest_message(self._read_ms)
+        # What was delivered, and not written down as that, is read again after a power cut.
+        timer = self._store.timer
+        lowest = timer.lowest_message(min(self._read_ms, timer.progress.read_ms))
         unread = self._arriving.unread_from
         return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
 
@@ -186,17 +188,21 @@ class Timer:
         assert self._arriving is not None
         while True:
             self._save_if_due()
-            self._set_back_ms += min(self._look(), 0)
+            self._jumps.note(self._store, self._look())
             self._note_delivered()
             work: Coroutine[Any, Any, None] | None = None
             if self._now.monotonic_ms < self._retry_at_ms:
                 yield Next(self._retry_at_ms)
                 continue
-            if self._set_back_ms <= -PRECISION_MS:
+            if self._jumps.back_ms <= -PRECISION_MS:
                 work = self._go_back()
-            elif self._read_ms < self._write_ms:
+            elif self._jumps.ahead_ms:
+                work = self._go_ahead()
+            elif self._read_ms < self._write_ms and not self._is_owing:
                 work = self._deliver()
-            elif self._arriving.lag and self._now.monotonic_ms >= self._arrive_at_ms:
+            elif self._is_owing or (
+                self._arriving.lag and self._now.monotonic_ms >= self._arrive_at_ms
+            ):
                 work = self._arrive()
             if work is None:
                 yield self._pause()
@@ -261,12 +267,28 @@ class Timer:
         self._arriving, self._read_ms = arriving, read_ms
         self._look()
         if read_ms > write_ms:
-            await self._go_back()
+            await self._go_back(self._jumps.note(store, write_ms - read_ms, are_all=False))
 
     # -- work ----------------------------------------------------------------------------------
+    @property
+    def _is_owing(self) -> bool:
+        """Whether something came that is read before the next slot, as it may be recalled by it."""
+        wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
+        if self._slot is not None or wheel is None or self._arriving is None:
+            return False
+        if not 0 < behind_ms < wheel.span_ms // 2:
+            return False  # It would meet slots that are a lap behind.
+        if self._arrive_upto[0] != self._read_ms:
+            self._arrive_upto = self._read_ms, self._arriving.range()[1]
+        return self._arriving.queue_offset < self._arrive_upto[1]
+
     async def _arrive(self) -> None:
         assert self._arriving is not None
+        upto = self._arrive_upto
+        self._arrive_upto = self._read_ms, 0  # What cannot be read keeps no slot from its time.
         has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        if has_more:
+            self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
 
     async def _deliver(self) -> None:
@@ -294,22 +316,36 @@ class Timer:
         assert self._resumption is not None
         return await self._resumption.is_delivered(record)
 
-    async def _go_back(self) -> None:
-        """Go on by a clock that was set back, now or before the start."""
+    async def _go_ahead(self) -> None:
+        """Go on by a clock that was set forward so far that slots of two laps would meet."""
+        while self._slot is not None:
+            await self._deliver_some(self._slot, self._read_ms + PRECISION_MS)
+        await move_all(self._store, self._read_ms, self._read_ms, 0, self._due_time)
+        self._jumps.ahead_ms = 0
+        if (wheel := self._store.timer.wheel) is not None:
+            following = wheel.used_from(self._read_ms)[:1].tolist()
+            self._read_ms = min([max(self._write_ms, self._read_ms), *following])
+        await self._save(self._read_ms)
+
+    async def _go_back(self, jump_ms: int = 0) -> None:
+        """Go on by a clock that was set back: now, or, by `jump_ms`, before the start."""
         while self._slot is not None:
             await self._deliver_some(self._slot, self._read_ms + PRECISION_MS)
         read_ms, write_ms, log = self._read_ms, self._write_ms, self._store.timer.log
-        by_ms = -self._set_back_ms or read_ms - write_ms
+        by_ms = -self._jumps.back_ms or read_ms - write_ms
         logger.warning("timer.clock_set_back", extra={"by_ms": by_ms})
         place = log.end if log is not None else 0
         self._over = place, read_ms
         await self._save(min(read_ms, write_ms))
-        if log is not None:
-            await move_back(self._store, read_ms, write_ms, self._set_back_ms)
+        wheel = self._store.timer.wheel
+        if wheel is not None:
+            wheel.clear_between(write_ms, read_ms)
+            if self._jumps.back_ms:
+                await move_all(self._store, read_ms, write_ms, jump_ms, self._due_time)
         self._read_ms = min(read_ms, write_ms)
-        if self._set_back_ms:
+        if self._jumps.back_ms:
             # What was moved would count as waiting in two slots once it is delivered in one.
-            self._over, self._set_back_ms = (place, OFFSET_MAX), 0
+            self._over, self._jumps.back_ms = (place, OFFSET_MAX), 0
             await self._save(self._read_ms)
 
     # -- writing down how far it is ------------------------------------------------------------

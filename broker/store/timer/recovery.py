@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.format.timer_layout import (
     LOG_UNIT_SIZE,
     MAGIC_DELETE,
-    MAGIC_ROLL,
     Units,
     due_times,
 )
@@ -55,11 +55,6 @@ def counts_of(units: Units) -> Numbers:
     """Return by how much each unit raises the count of its slot: 1, or -1 for a delete marker."""
     counts: Numbers = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
     return counts
-
-
-def is_marker(magic: int) -> bool:
-    """Return whether a unit is of a message that takes back another one of its slot."""
-    return magic & (MAGIC_DELETE | MAGIC_ROLL) == MAGIC_DELETE
 
 
 def recover_files(
@@ -104,6 +99,7 @@ def _scan(
     """
     end, last = begin, -1
     parts: list[_Scanned] = []
+    kept: list[NDArray[np.bool_]] = []
     messages: list[Numbers] = []
     for place, piece in log.pieces(begin):
         reach = piece["physical_offset"].astype(np.int64) + piece["record_size"]
@@ -114,7 +110,8 @@ def _scan(
         waits = times >= progress.read_ms
         waits &= (places >= progress.over_place) | (times >= progress.over_ms)
         parts.append(_Scanned(times[waits], places[waits], counts_of(units)[waits]))
-        messages.append(units["physical_offset"][waits].astype(np.int64))
+        kept.append(waits)
+        messages.append(units["physical_offset"].astype(np.int64))
         if len(units):
             last = int(units["physical_offset"][-1])
             end = log.behind(place + len(units) * LOG_UNIT_SIZE)
@@ -124,11 +121,12 @@ def _scan(
         nothing = np.empty(0, np.int64)
         return end, _Scanned(nothing, nothing, nothing), last
     times, places, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    is_last = _is_last(np.concatenate(messages))
+    # Also one that waits no more holds: its message was delivered there, after the move.
+    is_last = _is_last(np.concatenate(messages))[np.concatenate(kept)]
     return end, _Scanned(times[is_last], places[is_last], counts[is_last]), last
 
 
-def _is_last(messages: Numbers) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _is_last(messages: Numbers) -> NDArray[np.bool_]:
     """Return which numbers do not come again behind their place."""
     kept = np.ones(len(messages), np.bool_)
     if len(messages) > 1 and (np.diff(messages) <= 0).any():

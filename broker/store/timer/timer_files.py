@@ -215,15 +215,29 @@ class TimerFiles:
         log.append(units)
         wheel.add(times, places, counts_of(units))
         if is_move:
-            lowest = int(units["physical_offset"].min())
-            moved = self._lowest_moved
-            self._lowest_moved = lowest if moved < 0 else min(lowest, moved)
+            self._note_moved(int(units["physical_offset"].min()))
         return len(units)
 
+    def _note_moved(self, physical_offset: int) -> None:
+        moved = self._lowest_moved
+        self._lowest_moved = physical_offset if moved < 0 else min(physical_offset, moved)
+
     def waiting(self, read_ms: int) -> Iterator[Units]:
-        """Yield the units of what waits for a time or later ones, some at a time."""
+        """Yield the units of what waits for a time or later ones, some at a time.
+
+        A start calls it: what was moved before it is noted, as it lies behind later messages.
+        """
+        highest = -1
         for _, units in self.log.pieces(self._lowest) if self.log is not None else ():
-            yield units[due_times(units) >= read_ms]
+            found = units[due_times(units) >= read_ms]
+            if len(found):
+                offsets = found["physical_offset"].astype(np.int64)
+                reached = np.maximum.accumulate(np.append(highest, offsets))
+                is_moved = offsets < reached[:-1]
+                if is_moved.any():
+                    self._note_moved(int(offsets[is_moved].min()))
+                highest = int(reached[-1])
+            yield found
 
     def lowest_message(self, read_ms: int) -> int | None:
         """Return a physical offset that no waiting message lies below, None where none waits.

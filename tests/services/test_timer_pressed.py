@@ -1,0 +1,159 @@
+"""The timer where something comes between: refused room, a backlog, a lap by the clock, a start."""
+
+import pytest
+
+from broker.format.content import encode_properties
+from broker.model.errors import DiskFull
+from broker.services.timer import arriving
+from broker.services.timer.resume import Resumption
+from broker.store.timer.timer_files import TimerFiles
+from tests.fakes.rows import Row
+from tests.fakes.store_language import BORN_HOST
+from tests.fakes.timing import SETTINGS, row_of, timing
+
+LAP_MS = SETTINGS["timer_slot_count"] * 1_000
+HOUR_MS = 3_600_000
+
+
+async def test_what_became_due_while_its_slot_had_no_room_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with timing() as desk:
+
+        async def refused() -> None:
+            raise DiskFull(path="timerwheel")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TimerFiles, "make", lambda _: refused())
+            await desk.put_waiting(row_of(desk, "waits", 3_000), row_of(desk, "late", -5_000))
+            await desk.part(10)
+            assert desk.bodies() == ["late"]
+        desk.clock.advance(5_000)
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["late", "waits"]
+
+
+async def test_what_was_found_delivered_is_so_when_asked_again() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 2_000)
+        await desk.pass_time(4_000)
+        (message,) = desk.messages("rmq_sys_wheel_timer")
+        resumption = Resumption(desk.store, 0)
+        record = desk.store.log.read(message.physical_offset, 1_000)
+        record = record[: int.from_bytes(record[:4])]
+        assert await resumption.is_delivered(record)
+        assert await resumption.is_delivered(record)
+
+
+async def test_what_was_moved_before_a_start_may_not_be_let_go() -> None:
+    async with timing(timer_slot_count=16_384) as desk:
+        await desk.wait("a", 10_000)
+        await desk.wait("b", 2 * HOUR_MS)
+        await desk.pass_time(2_000)
+        desk.clock.wall += HOUR_MS
+        await desk.pass_time(1_000)
+        first = desk.messages("rmq_sys_wheel_timer")[0].physical_offset
+        assert desk.timer.floor() <= first
+        await desk.restarted()
+        assert desk.bodies() == []
+        assert desk.timer.floor() <= first
+
+
+@pytest.mark.parametrize("jump_ms", [LAP_MS + 700, 3 * LAP_MS + 2_000, 700 - LAP_MS, -LAP_MS])
+async def test_a_clock_set_by_a_lap_of_the_wheel_loses_nothing(jump_ms: int) -> None:
+    async with timing() as desk:
+        names = [f"m{number}" for number in range(12)]
+        for number, name in enumerate(names):
+            await desk.wait(name, 3_000 + 1_000 * number)
+        await desk.pass_time(1_000)
+        desk.clock.wall += jump_ms
+        await desk.pass_time(18_000)
+        assert desk.bodies() == names
+
+
+async def test_a_clock_set_back_by_a_lap_before_a_start_loses_nothing() -> None:
+    async with timing() as desk:
+        for number in range(12):
+            await desk.wait(f"a{number}", 3_000 + 1_000 * number)
+        await desk.pass_time(1_000)
+        await desk.close()
+        desk.clock.wall -= LAP_MS
+        await desk.open()
+        for number in range(12):
+            await desk.wait(f"b{number}", 3_000 + 1_000 * number)
+        await desk.pass_time(30_000)
+        assert sorted(desk.bodies()) == sorted(f"{c}{n}" for c in "ab" for n in range(12))
+
+
+async def test_a_recall_holds_though_the_slot_before_takes_long() -> None:
+    async with timing() as desk:
+        await desk.put_waiting(*[row_of(desk, f"m{number}", 5_000) for number in range(600)])
+        await desk.wait("b", 7_000)
+        await desk.pass_time(4_000)
+        desk.clock.advance(1_000)
+        while not desk.bodies():
+            await desk.part(1)
+        assert len(desk.bodies()) < 600
+        await desk.wait("marker", 2_000, key="KEYb", TIMER_DEL_UNIQKEY="KEYb")
+        desk.clock.advance(5_000)
+        await desk.run()
+        assert len(desk.bodies()) == 600
+
+
+async def test_what_is_recalled_stays_away_though_marker_and_message_are_read_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arriving, "READ_MAX", 8)
+    async with timing() as desk:
+        await desk.wait("first", 30_000)
+        await desk.pass_time(1_000)
+        await desk.timer.close()
+        names = [f"m{number}" for number in range(20)]
+        await desk.put_waiting(*[row_of(desk, name, 5_000) for name in names])
+        await desk.wait("marker", 5_000, key="KEYm1", TIMER_DEL_UNIQKEY="KEYm1")
+        await desk.store.close()
+        desk.clock.advance(60_000)
+        await desk.open()
+        assert sorted(desk.bodies()) == sorted({*names, "first"} - {"m1"})
+
+
+async def test_a_clock_set_forward_and_back_makes_nothing_early() -> None:
+    async with timing(timer_slot_count=32_768) as desk:
+        await desk.wait("a", 2 * HOUR_MS)
+        await desk.wait("b", 30_000)
+        await desk.pass_time(2_000)
+        for jump_ms in (HOUR_MS, -HOUR_MS):
+            desk.clock.wall += jump_ms
+            await desk.pass_time(2_000)
+        await desk.pass_time(30_000)
+        assert desk.bodies() == ["b"]
+        await desk.pass_time(2 * HOUR_MS - 40_000, step_ms=200_000)
+        assert desk.bodies() == ["b"]
+        await desk.pass_time(10_000)
+        assert desk.bodies() == ["b", "a"]
+
+
+async def test_a_time_beyond_all_numbers_stops_nothing() -> None:
+    async with timing() as desk:
+        said = {"REAL_TOPIC": "orders", "REAL_QID": "0", "TIMER_OUT_MS": "9" * 19}
+        await desk.put_waiting(Row(b"odd", encode_properties(said), 0, 5, BORN_HOST))
+        await desk.wait("a", 2_000)
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["odd", "a"]
+
+
+async def test_what_was_delivered_after_a_move_stays_delivered_by_a_clock_set_back_twice() -> None:
+    async with timing() as desk:
+        await desk.wait("a", 20_000)
+        await desk.wait("b", 60_000)
+        await desk.pass_time(2_000)
+        desk.clock.wall -= 300_000
+        await desk.pass_time(25_000)
+        assert desk.bodies() == ["a"]
+        await desk.close()
+        desk.clock.wall -= 10_000
+        await desk.open()
+        for _ in range(2):
+            await desk.killed()
+            await desk.pass_time(250_000, step_ms=5_000)
+        assert desk.bodies() == ["a", "b"]
