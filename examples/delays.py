@@ -15,7 +15,7 @@ def main(endpoint: str) -> None:
         client.receive(ReceiveQuery(GROUP, TOPIC))  # the group begins here
 
         client.send(Message(TOPIC, b"in two seconds", delay_ms=2_000))
-        client.send(Message(TOPIC, b"when level 1 is over", delay_level=1))
+        client.send(Message(TOPIC, b"when level 2 is over", delay_level=2))
         later = client.send(Message(TOPIC, b"in an hour", delay_ms=3_600_000))
 
         for waiting in client.admin.list_delayed(TOPIC).items:

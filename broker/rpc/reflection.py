@@ -84,6 +84,8 @@ class Reflection:
 
         They do not go into protobuf's pool, which an official client may fill with its own.
         """
+        if not service.methods:
+            return
         file: Any = service.methods[0].request.DESCRIPTOR.file
         package = service.name.rpartition(".")[0]
         if file.package == package or file.package not in RENAMED:

@@ -52,8 +52,8 @@ def rows(broker: Daemon, *arguments: str) -> list[dict[str, object]]:
 
 
 def test_a_topic_lives(broker: Daemon) -> None:
-    made = document(broker, "topic", "create", "life", "--queues", "2", "--type", "fifo")
-    assert (made["write_queue_count"], made["type"]) == (2, "FIFO")
+    made = document(broker, "topic", "create", "life", "--queues", "2", "--type", "mixed")
+    assert (made["write_queue_count"], made["type"]) == (2, "MIXED")
     send(broker, "life", "a", "b", queue_id=1)
 
     changed = document(broker, "topic", "edit", "life", "--queues", "4", "--permission", "r")

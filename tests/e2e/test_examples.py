@@ -42,7 +42,7 @@ def test_the_examples_run(tmp_path: Path) -> None:
         assert placed == ["order 1: COMMIT", "asked about 1 order", "open: 0"]
         *waits, taken_back, first, second = run("delays.py", broker.endpoint)
         assert [line.split()[0] for line in [*waits, taken_back]] == ["waits:"] * 3 + ["taken"]
-        assert {first, second} == {"due: in two seconds", "due: when level 1 is over"}
+        assert {first, second} == {"due: in two seconds", "due: when level 2 is over"}
         assert broker.stop() == 0
 
 

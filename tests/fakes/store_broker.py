@@ -34,6 +34,7 @@ from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
+from broker.rpc.v1.pull_message import WAIT_MS_MAX
 from broker.rpc.v1.transacting import Transacting
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
 from broker.services.administration.members import Members
@@ -185,14 +186,18 @@ class StoreBroker:
 
         Errors   whatever would reach the edge and is none of ours
         """
-        if name == "CheckTransactions":  # Who waits for nothing is answered by the next step.
-            now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
-            asyncio.get_running_loop().call_soon(self.transactions.step, now)
+        if name == "CheckTransactions":
+            asyncio.get_running_loop().call_soon(self._wait_is_over)
         try:
             await self.served(name, raw)
         except BrokerError as error:
             return error.reason
         return "ok"
+
+    def _wait_is_over(self) -> None:
+        """Let so much time pass that nobody waits any more to be asked about transactions."""
+        self.clock.advance(WAIT_MS_MAX)
+        self.transactions.step(Now(self.clock.monotonic_ms(), self.clock.wall_ms()))
 
     async def answer(self, name: str, request: Message) -> Any:
         """Serve a call and return its response message.

@@ -18,7 +18,7 @@ from broker.format.timed_records import (
     run_of,
     taken_back,
 )
-from broker.model.batch import Batch, Destination
+from broker.model.batch import Destination
 from broker.model.system_topics import TIMER_TOPIC
 from tests.fakes.rows import Row, encoded
 from tests.fakes.store_language import BORN_HOST, STORE_HOST
@@ -166,5 +166,15 @@ def test_a_run_taken_apart_is_the_same_messages(tmp_path: Path) -> None:
     rows: list[Any] = [due.message(record_of(UNIQ_KEY=f"K{n}"), n, n) for n in range(3)]
     whole = run_of(Destination("T", 0, HOST), rows)
     parts = one_by_one(whole)
-    for name in Batch.__slots__:
+    for name in (
+        "bodies",
+        "property_blocks",
+        "unique_keys",
+        "keys",
+        "tags",
+        "born_ms",
+        "born_hosts",
+        "flags",
+        "reconsume_times",
+    ):
         assert [getattr(batch, name)[0] for _, batch in parts] == getattr(whole[1], name)

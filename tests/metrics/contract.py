@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.metrics import numbers
+from broker.metrics.exposition import STORAGE_PREFIXES
 from broker.model.stats import COUNT_BUCKETS, MESSAGE_SIZE_BUCKETS, SECONDS_BUCKETS
 
 BASE: Final = ("cluster", "node_type", "node_id", "broker")
@@ -104,6 +105,22 @@ NATIVE: Final = (
     Row("rocketmq_storage_message_reserve_time_milliseconds", "gauge"),
 )
 
+TIMER: Final = (
+    Row("rocketmq_timer_enqueue_lag", "gauge"),
+    Row("rocketmq_timer_enqueue_total", "counter", ("topic",)),
+    Row("rocketmq_timer_dequeue_lag", "gauge"),
+    Row("rocketmq_timer_dequeue_latency_milliseconds", "gauge"),
+    Row("rocketmq_timer_dequeue_total", "counter", ("topic",)),
+    Row("rocketmq_timer_message_snapshot", "gauge", ("timer_bound_s",)),
+    Row("rocketmq_timing_messages", "gauge", ("topic",)),
+    Row("pocketmq_timer_dropped_total", "counter", ("reason",)),
+)
+"""Of a broker whose store has a timer."""
+SESSIONS: Final = (
+    Row("rocketmq_producer_connections", "gauge", ("language", "version", "protocol_type")),
+)
+"""Of a broker that official clients come to."""
+
 OWN: Final = (
     Row("pocketmq_build_info", "gauge", ("version", "python", "store_version")),
     Row("pocketmq_module_compiled", "gauge", ("module",)),
@@ -156,7 +173,9 @@ FULL: Final = (
 )
 """Shown with metrics.detail = "full" only."""
 
-STORED: Final = frozenset(row.name for row in NATIVE if row.name.startswith("rocketmq_storage_"))
+STORED: Final = frozenset(
+    row.name for row in (*NATIVE, *TIMER) if row.name.startswith(STORAGE_PREFIXES)
+)
 PROCESS_PREFIXES: Final = ("process_", "python_")
 """What prometheus_client shows of the Python process."""
 

@@ -158,6 +158,7 @@ class TimerCheck:
         is_due = slot_ms <= due if is_rolled else slot_ms // self._precision_ms == (
             due // self._precision_ms
         )  # fmt: skip
+        is_due |= bool(row["is_journal"]) and slot_ms > due  # It waits on while a lease is open.
         wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_recall"]))
         found = (int(unit["record_size"]), int(unit["topic_hash"]), bool(is_recall))
         if wanted != found or not is_due:

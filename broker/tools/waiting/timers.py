@@ -20,7 +20,7 @@ from broker.files.disk import Disk
 from broker.format.java_hash import java_hash
 from broker.format.named_properties import property_block, property_key, property_text
 from broker.model.message import REAL_QUEUE, REAL_TOPIC, TIMER_DELETE, TIMER_OUT, UNIQUE_KEY
-from broker.model.system_topics import TIMER_TOPIC
+from broker.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.dump import queue_units
 from broker.tools.waiting.records import records_of
@@ -29,7 +29,7 @@ ROWS_AT_ONCE: Final = 4_096
 ROW_TYPE: Final = np.dtype(
     [
         ("queue_offset", "<i8"), ("physical_offset", "<i8"), ("size", "<i4"), ("due_ms", "<i8"),
-        ("topic_hash", "<i4"), ("is_recall", "?"),
+        ("topic_hash", "<i4"), ("is_recall", "?"), ("is_journal", "?"),
     ]
 )  # fmt: skip
 DUE_UNKNOWN: Final = -1
@@ -92,12 +92,13 @@ def timer_rows(
 ) -> Iterator[NDArray[Any]]:
     """Yield the same as numbers, of ROW_TYPE, some thousand at a time."""
     hashes: dict[str, int] = {}
-    rows: list[tuple[int, int, int, int, int, bool]] = []
+    rows: list[tuple[int, int, int, int, int, bool, bool]] = []
     for found in timer_records(disk, root, sizes, files):
         topic_hash = hashes.get(found.topic)
         if topic_hash is None:
             topic_hash = hashes[found.topic] = java_hash(found.topic)
-        rows.append((*found[:4], topic_hash, bool(found.recalls)))
+        is_journal = found.topic.startswith(REVIVE_TOPIC_PREFIX)
+        rows.append((*found[:4], topic_hash, bool(found.recalls), is_journal))
         if len(rows) == ROWS_AT_ONCE:
             yield np.array(rows, ROW_TYPE)
             rows = []
