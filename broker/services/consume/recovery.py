@@ -14,7 +14,16 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
-from broker.format.pop_records import Ack, Batched, Checkpoint, read_entry
+from broker.format.java_hash import tags_code
+from broker.format.pop_records import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CHECKPOINT_TAG,
+    Ack,
+    Batched,
+    Checkpoint,
+    read_entry,
+)
 from broker.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
 from broker.format.record_heads import queue_offset_of
 from broker.model.errors import MessageDamaged
@@ -32,6 +41,8 @@ from broker.store.reading.patience import value_of
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 _READ_MAX: Final = 512
+_TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))
+"""Of the journal's records: others in the timer's topic are passed over unread."""
 _BYTES_MAX: Final = 1024 * 1024
 _REAL_TOPIC: Final = "REAL_TOPIC"
 _TIMER_OUT: Final = "TIMER_OUT_MS"
@@ -102,7 +113,7 @@ class Recovery:
         while position < upper:
             asked = ReadRange(topic, queue_id, position, _READ_MAX, _BYTES_MAX)
             try:
-                result = await value_of(self._store.reading.pull(asked))
+                result = await value_of(self._store.reading.pull(asked, _TAGS_CODES.__contains__))
             except MessageDamaged as error:
                 logger.warning("message.damaged", extra={"reason": str(error)})
                 position = error.next_begin_offset
