@@ -47,6 +47,9 @@ GROUPS_FILE: Final = "subscriptionGroup.json"
 CONSUMER_OFFSETS_FILE: Final = "consumerOffset.json"
 ORDER_INFO_FILE: Final = "consumerOrderInfo.json"
 DELAY_OFFSETS_FILE: Final = "delayOffset.json"
+TIMER_CHECK_FILE: Final = "timercheck"
+TIMER_LOG_DIRECTORY: Final = "timerlog"
+TIMER_WHEEL_FILE: Final = "timerwheel"
 BACKUP_SUFFIX: Final = ".bak"
 
 OFFSET_DIGITS: Final = 20

@@ -267,18 +267,7 @@ def run_of(destination: Destination, messages: list[Due]) -> Run:
     return destination, batch
 
 
-_COLUMNS: Final = (
-    "bodies", "property_blocks", "unique_keys", "keys", "tags", "born_ms", "born_hosts",
-    "flags", "reconsume_times",
-)  # fmt: skip
-"""Of a batch, by name: compiled, it does not tell them."""
-
-
 def one_by_one(run: Run) -> list[Run]:
     """Return the messages of a run as runs of one each."""
     destination, batch = run
-    columns = [getattr(batch, name) for name in _COLUMNS]
-    return [
-        (destination, Batch(**{n: [c[i]] for n, c in zip(_COLUMNS, columns, strict=True)}))
-        for i in range(len(batch))
-    ]
+    return [(destination, batch.part([number])) for number in range(len(batch))]

@@ -41,6 +41,8 @@ SLOT: Final = Layout(
     ("magic", "i", "0"),
 )
 SLOT_SIZE: Final = SLOT.size
+PRECISION_MS: Final = 1_000
+"""What a slot stands for, unless the files show otherwise (timerPrecisionMs)."""
 SLOT_COUNT: Final = 2 * 7 * 24 * 3_600
 """Seven days there and back, whatever the precision."""
 WHEEL_SIZE: Final = SLOT_COUNT * SLOT_SIZE

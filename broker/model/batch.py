@@ -7,7 +7,7 @@ A run is (Destination, Batch): messages of one queue, next to each other. A sing
 column of one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -92,6 +92,20 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.bodies)
+
+    def part(self, numbers: Sequence[int]) -> "Batch":
+        """Return some of the messages, by their numbers; at least one."""
+        return Batch(
+            bodies=[self.bodies[number] for number in numbers],
+            property_blocks=[self.property_blocks[number] for number in numbers],
+            unique_keys=[self.unique_keys[number] for number in numbers],
+            keys=[self.keys[number] for number in numbers],
+            tags=[self.tags[number] for number in numbers],
+            born_ms=[self.born_ms[number] for number in numbers],
+            born_hosts=[self.born_hosts[number] for number in numbers],
+            flags=[self.flags[number] for number in numbers],
+            reconsume_times=[self.reconsume_times[number] for number in numbers],
+        )
 
 
 Run = tuple[Destination, Batch]

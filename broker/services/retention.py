@@ -22,7 +22,7 @@ from broker.model.errors import BrokerError, DiskAboveLimit, StoreFailed
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Counter, Gauge
 from broker.model.step import Next, Now
-from broker.store.job import until_done
+from broker.store.job import Rounds, until_done
 from broker.store.views.expiry import Expiry
 
 DISK: Final = "disk"
@@ -137,7 +137,7 @@ class Retention:
         self._refuse = refuse
         self._hour_of = hour_of
         self._now = Now(0, 0)
-        self._rounds: Iterator[Next] | None = None
+        self._rounds = Rounds(self._endless_rounds)
         self._needs_trim = False
         self._used_percent = 0
         self.expired_files = Counter(
@@ -173,10 +173,7 @@ class Retention:
         Effects  above disk_refuse_percent sends are refused, below it they resume
         """
         self._now = now
-        rounds, self._rounds = self._rounds or self._endless_rounds(), None
-        following = next(rounds)
-        self._rounds = rounds  # One that raised begins anew.
-        return following
+        return self._rounds.go_on()
 
     def _endless_rounds(self) -> Iterator[Next]:
         while True:

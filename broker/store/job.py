@@ -4,11 +4,12 @@
     Next(mark=job, value=1)  be called again when it is done
     job.result()             what came of it, or its error
 
-A step with several such pieces in a row is a generator: `yield from until_done(job)`.
+A step with several such pieces in a row is a generator: `yield from until_done(job)`. One that has
+no end is what `Rounds` goes on with from call to call.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
 from broker.model.step import Next
@@ -61,3 +62,32 @@ def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
     while not job.is_done:
         yield Next(mark=job, value=1)
     return job.result()
+
+
+class Rounds:
+    """A step's endless rounds: each call goes on to where they say when to be called next.
+
+    begin   makes them; made anew behind a call that raised
+    """
+
+    __slots__ = ("_begin", "_is_going", "_under_way")
+
+    def __init__(self, begin: Callable[[], Iterator[Next]]) -> None:
+        self._begin = begin
+        self._under_way: Iterator[Next] | None = None
+        self._is_going = False
+
+    def go_on(self) -> Next:
+        """Do the next piece.
+
+        Errors   those of the rounds
+        """
+        assert not self._is_going, "a step never runs within itself"
+        rounds, self._under_way = self._under_way or self._begin(), None
+        self._is_going = True
+        try:
+            following = next(rounds)
+        finally:
+            self._is_going = False
+        self._under_way = rounds
+        return following

@@ -19,6 +19,7 @@ from broker.format.names import (
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     OWN_DIRECTORY,
+    TIMER_WHEEL_FILE,
     VIEW_DIRECTORIES,
 )
 from broker.log.foreign import check_understood
@@ -39,7 +40,6 @@ from broker.tools.install import (
     sync_tree,
 )
 from broker.tools.waiting.restoring import write_wheel
-from broker.tools.waiting.timer_files import WHEEL_FILE
 
 STATE_DIRECTORY: Final = "rebuild-state"
 STAT_BLOCK_BYTES: Final = 512
@@ -111,7 +111,7 @@ def plan_rebuild(
     files = find_log_files(directory, sizes.commit_log_file_size_bytes)
     staging = out or directory / OWN_DIRECTORY / STAGING_DIRECTORY
     found = set(disk.names(staging))
-    ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY, WHEEL_FILE}
+    ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY, TIMER_WHEEL_FILE}
     if out is not None and found - ours:
         raise NotAStore(path=str(out), why="it holds other things than a rebuild")
     settings = replace(sizes, check_crc=check_crc)

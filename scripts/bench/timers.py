@@ -29,13 +29,13 @@ from typing import Any, Final
 from bench.process import anonymous_mib
 from bench.serving_inside import DIFFERENT, TOPIC, Ahead, Broker, serving
 from bench.table import Extent, Figure, turns
+from broker.format.names import TIMER_WHEEL_FILE
 from broker.format.record import decode_record
 from broker.model.reading import ReadRange
 from broker.model.step import SystemClock
 from broker.rpc.pb import broker_pb2 as pb
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
-from broker.store.timer.timer_files import WHEEL_FILE
 
 PENDING: Final = 1_000_000
 BURST: Final = 100_000
@@ -147,7 +147,7 @@ def _start_figures(extent: Extent, directory: Path, waiting: int) -> list[Figure
     order = [state for state in STATES for _ in range(extent.rounds)]
     for state, following in zip(order, [*order[1:], "closed"], strict=True):
         if state == "no_wheel":
-            (directory / WHEEL_FILE).unlink()
+            (directory / TIMER_WHEEL_FILE).unlink()
         behind = extent.count(BEHIND) if following == "killed" else 0
         one = _apart("start", directory, waiting, behind)
         waiting = one["waiting"]

@@ -86,9 +86,11 @@ async def test_a_producer_answers_for_one_that_is_gone(desk: Desk) -> None:
         desk.client.answer_checks("payers", checker, count_max=2, is_lasting=False)
     )
     await until(lambda: desk.broker.transactions.waiter_count > 0)
-    await pass_time(desk.broker, 5_000)
+    while not answering.done():  # Whoever asks may be told of them in several answers.
+        await pass_time(desk.broker, 1_000)
     assert await answering == 2
-    assert sorted(asked) == [b"a", b"b", b"c"]
+    assert set(asked) == {b"a", b"b", b"c"}
     assert await pulled(desk.broker) == [b"a"]
     (left,) = await desk.admin.list_transactions(group="payers")
-    assert (left.checks, left.state) == (1, "open")
+    assert left.checks >= 1
+    assert left.state == "open"

@@ -21,7 +21,7 @@ from broker.model.step import Next, Now
 from broker.services.schedule.level import Level
 from broker.services.schedule.resume import Resumption
 from broker.services.schedule.waiting import WaitingMessages
-from broker.store.job import Job, until_done
+from broker.store.job import Job, Rounds, until_done
 from broker.store.message_store import MessageStore
 
 SAVE_INTERVAL_MS: Final = 10_000
@@ -50,7 +50,7 @@ class Schedule:
         self._messages = WaitingMessages(store, store_host)
         self._levels: list[Level] = []
         self._now = Now(0, 0)
-        self._rounds: Iterator[Next] | None = None
+        self._rounds = Rounds(self._endless_rounds)
         self._delivering: Job[None] | None = None
         self._saving: Job[None] | None = None
         self._save_at_ms = 0
@@ -81,10 +81,7 @@ class Schedule:
         """
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
         self._now = now
-        rounds, self._rounds = self._rounds or self._endless_rounds(), None
-        following = next(rounds)
-        self._rounds = rounds  # One that raised begins anew.
-        return following
+        return self._rounds.go_on()
 
     async def close(self) -> None:
         """Write down how far the levels are; `step` is not called any more."""

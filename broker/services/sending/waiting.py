@@ -113,23 +113,8 @@ def parted(places: Sequence[Place], batch: Batch, destination: Destination) -> P
     runs = [
         (
             destination._replace(topic=place.topic, queue_id=place.queue_id),
-            _part(batch, members) if len(numbers) > 1 else batch,
+            batch.part(members) if len(numbers) > 1 else batch,
         )
         for place, members in numbers.items()
     ]
     return Parting(runs, list(numbers.values()))
-
-
-def _part(batch: Batch, numbers: Sequence[int]) -> Batch:
-    """Return some messages of a batch."""
-    return Batch(
-        bodies=[batch.bodies[number] for number in numbers],
-        property_blocks=[batch.property_blocks[number] for number in numbers],
-        unique_keys=[batch.unique_keys[number] for number in numbers],
-        keys=[batch.keys[number] for number in numbers],
-        tags=[batch.tags[number] for number in numbers],
-        born_ms=[batch.born_ms[number] for number in numbers],
-        born_hosts=[batch.born_hosts[number] for number in numbers],
-        flags=[batch.flags[number] for number in numbers],
-        reconsume_times=[batch.reconsume_times[number] for number in numbers],
-    )

@@ -21,6 +21,7 @@ from broker.format.timer_layout import (
     MAGIC_DEFAULT,
     MAGIC_DELETE,
     MAGIC_ROLL,
+    PRECISION_MS,
     Units,
 )
 from broker.model.due_time import DueTime
@@ -33,7 +34,6 @@ from broker.services.timer.putting import Putting, TimedMessage
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
-PRECISION_MS: Final = 1_000
 WINDOW_MS: Final = 172_800 * PRECISION_MS
 """What waits for longer comes again (timerRollWindowSlot)."""
 READ_MAX: Final = 2_048

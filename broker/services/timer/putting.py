@@ -171,8 +171,7 @@ class Putting:
                 self.dropped.add(("settled",))
                 return True
         if taken_back:
-            key = made.row[2].encode()
-            if key in taken_back or made.topic + b"+" + key in taken_back:
+            if _is_recalled(made.topic, made.row[2], taken_back):
                 self.dropped.add(("recalled",))
                 return True
         return False
@@ -211,11 +210,11 @@ class Putting:
             rolls = int(said) + 1 if said.isdecimal() and len(said) <= _NUMBER_LENGTH_MAX else 1
         else:
             place = real_place(properties) or Place("", 0)
-            topic, key = place.topic.encode(), properties.get(UNIQUE_KEY, "").encode()
-            if key and (key in taken_back or topic + b"+" + key in taken_back):
+            key = properties.get(UNIQUE_KEY, "")
+            if key and _is_recalled(place.topic.encode(), key, taken_back):
                 self.dropped.add(("recalled",))
                 return None
-            found = self._place(topic, b"%d" % place.queue_id, 1)
+            found = self._place(place.topic.encode(), b"%d" % place.queue_id, 1)
         if found is None:
             return None
         try:
@@ -227,3 +226,9 @@ class Putting:
             logger.warning("timer.discarded", extra={"reason": str(error), "count": 1})
             self.dropped.add(("discarded",))
             return None
+
+
+def _is_recalled(topic: bytes, key: str, taken_back: frozenset[bytes]) -> bool:
+    """Return whether a message was taken back: by its key alone, or behind its topic."""
+    name = key.encode()
+    return name in taken_back or topic + b"+" + name in taken_back

@@ -17,19 +17,20 @@ from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from broker.format.timer_layout import PRECISION_MS
 from broker.model.due_time import DueTime
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
 from broker.model.system_topics import TIMER_TOPIC
-from broker.services.timer.arriving import PRECISION_MS, Arriving, second_of
+from broker.services.timer.arriving import Arriving, second_of
 from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.moving import Jumps, move_all
 from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
-from broker.store.job import Job, until_done
+from broker.store.job import Job, Rounds, until_done
 from broker.store.message_store import MessageStore
 from broker.store.tables.timer_check import TimerProgress
 
@@ -75,7 +76,7 @@ class Timer:
         """The slot that is read next."""
         self._slot: SlotDelivery | None = None
         self._now = Now(0, 0)
-        self._rounds: Iterator[Next] | None = None
+        self._rounds = Rounds(self._endless_rounds)
         self._working: Job[None] | None = None
         self._saving: Job[None] | None = None
         self._saved = (-1, -1, -1)
@@ -165,10 +166,7 @@ class Timer:
         """
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
         self._now = now
-        rounds, self._rounds = self._rounds or self._endless_rounds(), None
-        following = next(rounds)
-        self._rounds = rounds  # One that raised begins anew.
-        return following
+        return self._rounds.go_on()
 
     async def close(self) -> None:
         """Write down how far it is; `step` is not called any more."""

@@ -21,12 +21,10 @@ from typing import Final, NamedTuple
 
 from broker.files.disk import Disk
 from broker.files.table_file import TableFile
-from broker.format.names import CONFIG_DIRECTORY
+from broker.format.names import CONFIG_DIRECTORY, TIMER_CHECK_FILE
+from broker.format.timer_layout import CHECK, CHECK_SIZE
 from broker.store.tables.durable_table import DurableTable, Encode
 
-TIMER_CHECK_FILE: Final = "timercheck"
-_SIZE: Final = 4_096
-_NUMBERS: Final = Struct(">qqqqqqq")
 _OWN: Final = Struct(">8sqqqq")
 _OWN_MARK: Final = b"pocketmq"
 
@@ -81,16 +79,16 @@ class TimerCheck:
 
 def _encode(progress: TimerProgress) -> bytes:
     numbers, own = progress[:7], progress[7:]
-    content = _NUMBERS.pack(*numbers).ljust(_SIZE - _OWN.size, b"\0")
+    content = CHECK.struct.pack(*numbers).ljust(CHECK_SIZE - _OWN.size, b"\0")
     return content + _OWN.pack(_OWN_MARK, progress.read_ms, *own)
 
 
 def _decode(content: bytes) -> TimerProgress:
-    if len(content) < _NUMBERS.size:
+    if len(content) < CHECK.size:
         return TimerProgress()
-    numbers = [max(number, 0) for number in _NUMBERS.unpack_from(content)]
-    if len(content) == _SIZE:
-        mark, read_ms, *own = _OWN.unpack_from(content, _SIZE - _OWN.size)
+    numbers = [max(number, 0) for number in CHECK.struct.unpack_from(content)]
+    if len(content) == CHECK_SIZE:
+        mark, read_ms, *own = _OWN.unpack_from(content, CHECK_SIZE - _OWN.size)
         if mark == _OWN_MARK and read_ms == numbers[0] and min(own) >= 0:
             return TimerProgress(*numbers, *own)
     return TimerProgress(*numbers)

@@ -19,7 +19,14 @@ import numpy as np
 
 from broker.files.disk import Disk
 from broker.files.mapped_file import let_go
-from broker.format.timer_layout import LOG_UNIT_SIZE, LOG_UNIT_TYPE, Units, due_times
+from broker.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE
+from broker.format.timer_layout import (
+    LOG_UNIT_SIZE,
+    LOG_UNIT_TYPE,
+    PRECISION_MS,
+    Units,
+    due_times,
+)
 from broker.log.commit_log import CommitLog
 from broker.log.timer_log import TimerLog
 from broker.log.timer_wheel import KEY_NAMES, TimerWheel
@@ -28,10 +35,7 @@ from broker.store.starting.structures import Structures
 from broker.store.tables.timer_check import TimerCheck, TimerProgress
 from broker.store.timer.recovery import FoundTimer, counts_of, recover_files
 
-LOG_DIRECTORY: Final = "timerlog"
-WHEEL_FILE: Final = "timerwheel"
 ASIDE: Final = "timerlog.aside"
-PRECISION_MS: Final = 1_000
 _QUEUE_OFFSET: Final = 20
 """Where it stands in a record."""
 
@@ -107,12 +111,12 @@ class TimerFiles:
 
         Errors   DiskFull, ReadFailed
         """
-        wheel_path = self._directory / WHEEL_FILE
-        has_log = bool(self._disk.names(self._directory / LOG_DIRECTORY))
+        wheel_path = self._directory / TIMER_WHEEL_FILE
+        has_log = bool(self._disk.names(self._directory / TIMER_LOG_DIRECTORY))
         progress = self._check.progress
         if not has_log and not self._disk.exists(wheel_path):
             is_lost = progress.log_flushed > 0
-            why = f"{self._directory / LOG_DIRECTORY} is gone" if is_lost else ""
+            why = f"{self._directory / TIMER_LOG_DIRECTORY} is gone" if is_lost else ""
             begin = 0 if is_lost else progress.queue_offset
             return FoundTimer(progress.read_ms, begin, progress.queue_offset, why)
         return await self._in_thread_of(self._open_found)
@@ -131,10 +135,12 @@ class TimerFiles:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _new_log(self) -> TimerLog:
-        return TimerLog(self._disk, self._directory / LOG_DIRECTORY, self._log_file_size_bytes)
+        return TimerLog(
+            self._disk, self._directory / TIMER_LOG_DIRECTORY, self._log_file_size_bytes
+        )
 
     def _new_wheel(self) -> TimerWheel:
-        path = self._directory / WHEEL_FILE
+        path = self._directory / TIMER_WHEEL_FILE
         return TimerWheel(self._disk, path, precision_ms=PRECISION_MS, slot_count=self._slot_count)
 
     def _make(self) -> None:
@@ -188,7 +194,7 @@ class TimerFiles:
             self._disk.unlink(aside / name)
         if self._disk.exists(aside):
             self._disk.remove_directory(aside)
-        self._disk.rename(self._directory / LOG_DIRECTORY, aside)
+        self._disk.rename(self._directory / TIMER_LOG_DIRECTORY, aside)
         self._disk.sync_directory(self._directory)
         self._disk.sync_directory(self._own_directory)
 

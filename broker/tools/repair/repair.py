@@ -9,7 +9,13 @@ from shutil import rmtree
 from typing import Any, Final
 
 from broker.files.disk import Disk
-from broker.format.names import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, MARK_FILE, OWN_DIRECTORY
+from broker.format.names import (
+    CHECKPOINT_FILE,
+    COMMIT_LOG_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
+    TIMER_LOG_DIRECTORY,
+)
 from broker.log.checkpoint import QueueEnds
 from broker.log.foreign import check_understood
 from broker.log.quarantine import (
@@ -32,7 +38,7 @@ from broker.tools.repair.neighbours import Neighbours
 from broker.tools.repair.planning import plan_repair
 from broker.tools.repair.small_files import lower_checkpoint
 from broker.tools.repair.timers import restore_timers
-from broker.tools.waiting.timer_files import CHECK_PATH, TIMER_LOG_DIRECTORY
+from broker.tools.waiting.timer_files import CHECK_PATH
 
 ROUNDS_MAX: Final = 4
 """What lies behind damage is seen for the first time once that is mended."""

@@ -17,15 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.format.names import offset_file_name
+from broker.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE, offset_file_name
 from broker.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, SLOT_SIZE, due_times
 from broker.model.finding import Finding
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.verify.collector import Collector
 from broker.tools.waiting.timer_files import (
     CHECK_PATH,
-    TIMER_LOG_DIRECTORY,
-    WHEEL_FILE,
     CheckNumbers,
     TimerFiles,
     link_units,
@@ -96,7 +94,7 @@ class TimerCheck:
         slots = files.slots
         to_come = wanted["time"] * step >= files.read_ms
         if slots is None:
-            if to_come.any() and not any(flaw.path == WHEEL_FILE for flaw in files.flaws):
+            if to_come.any() and not any(flaw.path == TIMER_WHEEL_FILE for flaw in files.flaws):
                 expected = f"{int(to_come.sum())} slots"
                 self._tell_wheel("missing_file", 0, expected, "no file")
             return
@@ -110,14 +108,15 @@ class TimerCheck:
         is_miscounted &= slots["first"] >= files.begin
         if is_miscounted.any():
             count = int(is_miscounted.sum())
-            self._collector.remark(f"{WHEEL_FILE}: {count} slots count what they do not have")
+            self._collector.remark(f"{TIMER_WHEEL_FILE}: {count} slots count what they do not have")
 
     def _tell_wheel(self, kind: str, position: int, expected: str, found: str) -> None:
         if self._is_orderly:
-            self._collector.add(kind, WHEEL_FILE, position, expected=expected, found=found)
+            self._collector.add(kind, TIMER_WHEEL_FILE, position, expected=expected, found=found)
         else:
             self._collector.remark(
-                f"{WHEEL_FILE} is not what the timer log says, as after a crash: a start revises it"
+                f"{TIMER_WHEEL_FILE} is not what the timer log says, as after a crash: "
+                "a start revises it"
             )
 
     # -- against the log -----------------------------------------------------------------------
@@ -214,7 +213,7 @@ def check_timers(
 
 def is_about_timers(finding: Finding) -> bool:
     """Return whether a finding is one that new timer files mend."""
-    of_files = finding.file.startswith((f"{TIMER_LOG_DIRECTORY}/", WHEEL_FILE, CHECK_PATH))
+    of_files = finding.file.startswith((f"{TIMER_LOG_DIRECTORY}/", TIMER_WHEEL_FILE, CHECK_PATH))
     return of_files or finding.kind == "lost_timer"
 
 

@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 
 from broker.files.disk import Disk
 from broker.files.table_file import DRAFT_SUFFIX
-from broker.format.names import OWN_DIRECTORY, offset_file_name
+from broker.format.names import (
+    OWN_DIRECTORY,
+    TIMER_LOG_DIRECTORY,
+    TIMER_WHEEL_FILE,
+    offset_file_name,
+)
 from broker.format.timer_layout import (
     CHECK,
     CHECK_SIZE,
@@ -36,8 +41,6 @@ from broker.format.timer_layout import (
 )
 from broker.tools.waiting.timer_files import (
     CHECK_PATH,
-    TIMER_LOG_DIRECTORY,
-    WHEEL_FILE,
     CheckNumbers,
     TimerFiles,
     link_units,
@@ -130,7 +133,7 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
         disk.exchange(staged, directory / TIMER_LOG_DIRECTORY)
         disk.sync_directory(directory)
         shutil.rmtree(staged)
-    _replace(disk, directory / WHEEL_FILE, plan.slots.tobytes())
+    _replace(disk, directory / TIMER_WHEEL_FILE, plan.slots.tobytes())
     path = directory / CHECK_PATH
     is_kept = plan.units is None and disk.exists(path)
     rest = disk.read_file(path)[CHECK.size :] if is_kept else b""
@@ -147,7 +150,7 @@ def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
     if not len(files.units) or _is_log_flawed(files):
         return False
     content = link_units(files.units, files.places, precision_of(files)).slots.tobytes()
-    path = out / WHEEL_FILE
+    path = out / TIMER_WHEEL_FILE
     if not disk.exists(path) or disk.read_file(path) != content:
         _replace(disk, path, content)
     return True

@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.files.disk import Disk
-from broker.format.names import CONFIG_DIRECTORY, offset_file_name, offset_from_file_name
+from broker.format.names import (
+    CONFIG_DIRECTORY,
+    TIMER_CHECK_FILE,
+    TIMER_LOG_DIRECTORY,
+    TIMER_WHEEL_FILE,
+    offset_file_name,
+    offset_from_file_name,
+)
 from broker.format.timer_layout import (
     BLANK_MAGIC,
     CHECK,
@@ -24,6 +31,7 @@ from broker.format.timer_layout import (
     LOG_UNIT_TYPE,
     MAGIC_DELETE,
     NO_UNIT,
+    PRECISION_MS,
     SLOT_COUNT,
     SLOT_TYPE,
     Units,
@@ -31,11 +39,7 @@ from broker.format.timer_layout import (
     sound_units,
 )
 
-TIMER_LOG_DIRECTORY: Final = "timerlog"
-WHEEL_FILE: Final = "timerwheel"
-CHECK_FILE: Final = "timercheck"
-CHECK_PATH: Final = f"{CONFIG_DIRECTORY}/{CHECK_FILE}"
-PRECISION_MS: Final = 1_000
+CHECK_PATH: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
 LOG_FILE_BYTES: Final = 100 * 1024 * 1024
 """What a file of the timer log has unless the files say otherwise (mappedFileSizeTimerLog)."""
 
@@ -101,14 +105,14 @@ def read_timer_files(disk: Disk, directory: Path) -> TimerFiles:
     Cost     the timer log and the wheel, 39 MB, are read
     """
     files = _read_log(disk, directory / TIMER_LOG_DIRECTORY)
-    wheel, check = directory / WHEEL_FILE, directory / CHECK_PATH
+    wheel, check = directory / TIMER_WHEEL_FILE, directory / CHECK_PATH
     if disk.exists(wheel):
         size = disk.file_size(wheel)
         if size == SLOT_COUNT * SLOT_TYPE.itemsize:
             files.slots = np.fromfile(wheel, SLOT_TYPE)
         else:
             expected = f"{SLOT_COUNT * SLOT_TYPE.itemsize} bytes"
-            files.flaws.append(Flaw("file_size", WHEEL_FILE, 0, expected, f"{size} bytes"))
+            files.flaws.append(Flaw("file_size", TIMER_WHEEL_FILE, 0, expected, f"{size} bytes"))
     if disk.exists(check):
         content = disk.read_file(check)
         if len(content) < CHECK.size:
