@@ -28,9 +28,12 @@ from broker.rpc.call import Call
 Handler = Callable[[Any, Call], Any]
 """(request or requests, call) -> what the method's kind says."""
 
-Shortcut = Callable[[bytes, bytes], bytes | Awaitable[bytes] | None]
-"""Serves a call straight from its request's bytes and the client's packed address; None: go the
-usual way, nothing has changed."""
+Metadata = Callable[[str], str | None]
+"""Returns a metadata value of a call by its name, as `Call.metadata` does."""
+
+Shortcut = Callable[[bytes, bytes, Metadata], bytes | Awaitable[bytes] | None]
+"""Serves a call straight from its request's bytes, the client's packed address and the call's
+metadata; None: go the usual way, nothing has changed."""
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""

@@ -93,7 +93,7 @@ class ServedMethod:
         """
         shortcut = self.shortcut
         if shortcut is not None and len(raw) <= self.method.request_size_max:
-            reply = shortcut(raw, call.peer_host)
+            reply = shortcut(raw, call.peer_host, call.metadata)
             if reply is not None:
                 return reply
         return self.answer_usually(raw, call)

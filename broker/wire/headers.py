@@ -80,6 +80,19 @@ class Headers:
                 return field.value
         return None
 
+    def text(self, name: str) -> str | None:
+        """Return the first of the caller's own values of a name, None when there is none."""
+        wanted = name.encode()
+        if wanted.endswith(BINARY_SUFFIX):
+            for key, value in self.metadata:
+                if key == wanted:
+                    return value.decode("utf-8", "replace")
+            return None
+        for field in self.fields:
+            if field.kind == METADATA and field.name == wanted:
+                return field.value.decode("utf-8", "replace")
+        return None
+
     def refuse(self, status: i64, why: str) -> None:
         """Note that the call cannot be served; the first reason stays."""
         assert status != OK, "a refusal has a reason"

@@ -100,7 +100,7 @@ async def _figures(extent: Extent) -> list[Figure]:
 
         def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
             # The next file may be in the making.
-            return method.shortcut(raw, PEER.peer_host) or usual(raw)
+            return method.shortcut(raw, PEER.peer_host, PEER.metadata) or usual(raw)
 
         ways: dict[str, Way] = {"shortcut": shortcut, "usual": usual}
         for number in range(extent.rounds + 1):  # The first warms up.

@@ -54,7 +54,7 @@ class Broker(NamedTuple):
     async def sent(self, raws: Sequence[bytes], turn: int = 1) -> None:
         """Send requests; others have a turn after some, and dispatch keeps up."""
         for number, raw in enumerate(raws, 1):
-            reply = self.send.shortcut(raw, PEER.peer_host)
+            reply = self.send.shortcut(raw, PEER.peer_host, PEER.metadata)
             if reply is None:
                 reply = await self.send(parse_send_request(raw), PEER)
             if not isinstance(reply, bytes):

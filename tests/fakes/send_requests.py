@@ -127,13 +127,19 @@ class Twin:
     async def outcome(self, raw: bytes) -> bytes | str:
         """Serve a request; returns the reply, or what is wrong."""
         try:
-            reply = self._method.shortcut(raw, CALL.peer_host) if self._method is not None else None
+            reply = self._asked(raw)
             if reply is None:
                 return await self.broker.served_the_usual_way("SendMessage", raw)
             self.shortcut_count += 1
             return await reply if isawaitable(reply) else reply
         except BrokerError as error:
             return f"{error.reason}: {error}"
+
+    def _asked(self, raw: bytes) -> Any:
+        """Return what the shortcut gives, None where there is none."""
+        if self._method is None:
+            return None
+        return self._method.shortcut(raw, CALL.peer_host, CALL.metadata)
 
     async def files(self) -> dict[str, bytes]:
         """Return the content of every file of log, queues and index, once all is dispatched."""

@@ -211,7 +211,7 @@ class StoreBroker:
         """Serve a call as a transport does, and return its response."""
         method = self.methods[name]
         if method.shortcut is not None and len(raw) <= method.request_size_max:
-            reply = method.shortcut(raw, CALL.peer_host)
+            reply = method.shortcut(raw, CALL.peer_host, CALL.metadata)
             if reply is not None:
                 return await reply if isawaitable(reply) else reply
         return await self.served_the_usual_way(name, raw)

@@ -25,7 +25,7 @@ from broker.rpc.call import Call, current_request_id
 from broker.rpc.own.server import OwnServer
 from broker.rpc.pb import admin_pb2, broker_pb2
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import DETAILS_KEY, Service, method
+from broker.rpc.service import DETAILS_KEY, Metadata, Service, method
 from broker.rpc.v1.faces import BROKER
 from broker.rpc.v1.status import refuse
 from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running, store_broker
@@ -524,12 +524,14 @@ async def test_a_shortcut_is_asked_first_and_may_answer_later_or_not_at_all(
 ) -> None:
     asked: list[bytes] = []
 
-    def shortcut(raw: bytes, peer_host: bytes) -> Any:
+    def shortcut(raw: bytes, peer_host: bytes, metadata: Metadata) -> Any:
         asked.append(raw)
         if raw == b"later":
             return awaited()
         if raw == b"never":
             raise TopicNotFound(topic="t")
+        if raw == b"who":
+            return f"{metadata('x-mq-client-id')} {metadata('x-mq-namespace')}".encode()
         return b"now" if raw == b"now" else None
 
     async def awaited() -> bytes:
@@ -544,6 +546,8 @@ async def test_a_shortcut_is_asked_first_and_may_answer_later_or_not_at_all(
     async with running(server) as address, connected(address) as channel:
         ask = channel.unary_unary(PATH + "QueryById")
         assert [await ask(raw) for raw in (b"now", b"later", b"")] == [b"now", b"then", b""]
+        named = (("x-mq-client-id", "me"), ("x-mq-client-id", "you"))
+        assert await ask(b"who", metadata=named) == b"me None"
         for raw, code in (
             (b"never", grpc.StatusCode.NOT_FOUND),
             (bytes(65_537), too_large(server_class)),
@@ -551,7 +555,7 @@ async def test_a_shortcut_is_asked_first_and_may_answer_later_or_not_at_all(
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await ask(raw)
             assert caught.value.code() is code
-    assert asked == [b"now", b"later", b"", b"never"]
+    assert asked == [b"now", b"later", b"", b"who", b"never"]
 
 
 async def test_a_port_in_use_is_refused(server_class: ServerClass, desk: Desk) -> None:

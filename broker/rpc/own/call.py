@@ -50,11 +50,7 @@ class OwnCall(Waiting):
 
     def metadata(self, name: str, /) -> str | None:
         """Return a metadata value, None when the client sent none; of several the first."""
-        wanted = name.encode()
-        for key, value in self.stream.headers.metadata:
-            if key == wanted:
-                return value.decode("utf-8", "replace")
-        return None
+        return self.stream.headers.text(name)
 
     def time_left_ms(self) -> int | None:
         """Return what is left of the client's deadline, None when it has none."""

@@ -81,7 +81,7 @@ class QuickCalls:
                     count = 0
                 self.place = at
                 self.asked = method.served
-                reply = method.shortcut(stream.messages[0], host)
+                reply = method.shortcut(stream.messages[0], host, stream.headers.text)
                 if not isinstance(reply, bytes) or len(reply) > self._reply_max:
                     self.reply = reply
                     break

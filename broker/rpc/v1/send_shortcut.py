@@ -10,6 +10,7 @@ from broker.format.send_records import SendRecords
 from broker.format.send_reply import encode_reply
 from broker.format.send_request import SendRequest
 from broker.native.machine import BytesWriter
+from broker.rpc.service import Metadata
 from broker.services.sending.plain import PlainSend
 
 Late = Callable[[bytes], Awaitable[bytes]]
@@ -37,10 +38,13 @@ class SendShortcut:
         self._is_durable = is_durable
         self._late = late
 
-    def serve(self, raw: bytes, peer_host: bytes) -> bytes | Awaitable[bytes] | None:
+    def serve(
+        self, raw: bytes, peer_host: bytes, metadata: Metadata
+    ) -> bytes | Awaitable[bytes] | None:
         """Hot: serve a plain request.
 
         peer_host   the client's address, packed
+        metadata    of the call; nothing of it matters here
         Returns  the encoded SendMessageResponse, or what gives it once it may be sent; None:
                  nothing has changed, the usual way serves the request or tells why not
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown

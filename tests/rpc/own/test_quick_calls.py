@@ -10,7 +10,7 @@ from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.own.edge import LARGE_REPLY
 from broker.rpc.pb import broker_pb2 as pb
-from broker.rpc.service import Method, Service
+from broker.rpc.service import Metadata, Method, Service
 from broker.rpc.v1.status import refuse
 from tests.fakes.store_language import turns
 from tests.rpc.own.pair import Pair
@@ -39,7 +39,7 @@ class Desk:
         self.usual.append(raw)
         return b"usual " + raw
 
-    def _shortcut(self, raw: bytes, peer_host: bytes) -> Any:
+    def _shortcut(self, raw: bytes, peer_host: bytes, metadata: Metadata) -> Any:
         assert peer_host == bytes((192, 0, 2, 1, 0, 0, 0, 7))
         self.asked.append(raw)
         match raw[:1]:

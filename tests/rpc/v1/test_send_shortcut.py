@@ -68,8 +68,8 @@ async def test_a_flush_that_takes_too_long_is_told(tmp_path: Path) -> None:
         shortcut = broker.methods["SendMessage"].shortcut
         assert shortcut is not None
         with broker.talking.quick_disk.held():
-            waiting = shortcut(raw, CALL.peer_host)
-            appended = shortcut(raw + b"\x10\x02", CALL.peer_host)
+            waiting = shortcut(raw, CALL.peer_host, CALL.metadata)
+            appended = shortcut(raw + b"\x10\x02", CALL.peer_host, CALL.metadata)
             assert isinstance(appended, bytes), "it asked for no more"
             assert waiting is not None
             assert not isinstance(waiting, bytes)
