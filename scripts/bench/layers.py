@@ -90,7 +90,7 @@ async def _round() -> dict[str, float]:
         store = await open_store(settings, SystemClock(), Disk())
         sender = _send(store)
         send = SendMessage(sender)
-        nothing = _service(send, lambda raw, host: answer)
+        nothing = _service(send, lambda raw, host, metadata: answer)
         spent["call"] = await _served_us(nothing, calls.preface, reads)
         service = _service(send)
         await sender.send(parse_send_request(request), HOST)  # Makes the topic.

@@ -5,7 +5,7 @@ async with twins() as (quick, usual): …       equal but for the shortcut, whic
 await served_alike(quick, usual, maker.some())
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable
 from random import Random
@@ -135,7 +135,7 @@ class Twin:
         except BrokerError as error:
             return f"{error.reason}: {error}"
 
-    def _asked(self, raw: bytes) -> Any:
+    def _asked(self, raw: bytes) -> bytes | Awaitable[bytes] | None:
         """Return what the shortcut gives, None where there is none."""
         if self._method is None:
             return None

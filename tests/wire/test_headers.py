@@ -33,6 +33,7 @@ def test_what_a_call_says() -> None:
         *((b"two-bin", b"\0"), (b"two-bin", b"\1")),
     ]
     assert (headers.value(b"x"), headers.value(b"y")) == (b"1", None)
+    assert [headers.text(name) for name in ("x", "y", "te", "two-bin")] == ["1", None, None, "\0"]
 
 
 @pytest.mark.parametrize(
