@@ -29,7 +29,7 @@ def official_of(
     """
     clients, clock = consume.clients, store.clock
     sessions = Sessions(
-        clock, lambda client_id: clients.touch(client_id, clock.monotonic_ms()), consume.leave
+        lambda client_id: clients.touch(client_id, clock.monotonic_ms()), consume.leave
     )
     rules = OfficialRules(
         live.config.broker.name,

@@ -12,6 +12,8 @@ from broker.model.filter import Filter
 
 RECEIVE_MAX: Final = 32
 """Messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
+INVISIBLE_MIN_MS: Final = 1_000
+"""Shortest time that a receive may hide messages for."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 """Longest time for which a message is hidden by one lease."""
 

@@ -21,6 +21,7 @@ class CallClass(Enum):
     ADMIN = "admin"
     PROBE = "probe"
     SESSION = "session"
+    STREAM = "stream"
 
 
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
@@ -30,7 +31,8 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
     CallClass.PROBE: 10_000,  # watches of health stay for long
-    CallClass.SESSION: 10_000,  # one stream a client, as long as that lives
+    CallClass.SESSION: 2_048,  # over at once: heartbeats, routes
+    CallClass.STREAM: 10_000,  # one a client, as long as that lives
 }
 """Calls under way at once, by class."""
 

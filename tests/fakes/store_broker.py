@@ -86,7 +86,6 @@ class StoreBroker:
             store, self.send, self.pull, self.query, self.consume, self.members, self.transacting
         )
         self.sessions = Sessions(
-            store.clock,
             lambda client_id: self.consume.clients.touch(client_id, self.clock.monotonic_ms()),
             self.consume.leave,
         )

@@ -14,6 +14,7 @@ from broker.format.record_heads import split_pieces
 from broker.format.stored_messages import MessageWriter
 from broker.model.consuming import (
     INVISIBLE_MAX_MS,
+    INVISIBLE_MIN_MS,
     RECEIVE_MAX,
     Received,
     ReceiveRequest,
@@ -37,7 +38,6 @@ from broker.store.message_store import MessageStore
 
 INVISIBLE_MS: Final = 30_000
 """Where a receive does not say how long."""
-INVISIBLE_MIN_MS: Final = 1_000
 SETTLE_MAX: Final = 1_024
 """Handles of one call."""
 MOVE_MAX: Final = RECEIVE_MAX

@@ -32,7 +32,7 @@ CLASSES: Final[Mapping[str, CallClass]] = {
     "GetOffset": CallClass.QUERY,
     "QueryOffset": CallClass.QUERY,
     "EndTransaction": CallClass.SETTLE,
-    "Telemetry": CallClass.SESSION,
+    "Telemetry": CallClass.STREAM,
     "NotifyClientTermination": CallClass.SESSION,
     "ChangeInvisibleDuration": CallClass.SETTLE,
     "RecallMessage": CallClass.SETTLE,

@@ -10,11 +10,16 @@ from functools import partial
 from typing import Final
 
 from broker.filter.parsing import parse_filter
-from broker.model.consuming import INVISIBLE_MAX_MS, RECEIVE_MAX, Received, ReceiveRequest
+from broker.model.consuming import (
+    INVISIBLE_MAX_MS,
+    INVISIBLE_MIN_MS,
+    RECEIVE_MAX,
+    Received,
+    ReceiveRequest,
+)
 from broker.model.delivered import Delivered
-from broker.model.errors import IllegalInvisibleTime
+from broker.model.errors import IllegalFilter, IllegalInvisibleTime
 from broker.model.filter import Filter
-from broker.model.names import check_number
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Handler
@@ -31,9 +36,9 @@ from broker.services.consume.parking import handed_over
 from broker.services.sessions.sessions import Sessions
 from broker.store.message_store import MessageStore
 
-INVISIBLE_MIN_MS: Final = 10_000
 RENEWED_MS: Final = 60_000
 """How long a lease lasts that the broker renews as long as the client is alive."""
+FILTER_TYPES: Final = frozenset(pb.FilterType.values())
 POLL_MAX_MS: Final = 30_000
 POLL_MS: Final = 20_000
 """Where a client says neither how long it waits nor when its call ends."""
@@ -78,7 +83,7 @@ class ReceiveMessage:
         """Yield what a client gets, status first.
 
         Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
-                 IllegalNumber, IllegalFilter; errors of puts
+                 IllegalFilter; errors of puts
         """
         request = self._request(message, caller_of(call), call)
         await self._ensure_group(request.group)
@@ -140,9 +145,13 @@ class ReceiveMessage:
 def filter_of(expression: pb.FilterExpression) -> Filter:
     """Return the filter that a request holds; of no type it is one of tags.
 
-    Errors   IllegalFilter, IllegalNumber
+    Errors   IllegalFilter, of a type that nobody knows too
     """
-    check_number("filter_expression.type", expression.type, upper=pb.SQL)
+    if expression.type not in FILTER_TYPES:
+        raise IllegalFilter(
+            expression=expression.expression,
+            why=f"its type {expression.type} is none; use {pb.TAG} for tags, {pb.SQL} for SQL",
+        )
     return parse_filter(expression.expression, is_sql=expression.type == pb.SQL)
 
 

@@ -151,6 +151,28 @@ async def test_only_what_is_wanted_comes(
     assert [one.body for one in got] == bodies
 
 
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"invisible_s": 0}, "ILLEGAL_INVISIBLE_TIME"),
+        ({"invisible_s": 1}, "MESSAGE_NOT_FOUND"),
+        ({"invisible_s": 12 * 3_600}, "MESSAGE_NOT_FOUND"),
+        ({"invisible_s": 12 * 3_600 + 1}, "ILLEGAL_INVISIBLE_TIME"),
+        ({"filter_expression": pb.FilterExpression(expression="A")}, "MESSAGE_NOT_FOUND"),
+        (
+            {"filter_expression": pb.FilterExpression(type=9, expression="A")},  # type: ignore[arg-type]
+            "ILLEGAL_FILTER_EXPRESSION",
+        ),
+    ],
+)
+async def test_what_a_receive_may_ask_for(
+    desk: OfficialDesk, fields: dict[str, Any], code: str
+) -> None:
+    await desk.broker.add("orders", b"", UNIQ_KEY="1", TAGS="B")
+    await desk.received("g", "orders")
+    assert await desk.code("ReceiveMessage", receive("g", "orders", **fields)) == code
+
+
 async def test_what_comes_back_has_its_topic_and_another_attempt(desk: OfficialDesk) -> None:
     (first,) = await delivered(desk, sent("orders", b"x"))
     assert not await desk.received("g", "orders")

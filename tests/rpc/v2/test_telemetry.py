@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from broker.model.administration import GroupSettings
+from broker.rpc.admission import CallClass
 from broker.rpc.pb import messaging_pb2 as pb
 from tests.fakes.official import OfficialDesk, name
 
@@ -31,6 +32,12 @@ def subscribing(
 
 async def answered(desk: OfficialDesk, *commands: pb.TelemetryCommand) -> list[pb.TelemetryCommand]:
     return await desk.all("Telemetry", commands)
+
+
+async def test_streams_keep_no_other_call_out(desk: OfficialDesk) -> None:
+    classes = {name: method.call_class for name, method in desk.methods.items()}
+    streams = {name for name, found in classes.items() if found is CallClass.STREAM}
+    assert streams == {"Telemetry"}
 
 
 async def test_a_producer_gets_its_settings_with_the_brokers(desk: OfficialDesk) -> None:

@@ -50,6 +50,7 @@ DIFFERENT: Final[dict[str, tuple[str, str]]] = {
     "heartbeat-unknown-group": ("CONSUMER_GROUP_NOT_FOUND", "the name is fine, the group is not"),
     "send-unknown-topic": ("TOPIC_NOT_FOUND", "the real one checks the type of nothing first"),
     "send-negative-priority": ("BAD_REQUEST", ACCIDENT),
+    "receive-invisible-1s": ("MESSAGE_NOT_FOUND", "shorter leases harm nobody"),
     "send-wrong-digest": ("MESSAGE_CORRUPTED", "a digest is there to be verified"),
     "end-transaction-commit-again": ("OK", "said again, a decision is the same"),
     "end-transaction-rollback-after-commit": ("INVALID_TRANSACTION_ID", "the first one holds"),

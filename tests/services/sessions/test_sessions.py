@@ -1,26 +1,27 @@
 """Who is known of official clients, and for how long."""
 
 from broker.services.sessions.sessions import (
-    HEARD_MS,
-    KEPT_MAX,
+    QUIET_MAX,
     ClientKind,
     Described,
     Reconnect,
     Sessions,
 )
-from tests.fakes.clock import FakeClock
 
 PRODUCER = Described(ClientKind.PRODUCER, "", frozenset({"t"}), "JAVA", "5.2.0")
+
+
+def nothing(command: Reconnect) -> None:
+    """What a client is told does not matter."""
 
 
 class Desk:
     """Sessions, and what they told others."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock()
         self.alive: list[str] = []
         self.gone: list[str] = []
-        self.sessions = Sessions(self.clock, self.alive.append, self.gone.append)
+        self.sessions = Sessions(self.alive.append, self.gone.append)
 
     def connections(self) -> dict[tuple[str, ...], float]:
         (gauge,) = self.sessions.stats
@@ -75,15 +76,33 @@ def test_a_stream_that_ended_is_told_nothing() -> None:
     assert not said
 
 
-def test_of_too_many_those_stay_that_hold_a_stream_or_were_heard_of_lately() -> None:
+def test_of_too_many_without_a_stream_the_one_heard_of_longest_ago_is_forgotten() -> None:
     desk = Desk()
-    said: list[Reconnect] = []
-    desk.sessions.heard("held", ClientKind.PUSH_CONSUMER.value)
-    desk.sessions.open_stream("held", said.append)
-    desk.sessions.heard("old", ClientKind.PUSH_CONSUMER.value)
-    desk.clock.advance(HEARD_MS)
-    desk.sessions.heard("new", ClientKind.PUSH_CONSUMER.value)
-    for number in range(KEPT_MAX):
+    consumer = ClientKind.PUSH_CONSUMER.value
+    for client_id in ("held", "old", "heard again"):
+        desk.sessions.heard(client_id, consumer)
+    desk.sessions.open_stream("held", nothing)
+    for number in range(QUIET_MAX - 3):
         desk.sessions.heard(str(number))
+    desk.sessions.heard("heard again")
+    desk.sessions.heard("one more")
     assert desk.sessions.is_push_consumer("held")
-    assert not desk.sessions.is_push_consumer("old")
+    assert desk.sessions.is_push_consumer("old")
+    desk.sessions.heard("yet one more")
+    known = [one for one in ("held", "old", "heard again") if desk.sessions.is_push_consumer(one)]
+    assert known == ["held", "heard again"]
+
+
+def test_a_stream_that_ended_is_kept_as_heard_of_just_then() -> None:
+    desk = Desk()
+    say = nothing
+    desk.sessions.heard("a", ClientKind.PUSH_CONSUMER.value)
+    desk.sessions.open_stream("a", say)
+    for number in range(QUIET_MAX):
+        desk.sessions.heard(str(number))
+    desk.sessions.close_stream("a", say)
+    for number in range(QUIET_MAX - 1):
+        desk.sessions.heard(str(number))
+    assert desk.sessions.is_push_consumer("a")
+    desk.sessions.heard("one more")
+    assert not desk.sessions.is_push_consumer("a")
