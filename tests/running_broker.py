@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from broker.app import serve as app
+from broker.app.stage import Stage
 from broker.client import AsyncClient
 from broker.config.addresses import split_address
 from broker.config.live import LiveConfig
@@ -51,14 +52,17 @@ async def page(address: str, path: str) -> str:
 
 
 @asynccontextmanager
-async def broker_with(directory: Path, *assignments: str) -> AsyncIterator[RunningBroker]:
+async def broker_with(
+    directory: Path, *assignments: str, stage: Stage | None = None
+) -> AsyncIterator[RunningBroker]:
     """Start a broker in this process as the settings say, and stop it in the end."""
     ports = ("rpc.listen=127.0.0.1:0", "http.listen=127.0.0.1:0")
     config = load(assignments=[*SMALL, *ports, f"store.directory={directory}", *assignments])
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[Mapping[str, Any]] = loop.create_future()
     stop: asyncio.Future[str] = loop.create_future()
-    serving = asyncio.create_task(app.serve(LiveConfig(config), ready.set_result, stop))
+    running = app.serve(LiveConfig(config), ready.set_result, stop, stage=stage)
+    serving = asyncio.create_task(running)
     await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         serving.result()

@@ -12,12 +12,13 @@ import pytest
 
 from broker import __version__
 from broker.app import serve as app
+from broker.app.stage import Stage, with_topics
 from broker.client import ClientError, Message, PullQuery
 from broker.config.addresses import held_port, split_address
 from broker.config.live import LiveConfig
 from broker.config.load import load
 from broker.files.disk import Disk
-from broker.model.errors import FsyncFailed, IllegalConfig
+from broker.model.errors import FsyncFailed, IllegalConfig, SystemTopic
 from broker.model.reading import PullStatus
 from broker.store.starting.progress import Starting
 from tests.running_broker import RunningBroker, broker_with, page
@@ -76,22 +77,22 @@ async def test_stopping_answers_parked_polls(tmp_path: Path) -> None:
 class FailingDisk(Disk):
     """A disk that keeps nothing from a moment on."""
 
-    has_failed = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_failed = False
 
     def sync(self, descriptor: int) -> None:
         """Keep what was written, or refuse to."""
-        if FailingDisk.has_failed:
+        if self.has_failed:
             raise FsyncFailed(why="of a test")
         super().sync(descriptor)
 
 
-async def test_a_disk_that_fails_ends_the_broker_with_74(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(app, "Disk", FailingDisk)
-    async with broker_with(tmp_path / "store") as broker:
+async def test_a_disk_that_fails_ends_the_broker_with_74(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    async with broker_with(tmp_path / "store", stage=Stage(disk=disk)) as broker:
         await broker.client.send_many([Message("orders", b"x")])
-        monkeypatch.setattr(FailingDisk, "has_failed", True)
+        disk.has_failed = True
         with pytest.raises(ClientError):
             await broker.client.send_many([Message("orders", b"y")])
         assert await _has_ended(broker)
@@ -166,3 +167,17 @@ def test_without_assertions_it_does_not_start() -> None:
     assert done.returncode == 2
     assert "python -O" in done.stderr
     assert done.stdout == ""
+
+
+async def test_topics_are_there_before_clients_come(tmp_path: Path) -> None:
+    stage = Stage(prepare=with_topics([("orders", ""), ("steps", "FIFO")]))
+    async with broker_with(tmp_path / "store", stage=stage) as broker:
+        found = [await broker.client.admin.describe_topic(name) for name in ("orders", "steps")]
+    assert [dict(topic.attributes) for topic in found] == [{}, {"message.type": "FIFO"}]
+
+
+async def test_a_topic_that_cannot_be_made_ends_the_start(tmp_path: Path) -> None:
+    stage = Stage(prepare=with_topics([("TBW102", "")]))
+    with pytest.raises(SystemTopic):
+        async with broker_with(tmp_path / "store", stage=stage):
+            pytest.fail("it serves")

@@ -17,17 +17,17 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
 from broker.app.parts import Parts, parts_of
+from broker.app.stage import Opened, Stage
 from broker.config.addresses import held_port
 from broker.config.live import LiveConfig
 from broker.config.sections import Config
-from broker.files.disk import Disk
 from broker.log.store_directory import FORMAT_VERSION
 from broker.metrics.endpoint import Health, site_pages
 from broker.metrics.exposition import Exposition, build_info, compiled_modules
@@ -36,7 +36,6 @@ from broker.metrics.logs import start_logs
 from broker.metrics.numbers import LoopLag, Numbers
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
-from broker.model.step import SystemClock
 from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
 from broker.rpc.own.server import OwnServer, Transport
@@ -68,12 +67,19 @@ Announce = Callable[[Mapping[str, object]], None]
 logger = logging.getLogger(__name__)
 
 
-def run_broker(live: LiveConfig, announce: Announce, *, accept_damage: bool = False) -> int:
+def run_broker(
+    live: LiveConfig,
+    announce: Announce,
+    *,
+    accept_damage: bool = False,
+    stage: Stage | None = None,
+) -> int:
     """Run a broker until it is told to stop, and return the exit code of the process.
 
     live   its settings; where they can be read again, SIGHUP has them read
     accept_damage   give up what is damaged below what was durable, and take messages
     announce   is called once with the addresses bound, when clients may come
+    stage      what it runs on; None: the machine
     Errors     StorageError kinds: the broker did not start
     """
     if sys.flags.optimize:
@@ -90,7 +96,7 @@ def run_broker(live: LiveConfig, announce: Announce, *, accept_damage: bool = Fa
         logger.warning("config.doubted", extra={"doubt": doubt})
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
-            return runner.run(_serve_until_signalled(live, announce, accept_damage))
+            return runner.run(_serve_until_signalled(live, announce, accept_damage, stage))
     except StoreFailed as error:  # while it opened or closed
         logger.critical("store.failed", extra={"reason": str(error)})
         return EXIT_STORE_FAILED
@@ -104,7 +110,9 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     return loops.new_event_loop()
 
 
-async def _serve_until_signalled(live: LiveConfig, announce: Announce, accept_damage: bool) -> int:
+async def _serve_until_signalled(
+    live: LiveConfig, announce: Announce, accept_damage: bool, stage: Stage | None
+) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
     for number in STOP_SIGNALS:
@@ -112,7 +120,7 @@ async def _serve_until_signalled(live: LiveConfig, announce: Announce, accept_da
     loop.add_signal_handler(signal.SIGHUP, hang_up, live, stop)
     live.follow(lambda config: logging.getLogger().setLevel(config.logs.level.upper()))
     try:
-        return await serve(live, announce, stop, accept_damage=accept_damage)
+        return await serve(live, announce, stop, accept_damage=accept_damage, stage=stage)
     finally:  # What is left to do is short, and the next SIGHUP must not cut it off.
         loop.remove_signal_handler(signal.SIGHUP)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -139,14 +147,17 @@ async def serve(
     stop: asyncio.Future[str],
     *,
     accept_damage: bool = False,
+    stage: Stage | None = None,
 ) -> int:
     """Run a broker until `stop` is done (its result is the cause) or its store fails.
 
+    stage    what it runs on; None: the machine
     Errors   StorageError kinds: the broker did not start
     """
     config = live.config
     settings = replace(config.store_settings(), accept_damage=accept_damage)
-    clock = SystemClock()
+    stage = stage or Stage()
+    clock = stage.clock
     site = Site()
     outside = _Outside(Starting(clock), new_server(*_carried(live, site)))
     with held_port(config.rpc.listen) as grpc:
@@ -156,7 +167,7 @@ async def serve(
         http = await up.enter_async_context(_http_served(config, outside, site)) or grpc
         await outside.server.start(Recovering())
         store = await _open_unless_stopped(
-            open_store(settings, clock, Disk(), outside.starting), stop
+            open_store(settings, clock, stage.disk, outside.starting), stop
         )
         if store is None:
             return EXIT_OK
@@ -167,7 +178,8 @@ async def serve(
         up.callback(runner.close)
         await parts.recover()
         runner.run(*parts.steps)
-        outside.show(store, parts, live)
+        await stage.prepare(Opened(store, runner, outside.server))
+        outside.show(store, parts, live, stage.around(parts.services))
         where = str(store.settings.directory.resolve())
         tls = grpc if config.rpc.tls_cert else None
         ready = {"grpc": grpc, "grpc_tls": tls, "http": http, "store": where}
@@ -213,7 +225,9 @@ class _Outside:
         self._store: MessageStore | None = None
         self._numbers: Numbers | None = None
 
-    def show(self, store: MessageStore, parts: Parts, live: LiveConfig) -> None:
+    def show(
+        self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]
+    ) -> None:
         """Show and serve an open store from now on."""
         assert self.starting.progress == 1.0, "the store has recovered"
         self._store = store
@@ -225,7 +239,7 @@ class _Outside:
             permission=lambda: live.config.broker.permission,
             detail=live.config.metrics.detail,
         )
-        self.server.serve(parts.services)
+        self.server.serve(services)
         self.server.show_ready(
             writable=lambda: (
                 bool(live.config.broker.permission & PERMISSION_WRITE) and store.writing.is_writable

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,52 @@ from typing import Any, Final
 
 import click
 
-from broker.cli.options import examples, file_option, force_option, preset_option, set_option
+from broker.cli.options import (
+    ReadBy,
+    examples,
+    file_option,
+    force_option,
+    preset_option,
+    set_option,
+)
 from broker.cli.output import talk
+from broker.model.message_kind import KINDS_TAKEN
+
+Topics = Sequence[tuple[str, str]]
+"""(name, type) each."""
 
 PREFIX: Final = "pocketmq-dev-"
 PORT_MAX: Final = 65_535
 ANY_PORT: Final = "127.0.0.1:0"
 ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
 """What ends `dev` besides Ctrl-C."""
+HOW_TO_COME: Final = """\
+RocketMQ 5 clients come to {grpc}, without TLS:
+  Python   ClientConfiguration("{grpc}", Credentials())
+  Java     ClientConfiguration.newBuilder().setEndpoints("{grpc}").enableSsl(false).build()
+  Node.js  new Producer({{ endpoints: "{grpc}", namespace: "", topics: ["orders"] }})
+  Go       golang.EnableSsl = false; &golang.Config{{Endpoint: "{grpc}"}}
+  here     export POCKETMQ_ENDPOINT={grpc}; pocketmq produce orders hello
+Topics and groups are made by whoever uses them first; Ctrl-C ends all of it."""
+"""What a person who starts `dev` is told."""
+
+
+def topics_from_text(text: str) -> list[tuple[str, str]]:
+    """Return (name, type) of "orders,payments:fifo"; type "": nothing is said of it.
+
+    Errors   ValueError
+    """
+    topics = []
+    for part in text.split(","):
+        name, separator, type_name = part.strip().partition(":")
+        if not name or (separator and type_name.upper() not in KINDS_TAKEN):
+            types = ", ".join(sorted(KINDS_TAKEN)).lower()
+            raise ValueError(f"{part!r} is not NAME or NAME:TYPE; types are {types}")
+        topics.append((name, type_name.upper()))
+    return topics
+
+
+TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
 
 
 @click.command(
@@ -94,7 +132,7 @@ def serve(
     sys.exit(_run(assignments, accept_damage=accept_damage, is_live=True, **sources))
 
 
-@click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --keep"))
+@click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --topics o,steps:fifo"))
 @click.option(
     "--listen", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
     help="Where gRPC is served; port 0: any.",
@@ -104,17 +142,30 @@ def serve(
     "--http", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
     help="Where metrics and health are; port 0: any.",
 )  # fmt: skip
+@click.option(
+    "--topics", type=TOPICS, default=(),
+    help="Make these topics; types as `topic create` has them.",
+)  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave the store where it is at the end.")
 @set_option
-def dev(listen: str, port: int | None, http: str, keep: bool, assignments: tuple[str, ...]) -> None:
+def dev(
+    listen: str,
+    port: int | None,
+    http: str,
+    topics: Topics,
+    keep: bool,
+    assignments: tuple[str, ...],
+) -> None:
     """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
 
-    Topics and groups are made by whoever uses them first. When it serves, standard output shows one
-    line of JSON with the addresses bound; the log goes to standard error.
+    Topics and groups are made by whoever uses them first; those of a type, for messages in order,
+    for later or in transactions, by --topics. When it serves, standard output shows one line of
+    JSON with the addresses bound, on a terminal what to write in a client besides; the log goes to
+    standard error.
     """
     with _exiting_on(*ENDING):  # until the broker waits for them
         where = listen if port is None else f"127.0.0.1:{port}"
-        code = _run_and_remove(where, http, keep, assignments)
+        code = _run_and_remove(where, http, topics, keep, assignments)
     sys.exit(code)
 
 
@@ -133,7 +184,9 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _run_and_remove(listen: str, http: str, keep: bool, assignments: tuple[str, ...]) -> int:
+def _run_and_remove(
+    listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
+) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until there is somebody to remove it
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
     given = (
@@ -145,7 +198,7 @@ def _run_and_remove(listen: str, http: str, keep: bool, assignments: tuple[str, 
     )
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        return _run(given, preset="dev", force=True)
+        return _run(given, topics=topics, announce=introduce, preset="dev", force=True)
     finally:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it more than once
         if keep:
@@ -156,26 +209,38 @@ def _run_and_remove(listen: str, http: str, keep: bool, assignments: tuple[str, 
 
 def _run(
     assignments: tuple[str, ...], *, accept_damage: bool = False, is_live: bool = False,
+    topics: Topics = (), announce: Callable[[Mapping[str, object]], None] | None = None,
     **sources: Any,
 ) -> int:  # fmt: skip
     """Run a broker with these settings over those of the environment; returns its exit code.
 
     is_live   SIGHUP has the settings read again; else it ends the broker
+    topics    are made before clients come
+    announce  is told where the broker is; None: prints it
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told by us, once
     gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
     try:
         from broker.app.serve import run_broker
+        from broker.app.stage import Stage, with_topics
         from broker.config.live import LiveConfig
         from broker.config.load import load
 
         read = partial(load, environment=os.environ, assignments=assignments, **sources)
         live = LiveConfig(read(), read if is_live else None)
-        return run_broker(live, announce, accept_damage=accept_damage)
+        stage = Stage(prepare=with_topics(topics))
+        return run_broker(live, announce or tell, accept_damage=accept_damage, stage=stage)
     finally:
         gc.enable()
 
 
-def announce(addresses: Mapping[str, object]) -> None:
+def tell(addresses: Mapping[str, object]) -> None:
     """Print the line that says where the broker is."""
     click.echo(json.dumps(addresses))
+
+
+def introduce(addresses: Mapping[str, object]) -> None:
+    """Print that line, and on a terminal what to write in a client."""
+    tell(addresses)
+    if sys.stdout.isatty():
+        talk(HOW_TO_COME.format(grpc=addresses["grpc"]))

@@ -236,6 +236,10 @@ class MessageStore:
         """Physical offset of the oldest file."""
         return self.log.min_offset
 
+    def look(self) -> None:
+        """Call the steps that are due by now: their clock has been moved."""
+        self._runner.look()
+
     def disk_space(self) -> tuple[str, int, int]:
         """Return (path, bytes used, bytes usable) of the store's file system."""
         directory = self.settings.directory

@@ -6,6 +6,8 @@ import pytest
 
 from broker.app import serve as app
 from broker.app.serve import Announce
+from broker.app.stage import Stage
+from broker.cli.serve import introduce
 from broker.config.live import LiveConfig
 from broker.config.sections import Config
 from broker.model.errors import IllegalConfig, StoreLocked
@@ -21,8 +23,10 @@ class Served:
         self.count = 0
         self.error: Exception | None = None
 
-    def __call__(self, live: LiveConfig, announce: Announce, *, accept_damage: bool) -> int:
-        self.live, self.config = live, live.config
+    def __call__(
+        self, live: LiveConfig, announce: Announce, *, accept_damage: bool, stage: Stage
+    ) -> int:
+        self.live, self.config, self.stage = live, live.config, stage
         self.accept_damage = accept_damage
         self.count += 1
         self.had_directory = self.directory.is_dir()
@@ -136,6 +140,24 @@ def test_dev_takes_any_port_and_makes_topics(served: Served) -> None:
     config = served.config
     assert config.rpc.listen == "127.0.0.1:8081"
     assert (config.store.flush, config.broker.name) == ("sync", "b7")
+
+
+@pytest.mark.parametrize("text", ["orders:letters", "a,,b", ":fifo"])
+def test_dev_says_which_types_topics_have(served: Served, text: str) -> None:
+    done = run("dev", "--topics", text)
+    assert (done.code, served.count) == (2, 0)
+    assert "types are delay, fifo, mixed, normal, priority, transaction" in done.err
+
+
+def test_dev_tells_people_how_clients_come(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    introduce({"grpc": "127.0.0.1:4711"})
+    told = capsys.readouterr()
+    assert told.out == '{"grpc": "127.0.0.1:4711"}\n'
+    assert 'ClientConfiguration("127.0.0.1:4711", Credentials())' in told.err
+    assert "export POCKETMQ_ENDPOINT=127.0.0.1:4711" in told.err
 
 
 @pytest.mark.parametrize(

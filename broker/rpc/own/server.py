@@ -121,6 +121,10 @@ class OwnServer:
         self._serving.drain()
         self._edge.drain()
 
+    def cut_off(self) -> None:
+        """Break every connection there is, whatever is under way on it."""
+        self._each(lambda one: one.cut_off())
+
     async def stop(self, grace_s: float) -> None:
         """Take no more calls and return when those under way have ended, or the grace has."""
         edge = self._edge
@@ -136,7 +140,7 @@ class OwnServer:
         await self._until_calls_end(FLUSH_S)
         self._each(lambda one: one.close())
         await self._until(lambda: not edge.connections, FLUSH_S)
-        self._each(lambda one: one.cut_off())
+        self.cut_off()
         edge.deadlines.close()
         await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
 

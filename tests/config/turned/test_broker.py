@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from broker.app import serve as app
+from broker.app.stage import Stage
 from broker.client import AsyncClient, ClientError, Message
 from broker.config.addresses import held_port, split_address
 from broker.rpc.pb import messaging_pb2 as pb
@@ -141,11 +141,11 @@ async def test_http_is_served_where_it_is_told(tmp_path: Path) -> None:
 @pytest.mark.knob("rpc.shutdown_grace_ms")
 @pytest.mark.parametrize(("grace", "is_answered"), [("1ms", False), ("60s", True)])
 async def test_calls_may_finish_for_so_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace: str, *, is_answered: bool
+    tmp_path: Path, grace: str, *, is_answered: bool
 ) -> None:
     disk = QuickDisk()
-    monkeypatch.setattr(app, "Disk", lambda: disk)
-    async with broker_with(tmp_path, f"rpc.shutdown_grace_ms={grace}") as broker:
+    given = f"rpc.shutdown_grace_ms={grace}"
+    async with broker_with(tmp_path, given, stage=Stage(disk=disk)) as broker:
         await broker.client.send_many(HELLO)
         disk.synced.clear()
         with disk.held():
