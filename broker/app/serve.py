@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
+from broker.app.certificate import Certificate
 from broker.app.parts import Parts, parts_of
 from broker.app.stage import Opened, Stage
 from broker.config.addresses import held_port
@@ -36,10 +37,12 @@ from broker.metrics.logs import start_logs
 from broker.metrics.numbers import LoopLag, Numbers
 from broker.model.errors import IllegalConfig, Recovering, StoreFailed
 from broker.model.stats import Stat
+from broker.model.step import SystemClock
 from broker.model.topic import PERMISSION_WRITE
 from broker.rpc.call import current_request_id
-from broker.rpc.own.server import OwnServer, Transport
-from broker.rpc.own.tls import load_again, tls_context
+from broker.rpc.own.listener import Transport
+from broker.rpc.own.server import OwnServer
+from broker.rpc.own.tls import Tls
 from broker.rpc.service import Service
 from broker.rpc.transports import new_server
 from broker.rpc.v1.faces import closed_faces
@@ -157,9 +160,11 @@ async def serve(
     config = live.config
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     stage = stage or Stage()
-    clock = stage.clock
-    site = Site()
-    outside = _Outside(Starting(clock), new_server(*_carried(live, site)))
+    clock, disk = stage.clock, stage.disk
+    site, tls = Site(), Tls()
+    certificate = Certificate(tls, settings.directory, disk, SystemClock())  # TLS knows no other
+    certificate.show_what_is_there(config)
+    outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
     with held_port(config.rpc.listen) as grpc:
         outside.server.add_port(grpc)
     async with AsyncExitStack() as up:
@@ -167,11 +172,13 @@ async def serve(
         http = await up.enter_async_context(_http_served(config, outside, site)) or grpc
         await outside.server.start(Recovering())
         store = await _open_unless_stopped(
-            open_store(settings, clock, stage.disk, outside.starting), stop
+            open_store(settings, clock, disk, outside.starting), stop
         )
         if store is None:
             return EXIT_OK
         up.push_async_callback(store.close)
+        await asyncio.to_thread(certificate.make_sure, config)
+        live.follow(certificate.read_again)
         parts = parts_of(store, live, grpc, lambda: _ask_to_stop(stop))
         runner = Runner(clock)
         up.push_async_callback(parts.close)
@@ -181,8 +188,8 @@ async def serve(
         await stage.prepare(Opened(store, runner, outside.server))
         outside.show(store, parts, live, stage.around(parts.services))
         where = str(store.settings.directory.resolve())
-        tls = grpc if config.rpc.tls_cert else None
-        ready = {"grpc": grpc, "grpc_tls": tls, "http": http, "store": where}
+        secure = grpc if tls.context is not None else None
+        ready = {"grpc": grpc, "grpc_tls": secure, "http": http, "store": where}
         announce({**ready, "pid": os.getpid(), "version": __version__})
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
@@ -271,13 +278,10 @@ def _ask_to_stop(stop: asyncio.Future[str]) -> None:
         stop.set_result("drain")
 
 
-def _carried(live: LiveConfig, site: Site) -> tuple[str, list[Service], Transport]:
+def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:
     """Return which transport carries what, before there is a store."""
-    rpc = live.config.rpc
+    rpc = config.rpc
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    tls = tls_context(rpc.tls_cert, rpc.tls_key) if rpc.tls_cert else None
-    if tls is not None:
-        live.follow(lambda config: load_again(tls, config.rpc.tls_cert, config.rpc.tls_key))
     transport = Transport(
         http1=site.connection,
         tls=tls,

@@ -84,8 +84,9 @@ TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
     type=click.Choice(["own", "grpcio"]),
     help="What carries gRPC; grpcio is there to compare with.",
 )
-@click.option("--tls-cert", metavar="FILE", help="Serve TLS too, with this certificate (PEM).")
+@click.option("--tls-cert", metavar="FILE", help="The certificate of TLS (PEM), not one of ours.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
+@click.option("--no-tls", is_flag=True, help="Answer no TLS, and make no certificate.")
 @click.option(
     "--accept-damage",
     is_flag=True,
@@ -102,6 +103,7 @@ def serve(
     transport: str | None,
     tls_cert: str | None,
     tls_key: str | None,
+    no_tls: bool,
     accept_damage: bool,
     assignments: tuple[str, ...],
     **sources: Any,
@@ -125,6 +127,7 @@ def serve(
         "rpc.transport": transport,
         "rpc.tls_cert": tls_cert,
         "rpc.tls_key": tls_key,
+        "rpc.tls": "false" if no_tls else None,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what it asks for is about to be done

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 _WORDS: Final[Mapping[str, str]] = {
-    "clients are neither authenticated nor encrypted here: keep the port to those you trust": r"""
-        ^auth ^acl [Aa]uthorization [Aa]uthentication ^userCache useTLS ^tls AuthFromV1""",
+    "TLS is answered without being asked for; rpc.tls, rpc.tls_cert and rpc.tls_key are all": r"""
+        useTLS ^tls""",
+    "clients are not authenticated here: keep the port to those you trust": r"""
+        ^auth ^acl [Aa]uthorization [Aa]uthentication ^userCache AuthFromV1""",
     "queues, index and tables lie in files; there is no RocksDB": r"""
         [Rr]ocks [Rr]ocksdb ^storeType$ ^combine CompressionTypeForConsumeQueue ^memTable
         ^configManagerVersion$""",

@@ -106,8 +106,8 @@ def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
         yield "rpc.listen", "http.listen", why
     if bool(rpc.tls_cert) != bool(rpc.tls_key):
         yield "rpc.tls_cert", "rpc.tls_key", "TLS needs both files"
-    if rpc.tls_only and not rpc.tls_cert:
-        yield "rpc.tls_only", "rpc.tls_cert", "nobody could come"
+    if rpc.tls_only and not rpc.tls:
+        yield "rpc.tls_only", "rpc.tls", "nobody could come"
     if not http.listen and rpc.transport != OWN:
         yield "http.listen", "rpc.transport", "grpcio's port serves no HTTP/1.1"
     for key, value in OWN_ALONE.items():
@@ -154,3 +154,5 @@ def _switched_off(config: Config) -> Iterator[str]:
     others = [k for k in config.origins if k.startswith("retention.") and k != "retention.mode"]
     if config.retention.mode == "off" and others:
         yield f"retention.mode = off: no message expires, whatever {', '.join(others)} say"
+    if config.rpc.tls_cert and not config.rpc.tls:
+        yield "rpc.tls = false: no client is shown the certificate that rpc.tls_cert names"

@@ -24,8 +24,13 @@ class RpcSection:
         OWN, "own: everything on one port, and quick; grpcio: gRPC's own library, to compare "
         "with, without what the following settings are for.", choices=(OWN, GRPCIO),
     )  # fmt: skip
+    tls: bool = knob(
+        True, "Answer TLS on the same port, with the certificate below or, without one, with one "
+        "that the broker makes itself, in pocketmq/tls/ of the store.",
+    )  # fmt: skip
     tls_cert: str = knob(
-        "", "File with the server's certificate and those it is signed by, as PEM; empty: no TLS.",
+        "", "File with the server's certificate and those it is signed by, as PEM; empty: one of "
+        "the broker's own, which clients cannot check unless they are given it.",
         "tls.server.certPath",
     )  # fmt: skip
     tls_key: str = knob(
@@ -49,6 +54,11 @@ class RpcSection:
     connection_idle_ms: int = knob(
         0, "How long a connection may be without calls before it ends; 0: any time."
     )
+
+    @property
+    def offers_tls(self) -> bool:
+        """Whether TLS connections are answered."""
+        return self.tls and self.transport == OWN
 
 
 @dataclass(frozen=True, kw_only=True)

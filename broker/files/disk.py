@@ -79,25 +79,25 @@ class Disk:
                     size_bytes = os.fstat(descriptor).st_size
             return self.read_at(descriptor, position, size_bytes)
 
-    def write_file(self, path: Path, content: bytes) -> None:
-        """Write a small file and make its content (not yet its name) durable.
+    def write_file(self, path: Path, content: bytes, mode: int = 0o644) -> None:
+        """Write a small file, made with `mode`, and make its content (not yet its name) durable.
 
         Errors   DiskFull: a part of it may stand there; AllocationFailed, WriteFailed, FsyncFailed
         """
-        self.trouble.with_room(lambda: self._write_file(path, content))
+        self.trouble.with_room(lambda: self._write_file(path, content, mode))
 
-    def _write_file(self, path: Path, content: bytes) -> None:
-        descriptor = self._make_file(path, os.O_TRUNC)
+    def _write_file(self, path: Path, content: bytes, mode: int) -> None:
+        descriptor = self._make_file(path, os.O_TRUNC, mode)
         try:
             self.write_at(descriptor, 0, content)
             self.sync(descriptor)
         finally:
             self.close(descriptor)
 
-    def _make_file(self, path: Path, flag: int) -> int:
+    def _make_file(self, path: Path, flag: int, mode: int = 0o644) -> int:
         """Make a file that is not there (O_EXCL), or take one that is, without its bytes."""
         with FullDisk(path):
-            return os.open(path, flag | os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(path, flag | os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
 
     # -- names ---------------------------------------------------------------------------------
     def names(self, directory: Path) -> list[str]:

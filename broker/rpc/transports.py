@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.rpc.own.server import OwnServer, Transport
+from broker.rpc.own.listener import Transport
+from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Service
 
 if TYPE_CHECKING:

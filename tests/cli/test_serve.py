@@ -58,6 +58,9 @@ def test_flags_are_settings(served: Served) -> None:
     run("serve", "--tls-cert", "c.pem", "--tls-key", "k.pem")
     rpc = served.config.rpc
     assert (rpc.transport, rpc.tls_cert, rpc.tls_key) == ("own", "c.pem", "k.pem")
+    assert rpc.offers_tls
+    run("serve", "--no-tls")
+    assert not served.config.rpc.offers_tls
 
 
 def test_damage_is_accepted_on_request_only(served: Served) -> None:

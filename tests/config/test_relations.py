@@ -36,7 +36,7 @@ def doubted(*assignments: str) -> tuple[str, ...]:
         (["rpc.listen=127.0.0.1:5557"], ["rpc.listen", "http.listen"]),
         (["rpc.listen=0.0.0.0:5557"], ["rpc.listen", "http.listen"]),
         (["rpc.tls_cert=/c.pem"], ["rpc.tls_cert", "rpc.tls_key"]),
-        (["rpc.tls_only=true"], ["rpc.tls_only", "rpc.tls_cert"]),
+        (["rpc.tls_only=true", "rpc.tls=false"], ["rpc.tls_only", "rpc.tls"]),
         (
             ["rpc.proxy_protocol=true", "rpc.transport=grpcio"],
             ["rpc.proxy_protocol", "rpc.transport"],
@@ -94,6 +94,13 @@ def test_a_setting_that_does_not_count_is_doubted(key: str) -> None:
     (warning,) = doubted(*others, f"{key}={default + 1}{unit}")
     assert warning.startswith(f"{key} counts only with {needed} = ")
     assert doubted(*others, f"{key}={default}{unit}") == ()
+
+
+def test_a_certificate_that_nobody_sees_is_doubted() -> None:
+    given = ("rpc.tls_cert=/c.pem", "rpc.tls_key=/k.pem")
+    assert doubted(*given) == ()
+    (warning,) = doubted(*given, "rpc.tls=false")
+    assert "rpc.tls_cert" in warning
 
 
 POOL = ["store.transient_pool=true", "store.flush=async", "mappedFileSizeCommitLog=1GiB"]

@@ -62,7 +62,7 @@ class SimDisk(SimNames):
             self.begin("read", path)
             return self._file(path).content
 
-    def _make_file(self, path: Path, flag: int) -> int:
+    def _make_file(self, path: Path, flag: int, mode: int = 0o644) -> int:
         with FullDisk(path):
             self.begin("create", path)
             file = self._made(path, exclusive=flag == os.O_EXCL)

@@ -181,10 +181,10 @@ class QuickDisk(Disk):
         self.note("unlink", path)
         super().unlink(path)
 
-    def write_file(self, path: Path, content: bytes) -> None:
+    def write_file(self, path: Path, content: bytes, mode: int = 0o644) -> None:
         self._check_room(path)
         self.note("write_file", path, content)
-        super().write_file(path, content)
+        super().write_file(path, content, mode)
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
         self.note("write_at", descriptor, position, len(content))

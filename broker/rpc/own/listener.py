@@ -14,12 +14,13 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from ssl import SSLContext
 from typing import Final, NamedTuple, cast
 
 from broker.model.errors import IllegalConfig
 from broker.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
+from broker.rpc.own.tls import Tls
 from broker.store.deadlines import Deadlines
 
 BACKLOG: Final = 1_024
@@ -44,13 +45,33 @@ Factory = Callable[[str], asyncio.Protocol]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """How connections are carried.
+
+    http1            makes what answers HTTP/1.1, by the client's name; None: it is not served
+    tls              without a certificate TLS connections are closed
+    tls_only         whether connections without TLS are closed
+    proxy_protocol   whether each connection begins with a PROXY header
+    connections_max  connections at once; those beyond are closed as they come
+    idle_ms, age_ms  how long a connection may be without calls, and how old it may get; 0: any
+    """
+
+    http1: Factory | None = None
+    tls: Tls = field(default_factory=Tls)
+    tls_only: bool = False
+    proxy_protocol: bool = False
+    connections_max: int = 16_384
+    idle_ms: int = 0
+    age_ms: int = 0
+
+
 class Speakers(NamedTuple):
     """Who takes a connection over, by what it is; None: such connections are closed."""
 
     http2: Factory
+    tls: Tls
     http1: Factory | None = None
-    tls: SSLContext | None = None
-    """Ready to be used, with ALPN."""
     tls_only: bool = False
     """Whether other connections are closed."""
     proxy_protocol: bool = False
@@ -198,7 +219,7 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 partial(Negotiated, self.speakers, peer),
                 connection,
-                ssl=self.speakers.tls,
+                ssl=self.speakers.tls.context,
                 ssl_handshake_timeout=HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S,
                 ssl_shutdown_timeout=HANDSHAKE_S,
             )
@@ -270,7 +291,7 @@ class Start:
         speakers = self._listener.speakers
         if not data:
             self.close()
-        elif data[0] == _TLS and speakers.tls is not None:
+        elif data[0] == _TLS and speakers.tls.context is not None:
             if self._listener.is_shaking_enough_hands:
                 self._listener.line_up(self)
             else:

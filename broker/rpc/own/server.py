@@ -7,9 +7,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from ssl import SSLContext
 from typing import Final
 
 from broker.model.errors import BrokerError
@@ -17,33 +15,12 @@ from broker.rpc.admission import DEFAULT_LIMITS, CallClass
 from broker.rpc.own.connection import Http2Connection
 from broker.rpc.own.edge import Client, Edge
 from broker.rpc.own.lifetime import Lifetime
-from broker.rpc.own.listener import Factory, Listener, Speakers, listen_on
+from broker.rpc.own.listener import Listener, Speakers, Transport, listen_on
 from broker.rpc.service import Service
 from broker.rpc.serving import Serving
 
 FLUSH_S: Final = 1.0
 """What clients may take, once a stop is over, to read the last answers."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Transport:
-    """How connections are carried.
-
-    http1            makes what answers HTTP/1.1, by the client's name; None: it is not served
-    tls              with ALPN; None: no TLS
-    tls_only         whether connections without TLS are closed
-    proxy_protocol   whether each connection begins with a PROXY header
-    connections_max  connections at once; those beyond are closed as they come
-    idle_ms, age_ms  how long a connection may be without calls, and how old it may get; 0: any
-    """
-
-    http1: Factory | None = None
-    tls: SSLContext | None = None
-    tls_only: bool = False
-    proxy_protocol: bool = False
-    connections_max: int = 16_384
-    idle_ms: int = 0
-    age_ms: int = 0
 
 
 class OwnServer:
@@ -59,11 +36,11 @@ class OwnServer:
         services: Sequence[Service],
         *,
         limits: Mapping[CallClass, int] = DEFAULT_LIMITS,
-        transport: Transport = Transport(),
+        transport: Transport | None = None,
     ) -> None:
         self._serving = Serving(services, limits)
         self.stats = self._serving.stats
-        self._transport = transport
+        self._transport = transport or Transport()
         self._edge = Edge(asyncio.get_running_loop(), self._serving)
         self._sockets: list[socket.socket] = []
         self._listeners: list[Listener] = []
@@ -93,8 +70,8 @@ class OwnServer:
         transport = self._transport
         speakers = Speakers(
             partial(self._connection),
-            transport.http1,
             transport.tls,
+            transport.http1,
             transport.tls_only,
             transport.proxy_protocol,
         )

@@ -1,6 +1,5 @@
 """What TLS connections are made with."""
 
-import logging
 import ssl
 from typing import Final
 
@@ -8,7 +7,25 @@ from broker.model.errors import IllegalConfig
 
 ALPN: Final = ["h2", "http/1.1"]
 
-logger = logging.getLogger(__name__)
+
+class Tls:
+    """What handshakes begin with from now on; who began with another certificate keeps it.
+
+    context   None until there is a certificate: TLS connections are closed
+    """
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.context = context
+
+    def take(self, cert_file: str, key_file: str) -> None:
+        """Show what the files hold now; as it was where they are wrong.
+
+        Errors   IllegalConfig, as `tls_context`
+        """
+        self.context = tls_context(cert_file, key_file)
+        assert self.context.options & ssl.OP_NO_RENEGOTIATION, "it costs us more than them"
 
 
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
@@ -28,16 +45,6 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
         why = f"{cert_file} and {key_file} are no certificate and key: {error}"
         raise IllegalConfig(field="rpc.tls_cert", why=why) from error
     return context
-
-
-def load_again(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
-    """Have the handshakes from now on use what the files hold now; nothing where that is wrong."""
-    try:
-        tls_context(cert_file, key_file)  # A failed load would leave the one in use without a key.
-    except IllegalConfig as error:
-        logger.error("tls.refused", extra={"reason": str(error)})
-    else:
-        context.load_cert_chain(cert_file, key_file)
 
 
 def _no_password() -> str:

@@ -27,9 +27,12 @@ LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 GOAWAY = 7
 
 
-async def answered(broker: RunningBroker, *pieces: bytes) -> bytes:
+async def answered(
+    broker: RunningBroker, *pieces: bytes, tls: ssl.SSLContext | None = None
+) -> bytes:
     """Return what the port says to bytes, until it closes."""
-    reader, writer = await asyncio.open_connection(*split_address(broker.addresses["grpc"]))
+    address = split_address(broker.addresses["grpc"])
+    reader, writer = await asyncio.open_connection(*address, ssl=tls)
     for piece in pieces:
         writer.write(piece)
     try:
@@ -73,6 +76,19 @@ async def test_with_a_certificate_tls_is_served_on_the_same_port(tmp_path: Path)
         serving = HealthCheckResponse.SERVING
         assert await asked_by_tls(broker.addresses["grpc_tls"]) == serving
         assert await broker.client.send_many(HELLO)
+
+
+@pytest.mark.knob("rpc.tls")
+async def test_without_being_asked_for_tls_is_there_and_can_be_turned_off(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "a") as broker:
+        assert broker.addresses["grpc_tls"] == broker.addresses["grpc"]
+        anything = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE
+        assert b"200 OK" in await answered(broker, LIVE, tls=anything)
+    async with broker_with(tmp_path / "b", "rpc.tls=false") as broker:
+        assert broker.addresses["grpc_tls"] is None
+        with pytest.raises(OSError, match=r".*"):
+            await answered(broker, LIVE, tls=anything)
 
 
 async def test_clients_of_ours_speak_tls_too(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from broker.model.errors import IllegalConfig
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.own import lifetime, listener
-from broker.rpc.own.server import OwnServer, Transport
-from broker.rpc.own.tls import load_again, tls_context
+from broker.rpc.own.listener import Transport
+from broker.rpc.own.server import OwnServer
+from broker.rpc.own.tls import Tls, tls_context
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Service, method
 from broker.rpc.transports import new_server
@@ -30,6 +31,7 @@ from tests.fakes.store_broker import connected, running
 FILES = Path(__file__).parents[2] / "fakes" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
 PEM = Path(CERT).read_bytes()
+CLIENT_HELLO = b"\x16\3\1\0\5\1\0\0\1\0"
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 
 
@@ -217,7 +219,7 @@ async def test_a_server_that_stops_closes_what_has_said_nothing() -> None:
 
 async def test_tls_carries_grpc_and_http_on_the_same_port() -> None:
     credentials = grpc.ssl_channel_credentials(PEM)
-    async with port(tls=tls_context(CERT, KEY)) as served, connected(served.address) as plain:
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served, connected(served.address) as plain:
         number = served.address.rpartition(":")[2]
         async with grpc.aio.secure_channel(f"localhost:{number}", credentials) as channel:
             assert await ask(channel) == b""
@@ -228,7 +230,7 @@ async def test_tls_carries_grpc_and_http_on_the_same_port() -> None:
 
 
 async def test_tls_only_closes_what_comes_without() -> None:
-    async with port(tls=tls_context(CERT, KEY), tls_only=True) as served:
+    async with port(tls=Tls(tls_context(CERT, KEY)), tls_only=True) as served:
         assert await served.said(b"GET / HTTP/1.1\r\n\r\n") == b""
         assert await served.said(HTTP2) == b""
         said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
@@ -240,7 +242,7 @@ async def test_a_handshake_that_fails_or_does_not_end_is_closed(
 ) -> None:
     monkeypatch.setattr(listener, "HANDSHAKE_S", 0.05)
     monkeypatch.setattr(listener, "HANDSHAKES_MAX", 1)
-    async with port(tls=tls_context(CERT, KEY)) as served:
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served:
         async with asyncio.TaskGroup() as tasks:
             begun = [tasks.create_task(served.said(b"\x16\3\1\2\0\1")) for _ in range(3)]
         assert [task.result() for task in begun] == [b""] * 3
@@ -252,7 +254,7 @@ async def test_half_handshakes_keep_the_places_of_others_for_a_short_time(
 ) -> None:
     monkeypatch.setattr(listener, "HANDSHAKE_TIGHT_S", 0.2)
     monkeypatch.setattr(listener, "HANDSHAKES_MAX", 1)
-    async with port(tls=tls_context(CERT, KEY)) as served, asyncio.TaskGroup() as tasks:
+    async with port(tls=Tls(tls_context(CERT, KEY))) as served, asyncio.TaskGroup() as tasks:
         begun = [tasks.create_task(served.said(b"\x16\3\1\2\0\1")) for _ in range(3)]
         async with asyncio.timeout(listener.HANDSHAKE_S - 1):
             said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
@@ -268,18 +270,20 @@ def test_files_that_are_no_certificate_are_told_by_name(cert: str, key: str) -> 
         tls_context(cert, key)
 
 
-async def test_a_certificate_is_read_again_and_a_wrong_one_changes_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_another_certificate_is_shown_from_now_on_and_a_wrong_one_never(
+    tmp_path: Path,
 ) -> None:
     for name in ("cert.pem", "key.pem"):
         copyfile(FILES / name, tmp_path / name)
-    context = tls_context(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
-    async with port(tls=context) as served:
-        for wrong, count in ((b"nothing", 1), (b"", 2), (PEM, 2)):
+    files = (str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    tls = Tls()
+    async with port(tls=tls) as served:
+        assert await served.said(CLIENT_HELLO) == b""  # nothing to be shown yet
+        tls.take(*files)
+        for wrong in (b"nothing", b""):
             (tmp_path / "cert.pem").write_bytes(wrong)
-            load_again(context, str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
-            told = [r for r in caplog.records if r.getMessage() == "tls.refused"]
-            assert len(told) == count
+            with pytest.raises(IllegalConfig):
+                tls.take(*files)
             said = await served.said(b"GET / HTTP/1.1\r\n\r\n", tls=trusting())
             assert said.startswith(b"HTTP/1.1 200")
 
@@ -294,7 +298,7 @@ BINARY = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24" + bytes(15) + b"\1" + bytes(16) +
     ("header", "peer"), [(TEXT, "ipv4:192.0.2.7:56324"), (BINARY, "ipv6:%5B::1%5D:4660")]
 )
 async def test_a_balancer_says_who_comes(header: bytes, peer: str) -> None:
-    async with port(proxy_protocol=True, tls=tls_context(CERT, KEY)) as served:
+    async with port(proxy_protocol=True, tls=Tls(tls_context(CERT, KEY))) as served:
         said = await served.said(header[:7], header[7:], b"GET / HTTP/1.1\r\n\r\n")
         assert said.endswith(f"{peer} 18".encode())
         assert (await served.begins(header + HTTP2))[3] == 4

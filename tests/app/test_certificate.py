@@ -1,0 +1,173 @@
+"""The certificate a broker makes itself: there at once, kept, and made again where it must be."""
+
+import logging
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from broker.app.certificate import DAYS, Certificate, made, shown
+from broker.config.addresses import split_address
+from broker.config.load import load
+from broker.config.sections import Config
+from broker.files.disk import Disk
+from broker.model.errors import IllegalConfig
+from broker.rpc.own.tls import Tls
+from tests.fakes.clock import FakeClock
+from tests.running_broker import broker_with
+
+FILES = Path(__file__).parents[1] / "fakes" / "certificate"
+GIVEN = (f"rpc.tls_cert={FILES / 'cert.pem'}", f"rpc.tls_key={FILES / 'key.pem'}")
+DAY_MS = 86_400_000
+
+
+class Shop:
+    """A certificate of a store, as one start after the other finds it."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.clock = FakeClock()
+        self.cert = store / "pocketmq" / "tls" / "certificate.pem"
+        self.key = self.cert.with_name("key.pem")
+
+    def start(self, *assignments: str) -> Certificate:
+        """Return what a start with such settings shows."""
+        config = self.config(*assignments)
+        tls = Tls()
+        certificate = Certificate(tls, self.store, Disk(), self.clock)
+        certificate.show_what_is_there(config)
+        certificate.make_sure(config)
+        assert (tls.context is not None) is config.rpc.offers_tls
+        return certificate
+
+    def config(self, *assignments: str) -> Config:
+        return load(assignments=[f"store.directory={self.store}", *assignments])
+
+    @property
+    def files(self) -> tuple[bytes, bytes]:
+        return self.cert.read_bytes(), self.key.read_bytes()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+async def test_a_client_that_is_given_the_certificate_checks_it_and_comes(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "store") as broker:
+        address = broker.addresses["grpc_tls"]
+        assert split_address(address)[0] == "127.0.0.1"
+        pem = (tmp_path / "store" / "pocketmq" / "tls" / "certificate.pem").read_bytes()
+        credentials = grpc.ssl_channel_credentials(pem)
+        async with grpc.aio.secure_channel(address, credentials) as channel:
+            check = channel.unary_unary(
+                "/grpc.health.v1.Health/Check",
+                HealthCheckRequest.SerializeToString,
+                HealthCheckResponse.FromString,
+            )
+            answer = await check(HealthCheckRequest(), timeout=20)
+        assert answer.status == HealthCheckResponse.SERVING
+
+
+def test_it_is_for_this_machine_and_what_clients_are_told_and_holds_long(shop: Shop) -> None:
+    shop.start("broker.advertised_host=192.0.2.7", "rpc.listen=[::1]:8081")
+    found = shown(shop.cert, shop.key)
+    assert found.names >= {"localhost", "127.0.0.1", "::1", "192.0.2.7"}
+    years_s = DAYS * 86_400
+    assert abs(found.until_s - shop.cert.stat().st_mtime - years_s) < 60
+    assert stat.S_IMODE(shop.key.stat().st_mode) == 0o600
+    assert b"PRIVATE" not in shop.cert.read_bytes()
+
+
+def test_it_stays_from_start_to_start(shop: Shop) -> None:
+    shop.start("rpc.listen=0.0.0.0:8081")
+    before = shop.files
+    shop.start("rpc.listen=127.0.0.1:9000")
+    assert shop.files == before
+
+
+def _other_key(shop: Shop) -> None:
+    shop.key.write_bytes(made(["localhost"])[1])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _other_key,
+        lambda shop: shop.key.unlink(),
+        lambda shop: shop.cert.write_bytes(b"-----BEGIN CERTIFICATE-----"),
+        lambda shop: shop.clock.advance((DAYS - 29) * DAY_MS),
+    ],
+    ids=["another key", "no key", "torn", "runs out"],
+)
+def test_one_that_will_not_do_is_made_again(shop: Shop, spoil: Callable[[Shop], object]) -> None:
+    shop.start()
+    shop.clock.wall = int(shop.cert.stat().st_mtime * 1_000)
+    spoil(shop)
+    before = shop.cert.read_bytes()
+    shop.start()
+    assert shop.cert.read_bytes() != before
+    assert shown(shop.cert, shop.key).names >= {"localhost"}
+
+
+def test_an_address_that_clients_are_told_later_is_added(shop: Shop) -> None:
+    shop.start()
+    assert "192.0.2.7" not in shown(shop.cert, shop.key).names
+    shop.start("broker.advertised_host=192.0.2.7")
+    assert "192.0.2.7" in shown(shop.cert, shop.key).names
+
+
+@pytest.mark.parametrize("assignments", [GIVEN, ("rpc.tls=false",), ("rpc.transport=grpcio",)])
+def test_none_is_made_where_one_was_given_or_none_is_wanted(
+    shop: Shop, assignments: tuple[str, ...]
+) -> None:
+    shop.start(*assignments)
+    assert not shop.cert.parent.exists()
+
+
+def test_files_that_become_wrong_are_told_and_those_before_are_shown_still(
+    shop: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cert, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    cert.write_bytes((FILES / "cert.pem").read_bytes())
+    key.write_bytes((FILES / "key.pem").read_bytes())
+    config = shop.config(f"rpc.tls_cert={cert}", f"rpc.tls_key={key}")
+    tls = Tls()
+    certificate = Certificate(tls, tmp_path, Disk(), shop.clock)
+    certificate.show_what_is_there(config)
+    context = tls.context
+    cert.write_bytes(key.read_bytes())
+    certificate.read_again(config)
+    assert [record.getMessage() for record in caplog.records] == ["tls.refused"]
+    assert tls.context is context
+
+
+def test_without_openssl_the_broker_says_so_and_serves_without_tls(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    tls = Tls()
+    certificate = Certificate(tls, shop.store, Disk(), shop.clock)
+    with caplog.at_level(logging.WARNING):
+        certificate.make_sure(shop.config())
+    (told,) = caplog.records
+    assert told.getMessage() == "tls.unmade"
+    assert "install openssl" in vars(told)["reason"]
+    assert tls.context is None
+    with pytest.raises(IllegalConfig, match="--tls-cert"):
+        certificate.make_sure(shop.config("rpc.tls_only=true"))
+
+
+def test_openssl_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "openssl"
+    program.write_text("#!/bin/sh\necho no entropy >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(IllegalConfig, match="no entropy"):
+        made(["localhost"])
+    program.write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(IllegalConfig, match="something else"):
+        made(["localhost"])
