@@ -32,8 +32,6 @@ PLACE_DIGITS: Final = 16
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _HEAD_SIZE: Final = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE
 _ID: Final = b"UNIQ_KEY\x01"
-_WAIT: Final = b"\x02WAIT\x01true\x02"
-_NO_WAIT: Final = b"\x02WAIT\x01false\x02"
 _KEYS: Final = b"KEYS\x01"
 _TAGS: Final = b"TAGS\x01"
 _NOTHING_YET: Final = bytes(4) + bytes(8)
@@ -125,8 +123,7 @@ class SendRecords:
         """
         request = self.request
         self.frame = frame
-        wait = _WAIT if request.waits else _NO_WAIT
-        around: i64 = len(_ID) + len(wait) + len(frame.tail)
+        around: i64 = len(_ID) + len(request.id_end) + len(frame.tail)
         fixed: i64 = _HEAD_SIZE + len(frame.store_host) + len(frame.field)
         size_sum: i64 = 0
         sizes: list[int] = []
@@ -134,7 +131,7 @@ class SendRecords:
         while number < request.count:
             span = request.spans[number]
             number += 1
-            block = around + span.texts_size + 2 * span.property_count
+            block = around + span.texts_size + 2 * span.property_count + len(span.note)
             block += len(span.identity) if span.identity else MADE_ID_SIZE
             if span.key_count:
                 block += len(_KEYS) + span.key_count
@@ -244,7 +241,7 @@ class SendRecords:
         raw = request.raw
         out.write(_ID)
         out.write(span.identity)
-        out.write(_WAIT if request.waits else _NO_WAIT)
+        out.write(request.id_end)
         if span.key_count:
             out.write(_KEYS)
             place: i64 = span.first_key
@@ -268,6 +265,7 @@ class SendRecords:
             out.write(raw[begin : begin + request.properties[place + 3]])
             out.append(2)
             place += PROPERTY_WIDTH
+        out.write(span.note)
         out.write(frame.tail)
 
     def _write_entries(self, entries: BytesWriter, span: MessageSpan, place: i64) -> None:

@@ -1,8 +1,9 @@
 """Requests to send of all kinds, damaged ones too: the shortcut and the usual way do the same.
 
-Two brokers that are equal get the same requests, one of them by the shortcut where it takes them:
-replies, errors, records, queues and index agree byte by byte. What runs is what is there: compiled
-modules, or with POCKETMQ_PURE=1 the sources.
+Two brokers that are equal get the same requests, one of them by the shortcut where it takes them;
+of our own protocol in one life, of RocketMQ's in the next. Replies, errors, records, queues and
+index agree byte by byte. What runs is what is there: compiled modules, or with POCKETMQ_PURE=1 the
+sources.
 """
 
 import asyncio
@@ -11,7 +12,8 @@ from random import Random
 from typing import Any, Final
 
 from broker.native import is_compiled
-from tests.fakes.send_requests import RequestMaker, hold_alike, served_alike, twins
+from tests.fakes.official_requests import OfficialMaker, official_twin
+from tests.fakes.send_requests import RequestMaker, hold_alike, own_twin, served_alike, twins
 from torture.budget import Budget
 
 LIFE: Final = 400
@@ -35,18 +37,19 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """
     count = taken = life = 0
     while count < budget.cases and (life == 0 or budget.left()):
-        settings = SETTINGS[life % len(SETTINGS)]
-        taken += asyncio.run(_life(Random(f"{budget.seed} {life}"), settings))
+        settings = SETTINGS[life // 2 % len(SETTINGS)]
+        taken += asyncio.run(_life(Random(f"{budget.seed} {life}"), settings, life % 2 > 0))
         count, life = count + LIFE, life + 1
         budget.progress(f"{count} requests, {taken} by the shortcut")
     assert taken > count / 2, "most requests are plain"
     return {"requests": count, "by the shortcut": taken, "compiled": is_compiled()}
 
 
-async def _life(random: Random, settings: dict[str, Any]) -> int:
+async def _life(random: Random, settings: dict[str, Any], is_official: bool) -> int:
     """Return how many requests of a life took the shortcut."""
-    maker = RequestMaker(random)
-    async with twins(**settings) as (quick, usual):
+    maker = OfficialMaker(random) if is_official else RequestMaker(random)
+    make = official_twin if is_official else own_twin
+    async with twins(make, **settings) as (quick, usual):
         for number in range(LIFE):
             await served_alike(quick, usual, maker.some())
             if not number % 50:

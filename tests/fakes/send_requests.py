@@ -9,14 +9,16 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from broker.format.content import PAIR_SEPARATOR
 from broker.format.record import split_record
 from broker.format.send_request import MESSAGES_MAX
 from broker.model.errors import BrokerError
 from broker.rpc.pb import broker_pb2 as pb
+from broker.rpc.service import Method, Shortcut
 from broker.rpc.v1.send_message import SendMessage
+from tests.fakes.call import FakeCall
 from tests.fakes.mutated import mutated
 from tests.fakes.store_broker import CALL, StoreBroker, store_broker
 
@@ -119,9 +121,13 @@ class RequestMaker:
 class Twin:
     """A broker, and what it did."""
 
-    def __init__(self, broker: StoreBroker, *, is_quick: bool) -> None:
+    def __init__(
+        self, broker: StoreBroker, method: Method, shortcut: Shortcut | None, call: FakeCall
+    ) -> None:
         self.broker = broker
-        self._method = SendMessage(broker.send, messages_max=MESSAGES_MAX) if is_quick else None
+        self._method = method
+        self._shortcut = shortcut
+        self.call = call
         self.shortcut_count = 0
 
     async def outcome(self, raw: bytes) -> bytes | str:
@@ -129,7 +135,7 @@ class Twin:
         try:
             reply = self._asked(raw)
             if reply is None:
-                return await self.broker.served_the_usual_way("SendMessage", raw)
+                return await self._served_the_usual_way(raw)
             self.shortcut_count += 1
             return await reply if isawaitable(reply) else reply
         except BrokerError as error:
@@ -137,9 +143,14 @@ class Twin:
 
     def _asked(self, raw: bytes) -> bytes | Awaitable[bytes] | None:
         """Return what the shortcut gives, None where there is none."""
-        if self._method is None:
+        if self._shortcut is None:
             return None
-        return self._method.shortcut(raw, CALL.peer_host, CALL.metadata)
+        return self._shortcut(raw, self.call.peer_host, self.call.metadata)
+
+    async def _served_the_usual_way(self, raw: bytes) -> bytes:
+        method = self._method
+        written: bytes = method.writer()(await method.handler(method.reader()(raw), self.call))
+        return written
 
     async def files(self) -> dict[str, bytes]:
         """Return the content of every file of log, queues and index, once all is dispatched."""
@@ -156,8 +167,20 @@ class Twin:
         }
 
 
+def own_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
+    """Return a broker that is asked by its own protocol."""
+    shortcut = SendMessage(broker.send, messages_max=MESSAGES_MAX).shortcut
+    return Twin(broker, broker.methods["SendMessage"], shortcut if is_quick else None, CALL)
+
+
+class TwinMaker(Protocol):
+    """Makes a twin of a broker, which takes the shortcut or does not."""
+
+    def __call__(self, broker: StoreBroker, *, is_quick: bool) -> Twin: ...
+
+
 @asynccontextmanager
-async def twins(**settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
+async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
     """Open two brokers that are equal; the first takes the shortcut where it can."""
     async with store_broker(**settings) as first, store_broker(**settings) as second:
         for broker in (first, second):
@@ -166,7 +189,7 @@ async def twins(**settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
             await topics.create("narrow", queue_count=1)
             await topics.create("T" * 127, queue_count=3)
             await topics.create("sealed", queue_count=1, permission=4)
-        yield Twin(first, is_quick=True), Twin(second, is_quick=False)
+        yield twin(first, is_quick=True), twin(second, is_quick=False)
 
 
 async def hold_alike(quick: Twin, usual: Twin) -> None:

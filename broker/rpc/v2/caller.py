@@ -4,11 +4,10 @@ from typing import Final, NamedTuple
 
 from broker.model.errors import ClientIdRequired
 from broker.rpc.call import Call
+from broker.rpc.v2.send_shortcut import CLIENT_ID_KEY, NAMESPACE_KEY
 
-CLIENT_ID_KEY: Final = "x-mq-client-id"
 LANGUAGE_KEY: Final = "x-mq-language"
 VERSION_KEY: Final = "x-mq-client-version"
-NAMESPACE_KEY: Final = "x-mq-namespace"
 NODE: Final = "HTTP"
 """What the client for Node.js calls its language."""
 SIZE_MAX: Final = 255

@@ -11,7 +11,7 @@ from broker.model.errors import Recovering, UnsupportedFeature
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import Handler, Method, Service, method
+from broker.rpc.service import Handler, Method, Service, Shortcut, method
 from broker.rpc.v2.status import refuse
 
 NAME: Final = "apache.rocketmq.v2.MessagingService"
@@ -55,25 +55,28 @@ SIZES: Final[Mapping[str, int]] = {"SendMessage": SEND_SIZE_MAX, "AckMessage": A
 """Bytes a request may have where it is more than the usual."""
 
 
-def face(handlers: Mapping[str, Handler]) -> Service:
-    """Return the face; methods without a handler say that they are not served."""
+def face(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut] = {}) -> Service:
+    """Return the face; methods without a handler say that they are not served.
+
+    shortcuts   of methods that have one
+    """
     assert handlers.keys() <= CLASSES.keys(), "a handler is of a method of the proto"
     unserved = {name: _unserved(name) for name in CLASSES.keys() - handlers.keys()}
-    return _service({**unserved, **handlers})
+    return _service({**unserved, **handlers}, shortcuts)
 
 
 def closed_face() -> Service:
     """Return the face while nothing can be served."""
-    return _service(dict.fromkeys(CLASSES, _closed))
+    return _service(dict.fromkeys(CLASSES, _closed), {})
 
 
-def _service(handlers: Mapping[str, Handler]) -> Service:
-    rows = [_row(name, handlers[name]) for name in CLASSES]
+def _service(handlers: Mapping[str, Handler], shortcuts: Mapping[str, Shortcut]) -> Service:
+    rows = [_row(name, handlers[name], shortcuts.get(name)) for name in CLASSES]
     return Service(NAME, tuple(rows), refuse)
 
 
-def _row(name: str, handler: Handler) -> Method:
-    own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
+def _row(name: str, handler: Handler, shortcut: Shortcut | None) -> Method:
+    own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, ""), "shortcut": shortcut}
     if name in SIZES:
         own["request_size_max"] = SIZES[name]
     return method(MESSAGING, name, handler, CLASSES[name], **own)

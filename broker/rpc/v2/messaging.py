@@ -41,7 +41,7 @@ class OfficialRules(NamedTuple):
 class OfficialMessaging:
     """The methods for clients of RocketMQ itself."""
 
-    __slots__ = ("_handlers", "_rules", "_store")
+    __slots__ = ("_handlers", "_rules", "_shortcuts", "_store")
 
     def __init__(
         self,
@@ -57,22 +57,24 @@ class OfficialMessaging:
     ) -> None:
         self._store = store
         self._rules = rules
+        send_message = SendMessage(send)
         families = (
             Routes(rules.broker, rules.advertised, send.topic, self.ensure_group),
-            SendMessage(send),
+            send_message,
             ReceiveMessage(store, consume, sessions, members, pull.delivered, self.ensure_group),
             Settling(store, consume, sessions),
             Telemetry(store, sessions, rules.body_size_max, self.ensure_group, transactions),
             EndTransaction(transactions),
             Offsets(store, pull, query),
         )
+        self._shortcuts = {"SendMessage": send_message.shortcut}
         self._handlers: dict[str, Handler] = {}
         for family in families:
             self._handlers |= family.handlers()
 
     def service(self) -> Service:
         """Return the face."""
-        return face(self._handlers)
+        return face(self._handlers, self._shortcuts)
 
     async def ensure_group(self, group: str) -> None:
         """Return when a group is there.

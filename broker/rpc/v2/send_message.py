@@ -6,9 +6,11 @@ Source: SendMessageActivity, GrpcValidator.
 """
 
 import zlib
+from collections.abc import Awaitable
 from hashlib import md5, sha1
 from typing import Final
 
+from broker.format.official_request import USER_SIZE_MAX
 from broker.format.send_request import MESSAGES_MAX
 from broker.format.transaction_id import HalfPlace, transaction_id
 from broker.model.batch import PutStatus
@@ -35,11 +37,13 @@ from broker.model.message_kind import MessageKind
 from broker.model.names import check_message_group, check_message_id, check_number, check_tag
 from broker.model.topic import DEFAULT_TYPE
 from broker.rpc.call import Call
+from broker.rpc.late_reply import LateReply
 from broker.rpc.pb import messaging_pb2 as pb
-from broker.rpc.service import Handler
+from broker.rpc.service import Handler, Shortcut
 from broker.rpc.v2.caller import client_id_of
 from broker.rpc.v2.durations import ms_of
-from broker.rpc.v2.resources import topic_of
+from broker.rpc.v2.resources import topic_of, wrapped
+from broker.rpc.v2.send_shortcut import SendShortcut
 from broker.rpc.v2.status import OK
 from broker.services.sending.drafts import (
     ABSENT_QUEUE,
@@ -52,8 +56,6 @@ from broker.services.sending.drafts import (
 )
 from broker.services.sending.send import Send, Sent
 
-USER_SIZE_MAX: Final = 16 * 1024
-"""Bytes of names and values, tag and keys that a user gives a message."""
 RECOVERY_MAX_MS: Final = 3_600_000
 """How long a producer may keep the broker from asking for its decision."""
 BORN: Final = "born_timestamp"
@@ -74,10 +76,13 @@ STATUSES: Final = {
 class SendMessage:
     """The methods."""
 
-    __slots__ = ("_send",)
+    __slots__ = ("_send", "shortcut")
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.shortcut: Shortcut = SendShortcut(
+            send.plain, wrapped, is_durable=send.is_durable, late=self._late
+        ).serve
 
     def handlers(self) -> dict[str, Handler]:
         """Return the methods by their names."""
@@ -98,6 +103,9 @@ class SendMessage:
             # Who declares no type declares this one, as far as these clients are concerned.
             raise KindConflict(topic=config.name, type=DEFAULT_TYPE, kind=kind.value)
         return _answer(await self._send.send(drafts, call.peer_host, envelope), kind)
+
+    def _late(self, reply: bytes) -> Awaitable[bytes]:
+        return LateReply(self._send.flush_group(), reply, _too_late)
 
     async def recall_message(
         self, request: pb.RecallMessageRequest, call: Call
@@ -140,6 +148,16 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
         for message_id, its_transaction, queue_offset, handle in columns
     ]
     return pb.SendMessageResponse(status=status, entries=entries)
+
+
+def _too_late(reply: bytes) -> bytes:
+    """Return the same reply, but for its messages being durable in time."""
+    response = pb.SendMessageResponse.FromString(reply)
+    late = STATUSES[PutStatus.FLUSH_DISK_TIMEOUT]
+    response.status.CopyFrom(late)
+    for entry in response.entries:
+        entry.status.CopyFrom(late)
+    return response.SerializeToString()
 
 
 def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envelope]:
