@@ -15,14 +15,12 @@ from collections.abc import Callable
 from typing import Final, final
 
 from broker.format.layout import crc32
+from broker.format.plain_fields import is_printable, number_at, short_size
 from broker.format.send_request import (
     FIELDS_MAX,
     MESSAGES_MAX,
     MessageSpan,
     SendRequest,
-    is_printable,
-    number_at,
-    short_size,
 )
 from broker.model.message import (
     BORN_HOST,

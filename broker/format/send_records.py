@@ -45,18 +45,46 @@ class TopicFrame:
     """What all records and replies of one topic share, and how much was sent to it of late.
 
     destinations, queues   one for each queue, and its name in tables
+    before_id              what the block of a half message has before its id, empty for others;
+                           before_queue: between that and the queue it is for
+    digits_max             of the number of that queue
     """
 
     __slots__ = (
-        "destinations", "field", "is_tagged", "key_prefix", "powers", "queues", "reply_head",
-        "reply_host", "store_flags", "store_host", "tag_prefix", "tail", "topic",
+        "before_id", "before_queue", "destinations", "digits_max", "field", "is_tagged",
+        "key_prefix", "powers", "queues", "reply_head", "reply_host", "store_flags", "store_host",
+        "tag_prefix", "tail", "topic",
     )  # fmt: skip
 
     def __init__(
-        self, topic: str, queue_count: int, *, store_host: bytes, tail: bytes, is_tagged: bool
+        self,
+        topic: str,
+        queue_count: int,
+        *,
+        store_host: bytes,
+        tail: bytes,
+        is_tagged: bool,
+        real: QueueKey | None = None,
+        group: str = "",
     ) -> None:
+        """Take what is the same for all.
+
+        real    of half messages: the topic they are for, and how many queues it has
+        group   of producers, who decide them
+        """
         assert topic.isascii()
         assert len(topic) <= TOPIC_LENGTH_MAX_V1
+        assert (real is not None) == bool(group)
+        asked = topic if real is None else real[0]
+        self.reply_head = b"\x0a" + _sized(asked.encode()) + b"\x12"
+        self.before_id = self.before_queue = b""
+        self.digits_max: i64 = 0
+        if real is not None:
+            said = f"PGROUP\x01{group}\x02TRAN_MSG\x01true\x02__transactionId__\x01"
+            self.before_id = said.encode()
+            self.before_queue = f"\x02REAL_TOPIC\x01{asked}\x02REAL_QID\x01".encode()
+            self.digits_max = len(str(real[1] - 1))
+            tail = b"\x02" + tail
         self.topic = topic
         self.destinations = [Destination(topic, n, store_host) for n in range(queue_count)]
         self.queues: list[QueueKey] = [(topic, n) for n in range(queue_count)]
@@ -69,7 +97,6 @@ class TopicFrame:
         self.tag_prefix: i64 = java_hash(f"{topic}#T#") & WRAP
         self.powers = vec[i64]([pow(31, size, 1 << 32) for size in range(TEXT_SIZE_MAX + 1)])
         offset_id = offset_message_id(store_host, 0).encode()
-        self.reply_head = b"\x0a" + _sized(topic.encode()) + b"\x12"
         self.reply_host = b"\x1a" + bytes((len(offset_id),)) + offset_id[:-PLACE_DIGITS]
 
 
@@ -84,11 +111,12 @@ class SendRecords:
 
     sizes, places, codes   bytes, physical offset and tags code of each record
     units, entries         as in `Written`
+    told_queue_id          the queue that the messages are for
     """
 
     __slots__ = (
-        "_entries", "_records", "_units", "codes", "frame", "places", "queue_id",
-        "queue_offset", "request", "size_sum", "sizes", "time_ms",
+        "_digits", "_entries", "_records", "_units", "codes", "frame", "places", "queue_id",
+        "queue_offset", "request", "size_sum", "sizes", "time_ms", "told_queue_id",
     )  # fmt: skip
 
     def __init__(self, request: SendRequest) -> None:
@@ -102,6 +130,8 @@ class SendRecords:
         self.codes: list[int] = []
         self.size_sum: i64 = 0
         self.queue_id: i64 = 0
+        self.told_queue_id: i64 = 0
+        self._digits = b""
         self.queue_offset: i64 = 0
         self.time_ms: i64 = 0
 
@@ -124,6 +154,8 @@ class SendRecords:
         request = self.request
         self.frame = frame
         around: i64 = len(_ID) + len(request.id_end) + len(frame.tail)
+        around += len(frame.before_id) + len(frame.before_queue) + frame.digits_max
+        is_half = len(frame.before_id) > 0
         fixed: i64 = _HEAD_SIZE + len(frame.store_host) + len(frame.field)
         size_sum: i64 = 0
         sizes: list[int] = []
@@ -132,7 +164,8 @@ class SendRecords:
             span = request.spans[number]
             number += 1
             block = around + span.texts_size + 2 * span.property_count + len(span.note)
-            block += len(span.identity) if span.identity else MADE_ID_SIZE
+            id_size: i64 = len(span.identity) if span.identity else MADE_ID_SIZE
+            block += 2 * id_size if is_half else id_size
             if span.key_count:
                 block += len(_KEYS) + span.key_count
             if span.tag_size:
@@ -149,6 +182,20 @@ class SendRecords:
         self.sizes = sizes
         self.size_sum = size_sum
         return True
+
+    def aim(self, queue_id: i64) -> None:
+        """Let the messages, which fit, be for a queue of their topic."""
+        frame = self.frame
+        assert frame is not None
+        self.told_queue_id = queue_id
+        if not len(frame.before_id):
+            return
+        self._digits = b"%d" % queue_id
+        missing: i64 = frame.digits_max - len(self._digits)
+        assert missing >= 0, "the topic has this queue"
+        if missing:
+            self.sizes = [size - missing for size in self.sizes]
+            self.size_sum -= missing * len(self.sizes)
 
     def name(self, stamp: bytes, counter: i64) -> None:
         """Give ids to messages without one: the stamp, and the counter, which goes on."""
@@ -266,6 +313,11 @@ class SendRecords:
             out.append(2)
             place += PROPERTY_WIDTH
         out.write(span.note)
+        if len(frame.before_id):
+            out.write(frame.before_id)
+            out.write(span.identity)
+            out.write(frame.before_queue)
+            out.write(self._digits)
         out.write(frame.tail)
 
     def _write_entries(self, entries: BytesWriter, span: MessageSpan, place: i64) -> None:

@@ -1,7 +1,7 @@
 """The reply to a plain send: a SendMessageResponse out of what was stored.
 
-    0A size │ result: 0A topic │ 12 id │ 1A offset id │ 20 queue │ 28 queue offset
-                      30 physical offset │ 38 store time │ 40 status
+    0A size │ result: 0A topic │ 12 id │ 1A offset id │ 28 queue offset │ 30 physical offset
+                      52 transaction id, of half messages │ 20 queue │ 38 store time │ 40 status
 
 Offsets are varints of one width, which any reader takes: within a request only ids and numbers
 change. The bytes are those of rpc/v1/send_reply.py, which writes all other replies.
@@ -17,6 +17,8 @@ _SMALL: Final = 1 << 35
 _SMALL_TIME: Final = 1 << 49
 _MORE: Final = 0x8080_8080
 _WRAP: Final = 1 << 32
+_TRANSACTION: Final = 0x52
+_DOT: Final = 0x2E
 
 
 def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
@@ -35,13 +37,19 @@ def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
     out.truncate(0)
     fixed: i64 = len(frame.reply_head) + len(frame.reply_host) + len(tail)
     fixed += PLACE_DIGITS + 2 * (1 + width)
+    is_half = len(frame.before_id) > 0
+    text_size: i64 = 0
     number: i64 = 0
     while number < count:
         identity = request.spans[number].identity
         id_size: i64 = len(identity)
         place = records.places[number]
         out.append(0x0A)
-        write_varint(out, fixed + varint_size(id_size) + id_size)
+        size = fixed + varint_size(id_size) + id_size
+        if is_half:
+            text_size = 2 + hex_size(records.queue_offset + number) + hex_size(place) + id_size
+            size += 1 + varint_size(text_size) + text_size
+        write_varint(out, size)
         out.write(frame.reply_head)
         write_varint(out, id_size)
         out.write(identity)
@@ -51,6 +59,14 @@ def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
         write_wide(out, records.queue_offset + number, width)
         out.append(0x30)
         write_wide(out, place, width)
+        if is_half:
+            out.append(_TRANSACTION)
+            write_varint(out, text_size)
+            write_short_hex(out, records.queue_offset + number)
+            out.append(_DOT)
+            write_short_hex(out, place)
+            out.append(_DOT)
+            out.write(identity)
         out.write(tail)
         number += 1
     return out.getvalue()
@@ -60,7 +76,7 @@ def _tail(records: SendRecords, out: BytesWriter) -> bytes:
     """Return what stands behind the offsets of every result: queue, store time, status."""
     out.truncate(0)
     out.append(0x20)
-    write_varint(out, records.queue_id)
+    write_varint(out, records.told_queue_id)
     out.append(0x38)
     if records.time_ms < _SMALL_TIME:
         write_wide(out, records.time_ms, 7)
@@ -125,6 +141,24 @@ def write_hex(out: BytesWriter, value: i64) -> None:
     """Write a number as PLACE_DIGITS upper-case hexadecimal digits."""
     write_i64_be(out, _digits(value >> 32 & 0xFFFF_FFFF))
     write_i64_be(out, _digits(value & 0xFFFF_FFFF))
+
+
+def hex_size(value: i64) -> i64:
+    """Return how many digits `write_short_hex` writes."""
+    size: i64 = 1
+    while value > 0xF:
+        value >>= 4
+        size += 1
+    return size
+
+
+def write_short_hex(out: BytesWriter, value: i64) -> None:
+    """Write a number that is not negative as upper-case hexadecimal digits, as few as it needs."""
+    shift = 4 * hex_size(value)
+    while shift > 0:
+        shift -= 4
+        digit = value >> shift & 0xF
+        out.append(u8(digit + 0x30 if digit < 10 else digit + 0x37))
 
 
 def _digits(value: i64) -> i64:

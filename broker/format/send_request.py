@@ -1,13 +1,14 @@
 """A plain SendMessageRequest, read where it lies: which bytes are what, nothing is copied.
 
     0A size │ message: 0A topic │ 12 body │ 1A tag │ 22 key … │ 2A id │ 30 queue id │ 5A property …
-            │          60 born time │ 6A born host │ 70 flag
+            │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
     10 wait
 
 Plain is what nearly all clients send: these fields, none twice but keys and properties, in the
 order of their numbers; texts of printable ASCII without what `model/names.py` refuses; all messages
-of one topic. What is not plain is left to the generated classes, which read the same out of every
-request that is read here; so are all requests that have to be refused.
+of one topic, all or none of transactions, and those of one group. What is not plain is left to the
+generated classes, which read the same out of every request that is read here; so are all requests
+that have to be refused.
 
 A number with the sign bit set is not plain: as a length it would lead backwards. Sizes are compared
 with what is left, never added to a place first.
@@ -16,6 +17,7 @@ with what is left, never added to a place first.
 from typing import Final, final
 
 from broker.format.addresses import host_from_text
+from broker.format.plain_fields import is_printable, number_at, short_size, text_hash
 from broker.model.message import RESERVED_PROPERTIES
 from broker.native.machine import append, i64, vec
 
@@ -48,14 +50,16 @@ _TAG: Final = 0x1A
 _KEY: Final = 0x22
 _ID: Final = 0x2A
 _QUEUE_ID: Final = 0x30
+_TRANSACTIONAL: Final = 0x50
 _PROPERTY: Final = 0x5A
 _BORN_TIME: Final = 0x60
 _BORN_HOST: Final = 0x6A
 _FLAG: Final = 0x70
+_GROUP: Final = 0x8A
+_GROUP_SECOND: Final = 1
 _NAME: Final = 0x0A
 _VALUE: Final = 0x12
 _INT32_MAX: Final = 0x7FFF_FFFF
-_WORD: Final = 0xFFFF_FFFF
 _BAR: Final = 0x7C
 _NOT_PLAIN: Final = -1
 
@@ -117,13 +121,14 @@ class SendRequest:
     queue_id        what all of them ask for, ABSENT for none
     bodies_size     bytes of all bodies
     unnamed_count   messages without an id
+    is_half         all of them are of transactions; `group` is their producer's, empty: the topic's
     keys            KEY_WIDTH numbers each, of all messages
     properties      PROPERTY_WIDTH numbers each
     """
 
     __slots__ = (
-        "_messages_max", "bodies_size", "count", "id_end", "keys", "properties", "queue_id", "raw",
-        "spans", "topic", "unnamed_count", "waits",
+        "_messages_max", "bodies_size", "count", "group", "id_end", "is_half", "keys",
+        "properties", "queue_id", "raw", "spans", "topic", "unnamed_count", "waits",
     )  # fmt: skip
 
     def __init__(self, messages_max: int = MESSAGES_MAX) -> None:
@@ -137,6 +142,8 @@ class SendRequest:
         self.queue_id: i64 = ABSENT
         self.bodies_size: i64 = 0
         self.unnamed_count: i64 = 0
+        self.is_half = False
+        self.group = b""
         self.spans: list[MessageSpan] = []
         self.keys: vec[i64] = vec[i64]()
         self.properties: vec[i64] = vec[i64]()
@@ -187,6 +194,8 @@ class SendRequest:
         self.count = 0
         self.bodies_size = 0
         self.unnamed_count = 0
+        self.is_half = False
+        self.group = b""
         if len(self.keys):
             self.keys = vec[i64]()
         if len(self.properties):
@@ -204,12 +213,12 @@ class SendRequest:
 
     def _read_message(self, position: i64, end: i64) -> i64:
         """Take the next message; returns how many fields it has, or _NOT_PLAIN."""
-        raw, number = self.raw, self.count
-        span = self.next_span()
+        raw, span = self.raw, self.next_span()
         queue_id: i64 = ABSENT
         field_count: i64 = 0
         last: i64 = 0
         has_topic = False
+        is_half, group = False, b""
         while position < end:
             mark: i64 = raw[position]
             if mark <= last and not (mark == last and mark in (_KEY, _PROPERTY)):
@@ -222,13 +231,15 @@ class SendRequest:
                     return _NOT_PLAIN
                 if mark == _QUEUE_ID and value <= _INT32_MAX:
                     queue_id = value
-                elif mark == _BORN_TIME:
-                    span.born_ms = value
-                elif mark == _FLAG and value <= _INT32_MAX:
-                    span.flag = value
-                else:
+                elif mark == _TRANSACTIONAL and value == 1:
+                    is_half = True
+                elif not _take_number(span, mark, value):
                     return _NOT_PLAIN
                 continue
+            if mark == _GROUP:
+                position += 1
+                if position == end or raw[position] != _GROUP_SECOND:
+                    return _NOT_PLAIN
             size, begin = short_size(raw, position + 1, end)
             if size < 0 or size > end - begin:
                 return _NOT_PLAIN
@@ -240,6 +251,8 @@ class SendRequest:
                 if not self._take_topic(raw[begin:position]):
                     return _NOT_PLAIN
                 has_topic = True
+            elif mark == _GROUP:
+                group = raw[begin:position]
             elif mark == _PROPERTY:
                 if not self.take_property(span, begin, position):
                     return _NOT_PLAIN
@@ -248,14 +261,19 @@ class SendRequest:
                     return _NOT_PLAIN
             elif not self._take_text(span, mark, begin, size):
                 return _NOT_PLAIN
-        if not has_topic or not span.body_size:
+        is_whole = has_topic and span.body_size > 0
+        if not is_whole or not self._agrees(queue_id, is_half, group):
             return _NOT_PLAIN
-        if number and queue_id != self.queue_id:
-            return _NOT_PLAIN
-        self.queue_id = queue_id
         if not span.identity:
             self.unnamed_count += 1
         return field_count
+
+    def _agrees(self, queue_id: i64, is_half: bool, group: bytes) -> bool:
+        """Return whether a message is of the same kind as those before it."""
+        if not self.count:
+            self.queue_id, self.is_half, self.group = queue_id, is_half, group
+            return is_half or not group
+        return queue_id == self.queue_id and is_half == self.is_half and group == self.group
 
     def _take_topic(self, topic: bytes) -> bool:
         if not self.count:
@@ -335,58 +353,19 @@ class SendRequest:
         return False
 
 
+def _take_number(span: MessageSpan, mark: i64, value: i64) -> bool:
+    if mark == _BORN_TIME:
+        span.born_ms = value
+        return True
+    if mark == _FLAG and value <= _INT32_MAX:
+        span.flag = value
+        return True
+    return False
+
+
 def _take_host(span: MessageSpan, text: bytes) -> bool:
     try:
         span.host = host_from_text(text.decode())
     except ValueError:
         return False
-    return True
-
-
-def short_size(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Return a length of at most four bytes, and where it ends; -1 when it is none."""
-    return _varint(raw, position, end, 28)
-
-
-def number_at(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Return a number below 2**63, and where it ends; -1 when it is none, or not below that."""
-    return _varint(raw, position, end, 63)
-
-
-def _varint(raw: bytes, position: i64, end: i64, bits: i64) -> tuple[i64, i64]:
-    """Return a number of at most so many bits, a multiple of 7, and where it ends; else -1."""
-    value: i64 = 0
-    shift: i64 = 0
-    while position < end and shift < bits:
-        byte: i64 = raw[position]
-        position += 1
-        if byte < 0x80:
-            return value | byte << shift, position
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return -1, end
-
-
-def text_hash(raw: bytes, position: i64, end: i64, barred: i64) -> i64:
-    """Return String.hashCode of a text, unsigned; -1 for other bytes than printable ASCII.
-
-    A space is none of them, nor is the barred byte.
-    """
-    value: i64 = 0
-    while position < end:
-        byte: i64 = raw[position]
-        if byte <= 0x20 or byte > 0x7E or byte == barred:
-            return -1
-        value = (31 * value + byte) & _WORD
-        position += 1
-    return value
-
-
-def is_printable(raw: bytes, position: i64, end: i64) -> bool:
-    """Return whether a text is of printable ASCII, spaces included."""
-    while position < end:
-        byte: i64 = raw[position]
-        if byte < 0x20 or byte > 0x7E:
-            return False
-        position += 1
     return True

@@ -85,6 +85,11 @@ def check_group(group: str) -> None:
         raise IllegalGroup(group=group, why="only letters, digits and % | _ - are allowed")
 
 
+def is_group(name: str) -> bool:
+    """Return whether a group may have the name."""
+    return bool(name) and len(name) <= GROUP_LENGTH_MAX and _ALLOWED.fullmatch(name) is not None
+
+
 def check_tag(tag: str) -> None:
     """Raise IllegalTag for a blank tag, one with "|", or one with control characters."""
     if not tag.strip():

@@ -31,6 +31,7 @@ COMPILED: Final = (
     "broker.format.index_links",
     "broker.format.official_reply",
     "broker.format.official_request",
+    "broker.format.plain_fields",
     "broker.format.pop_records",
     "broker.format.receipt_handle",
     "broker.format.record_heads",

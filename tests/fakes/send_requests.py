@@ -15,6 +15,7 @@ from broker.format.content import PAIR_SEPARATOR
 from broker.format.record import split_record
 from broker.format.send_request import MESSAGES_MAX
 from broker.model.errors import BrokerError
+from broker.model.topic import HALF_TOPIC, TYPE_ATTRIBUTE
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.service import Method, Shortcut
 from broker.rpc.v1.send_message import SendMessage
@@ -39,8 +40,19 @@ ODD_TEXTS: Final = (
 )
 HOSTS: Final = ("10.1.2.3:4567", "[2001:db8::1]:80", "[::ffff:1.2.3.4]:5", "0.0.0.0:0")
 ODD_HOSTS: Final = ("", "nowhere", "1.2.3.4:70000", "1.2.3.4:\u0661", "[::1%eth0]:7")
-TOPICS: Final = ("orders", "orders", "orders", "orders", "narrow", "T" * 127)
-ODD_TOPICS: Final = ("", "fresh", "SELF_TEST_TOPIC", "%RETRY%g", "sealed", "orders\xfc", "T" * 128)
+TOPICS: Final = ("orders", "orders", "orders", "wide", "narrow", "T" * 127)
+ODD_TOPICS: Final = (
+    "",
+    "fresh",
+    "SELF_TEST_TOPIC",
+    "%RETRY%g",
+    "sealed",
+    "normal",
+    "orders\xfc",
+    "T" * 128,
+)
+GROUPS: Final = ("", "payers", "%a|b-_" * 20)
+ODD_GROUPS: Final = (" ", "a.b", "\u20ac", "g" * 121)
 ODD_NAMES: Final = ("", " ", "KEYS", "TIMER_X", "\xfc", "a b", "DELAY")
 ODD_VALUES: Final = ("", "\x02", "\xfc", "\x1f")
 
@@ -80,6 +92,11 @@ class RequestMaker:
         topic = self._of(TOPICS, ODD_TOPICS)
         queue_id = random.choice((None, None, None, 0, 0 if topic == "narrow" else 1))
         messages = [self._message(topic, queue_id) for _ in range(count)]
+        if random.random() < 0.3:
+            group = self._of(GROUPS, ODD_GROUPS)
+            for message in messages:
+                message.transactional = not self._is_odd()
+                message.producer_group = group
         request = pb.SendMessageRequest(messages=messages)
         request.wait = self._of((0, 1, 2), (3, -1))  # type: ignore[assignment]
         return request
@@ -113,7 +130,8 @@ class RequestMaker:
         """Ask for what only the usual way knows."""
         field, value = self._random.choice(
             (("message_group", "g"), ("delay_level", 0), ("deliver_at_ms", 5), ("priority", 0),
-             ("transactional", True), ("topic", "orders"), ("message_group", ""), ("delay_ms", 5))
+             ("transactional", True), ("topic", "orders"), ("message_group", ""), ("delay_ms", 5),
+             ("producer_group", "others"), ("first_check_ms", 7_000))
         )  # fmt: skip
         setattr(message, field, value)
 
@@ -186,9 +204,12 @@ async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tu
         for broker in (first, second):
             topics = broker.store.tables.topics
             await topics.keep("orders")
-            await topics.create("narrow", queue_count=1)
-            await topics.create("T" * 127, queue_count=3)
+            for name, count in (("narrow", 1), ("T" * 127, 3), ("wide", 101)):
+                mixed = {TYPE_ATTRIBUTE: "MIXED"}
+                await topics.create(name, queue_count=count, attributes=mixed)
             await topics.create("sealed", queue_count=1, permission=4)
+            await topics.create("normal", queue_count=1)
+            await topics.ensure(HALF_TOPIC, 1)
         yield twin(first, is_quick=True), twin(second, is_quick=False)
 
 

@@ -5,14 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from broker.format.java_hash import WRAP, java_hash
-from broker.format.send_request import (
-    FIELDS_MAX,
-    SendRequest,
-    is_printable,
-    number_at,
-    short_size,
-    text_hash,
-)
+from broker.format.plain_fields import is_printable, number_at, short_size, text_hash
+from broker.format.send_request import FIELDS_MAX, SendRequest
 from broker.rpc.pb import broker_pb2 as pb
 from broker.rpc.v1.send_reply import varint
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker import native
-from broker.format.send_request import SendRequest, number_at, short_size
+from broker.format.plain_fields import number_at, short_size
+from broker.format.send_request import SendRequest
 from broker.wire.connection import Connection
 from broker.wire.flow import Limits
 from broker.wire.frames import PREFACE, ConnectionFault

@@ -5,7 +5,6 @@ the rest is written once. Offsets are written as varints of one width, which any
 that all results of equally long ids have one length.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -26,6 +25,8 @@ _PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in ra
 """The two bytes of 14 bits that more bytes follow."""
 PLACE_DIGITS: Final = 16
 """Hexadecimal digits of a physical offset at the end of an offset message id."""
+_HANDLE: Final = b"\x4a"
+_TRANSACTION: Final = b"\x52"
 _LAST: Final = [bytes((value,)) for value in range(0x80)]
 
 
@@ -78,30 +79,28 @@ def encode_sent(sent: Sent) -> bytes:
     tail = queue + time + _STATUS_FIELDS[result.status]
     fixed_size = len(head) + len(host) + PLACE_DIGITS + 2 * (1 + width) + len(tail)
     parts: list[bytes] = []
-    known_size, start = -1, b""
-    for message_id, place, ordinal in zip(message_ids, places, ordinals, strict=True):
+    known_sizes, start = (-1, 0), b""
+    rows = zip(message_ids, places, ordinals, _extras(sent), strict=True)
+    for message_id, place, ordinal, extra in rows:
         identity = message_id.encode()
-        if len(identity) != known_size:
-            known_size, id_size = len(identity), _size(len(identity))
-            start = b"\x0a" + _size(fixed_size + len(id_size) + known_size) + head + id_size
+        sizes = len(identity), len(extra)
+        if sizes != known_sizes:
+            known_sizes, id_size = sizes, _size(len(identity))
+            start = b"\x0a" + _size(fixed_size + len(id_size) + sum(sizes)) + head + id_size
         parts += (
             start, identity, host, b"%016X" % place, b"\x28", number(ordinal), b"\x30",
-            number(place), tail,
+            number(place), extra, tail,
         )  # fmt: skip
-    encoded = b"".join(parts)
-    if any(sent.handles):
-        return _with_texts(encoded, "recall_handle", sent.handles)
+    return b"".join(parts)
+
+
+def _extras(sent: Sent) -> list[bytes]:
+    """Return by what messages are recalled, or their transactions ended, a field of each result."""
     if sent.transactions:
-        return _with_texts(encoded, "transaction_id", sent.transactions)
-    return encoded
-
-
-def _with_texts(encoded: bytes, field: str, texts: Sequence[str]) -> bytes:
-    """Return a reply whose results have one field more, by what messages are recalled or ended."""
-    reply = pb.SendMessageResponse.FromString(encoded)
-    for result, text in zip(reply.results, texts, strict=True):
-        setattr(result, field, text)
-    return reply.SerializeToString()
+        return [_TRANSACTION + _text(text) for text in sent.transactions]
+    if any(sent.handles):
+        return [_HANDLE + _text(text) if text else b"" for text in sent.handles]
+    return [b""] * len(sent.message_ids)
 
 
 def _size(value: int) -> bytes:

@@ -14,25 +14,29 @@ from typing import Final, final
 from broker.format.addresses import UniqueKeyMaker
 from broker.format.index_layout import STYLE_5_5
 from broker.format.send_records import SendRecords, TopicFrame
+from broker.model.message import QueueKey
 from broker.model.message_kind import MessageKind
+from broker.model.names import is_group
 from broker.model.step import Clock
-from broker.model.topic import PERMISSION_WRITE, TopicConfig
+from broker.model.topic import HALF_TOPIC, PERMISSION_WRITE, TopicConfig
 from broker.services.sending.rules import SendRules, SendStats, Tally
 from broker.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
-"""Topics whose frames are kept; beyond that all are made again."""
+"""Topics, and groups that send half messages to them, whose frames are kept; beyond that all are
+made again."""
 
 
 @final
 class _Topic:
     """A topic that clients may send to, what its records share, and how much came of late."""
 
-    __slots__ = ("config", "frame", "tally")
+    __slots__ = ("config", "frame", "queue_count", "tally")
 
     def __init__(self, config: TopicConfig, frame: TopicFrame, tally: Tally) -> None:
-        assert config.name == frame.topic
+        assert config.name == tally.topic
         self.config = config
+        self.queue_count = config.write_queue_count
         self.frame = frame
         self.tally = tally
 
@@ -86,14 +90,19 @@ class PlainSend:
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         request = records.request
-        topic = self._known.get(request.topic)
-        if topic is None or self._topics.find(topic.frame.topic) is not topic.config:
-            topic = self._topic(request.topic)
+        name = request.topic
+        if request.is_half:
+            name = b"%b\x02%b" % (name, request.group)
+        topic = self._known.get(name)
+        if topic is None or self._topics.find(topic.config.name) is not topic.config:
+            topic = self._topic(name, records)
         if topic is None or not self._is_open:
+            return False
+        if request.is_half and not self._takes_halves():
             return False
         if self._dedupes and request.unnamed_count < request.count:
             return False
-        queue_count = len(topic.frame.queues)
+        queue_count = topic.queue_count
         queue_id: int = request.queue_id
         if queue_id >= queue_count or request.bodies_size > self._body_size_max:
             return False
@@ -104,31 +113,54 @@ class PlainSend:
             return False
         if queue_id < 0:
             queue_id = int(self._random.random() * queue_count)
+        records.aim(queue_id)
         if request.unnamed_count:
             stamp, number = self._key_maker.make_several(now_ms, request.unnamed_count)
             records.name(stamp, number)
-        self.put_path.put(records, queue_id, now_ms)
+        self.put_path.put(records, 0 if request.is_half else queue_id, now_ms)
         topic.tally.add(request.count, records.size_sum)
         return True
 
-    def _topic(self, name: bytes) -> _Topic | None:
-        """Return a topic as the table has it now, None where clients may not send to it."""
-        config = self._topics.find(name.decode("ascii", "replace"))
+    def _takes_halves(self) -> bool:
+        """Return whether half messages are taken, and there is where they wait."""
+        config = self._topics.find(HALF_TOPIC)
+        return not self._rules.refuses_transactions and config is not None and config.is_kept
+
+    def _topic(self, name: bytes, records: SendRecords) -> _Topic | None:
+        """Return a topic as the table has it now, None where clients may not send to it so.
+
+        name   under which it is known
+        """
+        request = records.request
+        config = self._topics.find(request.topic.decode("ascii", "replace"))
         if config is None or not config.is_plain or not config.is_writable:
             return None
         if not config.write_queue_count:
             return None
-        if self._rules.check_kinds and MessageKind.NORMAL not in config.kinds:
+        kind = MessageKind.TRANSACTION if request.is_half else MessageKind.NORMAL
+        if self._rules.check_kinds and kind not in config.kinds:
             return None
+        topic, queue_count = config.name, config.write_queue_count
+        real: QueueKey | None = None
+        group = ""
+        if request.is_half:
+            group = request.group.decode("ascii", "replace") or topic
+            if len(request.group) and not is_group(group):
+                return None
+            real = (topic, queue_count)
+            topic, queue_count = HALF_TOPIC, 1
         frame = TopicFrame(
-            config.name,
-            config.write_queue_count,
+            topic,
+            queue_count,
             store_host=self._rules.store_host,
             tail=self._rules.block_tail.encode(),
             is_tagged=self._is_tagged,
+            real=real,
+            group=group,
         )
-        assert len(frame.destinations) == config.write_queue_count
+        assert len(frame.destinations) == queue_count
         if len(self._known) >= FRAMES_MAX:
             self._known.clear()
-        topic = self._known[name] = _Topic(config, frame, self._stats.tally(config.name))
-        return topic
+        tally = self._stats.tally(config.name, kind.label)
+        found = self._known[name] = _Topic(config, frame, tally)
+        return found

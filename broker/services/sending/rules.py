@@ -46,12 +46,13 @@ class SendRules(NamedTuple):
 
 @final
 class Tally:
-    """What was stored of one topic since it was counted last, by size."""
+    """What was stored of one topic and kind since it was counted last, by size."""
 
-    __slots__ = ("_counts", "_size_sums", "topic")
+    __slots__ = ("_counts", "_size_sums", "kind", "topic")
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, kind: str) -> None:
         self.topic = topic
+        self.kind = kind
         self._counts = [0] * (len(MESSAGE_SIZE_BUCKETS) + 1)
         self._size_sums = [0] * len(self._counts)
 
@@ -91,7 +92,7 @@ class SendStats:
             "How long messages are to wait for their time, as they were sent.",
             AHEAD_BUCKETS,
         )
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
 
     def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
         """Count the messages of one request, all of about one size."""
@@ -101,11 +102,11 @@ class SendStats:
         self._throughput_in.add(labels, stored_bytes)
         self._message_size.at(labels).observe_many(stored_bytes / count, count)
 
-    def tally(self, topic: str) -> Tally:
-        """Return what counts normal messages of a topic by few steps."""
-        found = self._tallies.get(topic)
+    def tally(self, topic: str, kind: str) -> Tally:
+        """Return what counts messages of a topic and kind by few steps."""
+        found = self._tallies.get((topic, kind))
         if found is None:
-            found = self._tallies[topic] = Tally(topic)
+            found = self._tallies[topic, kind] = Tally(topic, kind)
         return found
 
     @property
@@ -127,9 +128,9 @@ class SendStats:
         return self._message_size
 
     def _fold(self) -> None:
-        for topic, tally in self._tallies.items():
+        for tally in self._tallies.values():
             for count, stored_bytes in tally.taken():
-                self.count(topic, "normal", count, stored_bytes)
+                self.count(tally.topic, tally.kind, count, stored_bytes)
 
     @property
     def all(self) -> list[Stat]:
