@@ -10,6 +10,8 @@ from hypothesis import settings
 from broker import native
 from tests.golden_stores import GoldenStores
 
+pytest_plugins = ("broker.testing.plugin", "pytester")
+
 # The same examples each time, as many as there are: how quick a machine is changes nothing.
 settings.register_profile("tests", derandomize=True, deadline=None, database=None)
 settings.load_profile("tests")

@@ -27,9 +27,12 @@ _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 
 
 class Reflection:
-    """What is asked about a set of services."""
+    """What is asked about a set of services.
 
-    __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed")
+    Cost   of the first question some 40 ms of describing, which no start has to wait for
+    """
+
+    __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed", "_undescribed")
 
     def __init__(self, services: Sequence[Service]) -> None:
         self._names = sorted([*(service.name for service in services), *NAMES])
@@ -38,10 +41,9 @@ class Reflection:
         """A file and all it imports, by the file's name: a ms to make."""
         self._renamed: dict[str, list[bytes]] = {}
         """The same of services whose messages lie in a package of ours, by the one they name."""
-        for service in services:
-            self._describe_renamed(service)
+        self._undescribed = [*services]
+        """Services of a server that nobody has asked about yet."""
         self._pool: Any = Default()
-        _describe_newer(self._pool)
         self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
             "list_services": self._listed,
             "file_by_filename": lambda asked: self._files(
@@ -65,6 +67,8 @@ class Reflection:
             yield answer
 
     def _answer(self, request: pb.ServerReflectionRequest) -> pb.ServerReflectionResponse:
+        if self._undescribed:
+            self._describe()
         answer = self._answers.get(request.WhichOneof("message_request") or "")
         if answer is None:
             return pb.ServerReflectionResponse(error_response=UNIMPLEMENTED)
@@ -78,6 +82,13 @@ class Reflection:
         return pb.ServerReflectionResponse(
             list_services_response=pb.ListServiceResponse(service=found)
         )
+
+    def _describe(self) -> None:
+        """Make ready what answers are taken from."""
+        for service in self._undescribed:
+            self._describe_renamed(service)
+        _describe_newer(self._pool)
+        self._undescribed.clear()
 
     def _describe_renamed(self, service: Service) -> None:
         """Keep a service's files as clients know them, where its package is another than theirs.

@@ -1,0 +1,15 @@
+"""A client that asks once: what a fault did to a call is seen as it is."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.client import Client
+from broker.testing import RocketMQ
+
+
+@pytest.fixture
+def client(rocketmq_module: RocketMQ) -> Iterator[Client]:
+    """A client on the broker of a module's tests."""
+    with Client(rocketmq_module.endpoint, retry_ms=0) as made:
+        yield made

@@ -1,0 +1,98 @@
+"""The plugin as pytest meets it: what it shows, shares and imports, and the manual's test."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import broker
+
+ROOT: Final = Path(broker.__file__).parents[1]
+PLUGIN: Final = ("-p", "broker.testing.plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> "Run":
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return Run(pytester)
+
+
+class Run:
+    """Runs test modules by a pytest of their own."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self._pytester = pytester
+
+    def __call__(self, source: str, *arguments: str) -> pytest.RunResult:
+        """Run a module; returns how it went."""
+        self._pytester.makepyfile(source)
+        return self._pytester.runpytest_subprocess(*PLUGIN, *arguments)
+
+
+def test_the_log_stands_beside_what_failed_and_a_shared_brokers_is_the_tests(run: Run) -> None:
+    result = run(
+        """
+        def test_first(rocketmq_session):
+            rocketmq_session.restart()
+
+        def test_second(rocketmq_session, rocketmq_module, rocketmq):
+            endpoints = {one.endpoint for one in (rocketmq_session, rocketmq_module, rocketmq)}
+            assert len(endpoints) == 3
+            rocketmq.restart()
+            assert False
+        """
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    shown = result.stdout.str()
+    assert shown.count("Log of the broker at 127.0.0.1:") == 3
+    assert shown.count("broker.stopped") == 1
+
+
+def test_settings_of_a_run_stand_in_its_configuration(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nrocketmq_settings =\n    broker.auto_create_topics=false\n")
+    result = run(
+        """
+        import pytest
+        from broker.client import Message, errors
+
+        def test_strict(rocketmq):
+            with pytest.raises(errors.TopicNotFound):
+                rocketmq.client.send(Message("t", b"x"))
+        """,
+        "--strict-markers",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_nothing_stays_of_a_broker_whose_tests_were_killed(run: Run) -> None:
+    result = run(
+        """
+        import os
+
+        def test_pid(rocketmq):
+            print("pid", rocketmq._process.pid, flush=True)
+            os._exit(9)
+        """,
+        "-s",
+    )
+    (line,) = [line for line in result.outlines if "pid " in line]
+    process = Path("/proc", line.split("pid ")[1])
+    while process.exists() and "State:\tZ" not in (process / "status").read_text():
+        pass
+
+
+def test_the_first_test_of_the_manual_runs(run: Run) -> None:
+    text = (ROOT / "docs/testing.md").read_text().partition("```python\n")[2].partition("```")[0]
+    assert len(text.splitlines()) in range(10, 20)
+    run(text, "-W", "ignore::DeprecationWarning").assert_outcomes(passed=1)
+
+
+def test_a_run_without_brokers_imports_nothing_of_one() -> None:
+    heavy = ("grpc", "google", "numpy", "broker.app", "broker.client", "broker.store", "click")
+    script = f"import sys, broker.testing.plugin; print([*set({heavy}) & sys.modules.keys()])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "[]\n"

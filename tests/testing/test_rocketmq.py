@@ -1,0 +1,148 @@
+"""What a test wants of its broker: the fixtures, as tests of programs use them."""
+
+import pytest
+
+from broker.client import Client, ClientError, Message, ReceiveQuery, errors
+from broker.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ
+from broker.testing.broker_process import Spawner
+
+HOUR_S = 3_600
+
+
+def bodies(broker: RocketMQ, topic: str, count: int = 0) -> list[bytes]:
+    return [message.body for message in broker.messages(topic, count)]
+
+
+def test_what_is_sent_is_seen(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.create_topic("seen", queues=2)
+    assert rocketmq_module.messages("seen", count=1, timeout=0) == []
+    for body in (b"1", b"2", b"3"):
+        client.send(Message("seen", body))
+    assert bodies(rocketmq_module, "seen", 3) == [b"1", b"2", b"3"]
+
+
+def test_lag_ends_with_acknowledgements(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.create_topic("left", queues=1)
+    client.send(Message("left", b"x"))
+    assert len(rocketmq_module.messages("left", 1)) == 1
+    assert rocketmq_module.lag("workers", "left") == 1, "of a group that nobody made yet too"
+    rocketmq_module.create_group("workers", begins_at_min=True, max_attempts=3)
+    (leased,) = client.receive(ReceiveQuery("workers", "left", wait_ms=5_000))
+    with pytest.raises(LagRemains, match="group workers had 1 messages to consume in topic left"):
+        rocketmq_module.wait_for_lag_0("workers", "left", timeout=0)
+    client.ack("workers", "left", [leased.receipt_handle])
+    rocketmq_module.wait_for_lag_0("workers", "left")
+    rocketmq_module.wait_for_lag_0("workers")
+
+
+def test_what_failed_and_comes_again_is_left_too(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.create_topic("again", queues=1)
+    rocketmq_module.create_group("retrying", begins_at_min=True)
+    client.send(Message("again", b"x"))
+    query = ReceiveQuery("retrying", "again", invisible_ms=10_000, wait_ms=5_000)
+    (first,) = client.receive(query)
+    rocketmq_module.advance_clock(11)
+    while rocketmq_module.lag("retrying", "again") != 1:
+        pass
+    (second,) = client.receive(query)
+    assert (first.attempt, second.attempt) == (1, 2)
+    client.ack("retrying", "again", [second.receipt_handle])
+    rocketmq_module.wait_for_lag_0("retrying", "again")
+
+
+def test_delays_come_due_at_once(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.create_topic("later", "delay")
+    client.send(Message("later", b"in an hour", delay_ms=HOUR_S * 1000))
+    before = rocketmq_module.now()
+    assert rocketmq_module.messages("later") == []
+    rocketmq_module.advance_clock(HOUR_S)
+    assert rocketmq_module.now() >= before + HOUR_S
+    assert bodies(rocketmq_module, "later", 1) == [b"in an hour"]
+    with pytest.raises(ValueError, match="time does not go back"):
+        rocketmq_module.advance_clock(-1)
+
+
+def test_sends_are_refused(rocketmq_module: RocketMQ, client: Client) -> None:
+    refused = rocketmq_module.inject_fault("refuse", code="FORBIDDEN", times=1)
+    with pytest.raises(ClientError, match="the test said so"):
+        client.send(Message("refused", b"1"))
+    client.send(Message("refused", b"2"))
+    assert refused.hits == 1
+    with rocketmq_module.inject_fault("refuse", ["SendMessage", "PullMessage"]) as fault:
+        for _ in range(3):
+            with pytest.raises(ClientError):
+                client.send(Message("refused", b"3"))
+        assert fault.hits == 3
+    client.send(Message("refused", b"4"))
+    assert bodies(rocketmq_module, "refused", 2) == [b"2", b"4"]
+    with pytest.raises(ValueError, match="there is no code 'SUNDAY'"):
+        rocketmq_module.inject_fault("refuse", code="SUNDAY")
+
+
+def test_an_answer_is_lost_of_what_was_done(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.inject_fault("lose_answer", times=1)
+    with pytest.raises(ClientError) as caught:
+        client.send(Message("lost", b"x"))
+    assert caught.value.is_uncertain
+    assert bodies(rocketmq_module, "lost", 1) == [b"x"]
+
+
+def test_calls_are_slow(rocketmq_module: RocketMQ) -> None:
+    with (
+        Client(rocketmq_module.endpoint, timeout_ms=200, retry_ms=0) as client,
+        rocketmq_module.inject_fault("delay", seconds=20) as fault,
+    ):
+        with pytest.raises(ClientError, match="within"):
+            client.send(Message("slow", b"x"))
+        assert fault.hits == 1
+
+
+def test_the_disk_is_full(rocketmq_module: RocketMQ, client: Client) -> None:
+    with rocketmq_module.inject_fault("disk_full"), pytest.raises(errors.DiskFull):
+        client.send(Message("full", b"1"))
+    client.send(Message("full", b"2"))
+    assert bodies(rocketmq_module, "full", 1) == [b"2"]
+
+
+def test_connections_break_and_are_made_again(rocketmq_module: RocketMQ, client: Client) -> None:
+    client.send(Message("broken", b"1"))
+    rocketmq_module.drop_connections()
+    with Client(rocketmq_module.endpoint) as other:
+        other.send(Message("broken", b"2"))
+    assert bodies(rocketmq_module, "broken", 2) == [b"1", b"2"]
+
+
+def test_a_broker_comes_back_with_its_store_its_address_and_its_time(rocketmq: RocketMQ) -> None:
+    rocketmq.client.send(Message("kept", b"1"))
+    rocketmq.advance_clock(HOUR_S)
+    endpoint, now = rocketmq.endpoint, rocketmq.now()
+    rocketmq.kill()
+    with pytest.raises(BrokerEnded):
+        rocketmq.now()
+    rocketmq.restart()
+    assert rocketmq.endpoint == endpoint
+    assert rocketmq.now() >= now
+    rocketmq.client.send(Message("kept", b"2"))
+    with rocketmq.inject_fault("refuse"):
+        rocketmq.restart()
+    rocketmq.client.send(Message("kept", b"3"))
+    assert bodies(rocketmq, "kept", 3) == [b"1", b"2", b"3"]
+    assert rocketmq.log.count("store.opened") == 3
+    assert rocketmq.log.count("broker.stopped") == 1
+
+
+@pytest.mark.rocketmq("broker.auto_create_topics=false", "broker.name=strict")
+def test_settings_are_the_tests(rocketmq: RocketMQ) -> None:
+    with pytest.raises(errors.TopicNotFound):
+        rocketmq.client.send(Message("unknown", b"x"))
+    rocketmq.create_topic("unknown")
+    rocketmq.create_topic("unknown")
+    with pytest.raises(errors.TopicExists):
+        rocketmq.create_topic("unknown", "fifo")
+
+
+def test_a_broker_that_cannot_start_says_why(
+    rocketmq_spawner: Spawner, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.raises(BrokerNotStarted, match=r"did you mean broker\.name"):
+        RocketMQ(rocketmq_spawner, tmp_path_factory.mktemp("wrong"), ["broker.nmae=x"])
