@@ -14,7 +14,7 @@ from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from broker.format.again import in_decoded_order, put_again
+from broker.format.again import facts_of, in_decoded_order, put_again
 from broker.format.content import PROPERTIES_SIZE_MAX
 from broker.format.java_hash import java_hash
 from broker.format.record import MAGIC_V1, PROPERTY_CRC_SIZE, RECORD_HEAD, split_record
@@ -29,6 +29,7 @@ from broker.model.message import (
     TIMER_DEQUEUED,
     TIMER_ENQUEUED,
     TIMER_OUT,
+    TIMER_OUT_NOW,
     TIMER_ROLLS,
     UNIQUE_KEY,
 )
@@ -40,14 +41,22 @@ _ROOM: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
 _NUMBER_LENGTH_MAX: Final = 18
 """Of a time: each such number is one of 64 bits, a jump of the clock added."""
 _OUT: Final = f"{TIMER_OUT}\x01".encode()
+_OUT_NOW: Final = f"{TIMER_OUT_NOW}\x01".encode()
 _TOPIC: Final = f"{REAL_TOPIC}\x01".encode()
 _MARKER: Final = f"{TIMER_DELETE}\x01".encode()
 _ADDED: Final = (TIMER_ENQUEUED.encode(), TIMER_DEQUEUED.encode())
 _HEAD: Final = RECORD_HEAD.struct.unpack_from
 _V6: Final = 0x30
 _PAIR_END: Final = 2
-_QUICK_HEAD: Final = Struct(">iI12xqqi44xi").unpack_from
-"""Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, body size."""
+_QUICK_HEAD: Final = Struct(">iI12xqqi16xq20xi").unpack_from
+"""Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, store time, body
+size."""
+
+
+def _number_of(said: bytes | None) -> int:
+    """Return a time, 0 for what is none."""
+    is_number = said is not None and said.isdigit() and len(said) <= _NUMBER_LENGTH_MAX
+    return int(said) if said is not None and is_number else 0
 
 
 def property_in(content: bytes, name: bytes, begin: int, end: int) -> bytes | None:
@@ -72,18 +81,22 @@ def queue_offset_of(record: bytes) -> int:
 class TimedFacts:
     """Columns of records that were read from the timer's topic, in their order.
 
-    due_ms        their slots; 0 where a record says none, which is due at once then
+    out_ms        their seconds, as messages say them; 0 where one says none: it is due at once
+    due_ms        the same, by the clock of when they were stored
+    store_ms      when that was
     topic_hashes  as units of the timer log have them
     markers       whether it takes back another message
     """
 
     __slots__ = (
-        "_parts", "due_ms", "markers", "physical_offsets", "queue_offsets", "sizes",
-        "topic_hashes", "topics",
+        "_parts", "due_ms", "markers", "out_ms", "physical_offsets", "queue_offsets", "sizes",
+        "store_ms", "topic_hashes", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.out_ms: list[int] = []
         self.due_ms: list[int] = []
+        self.store_ms: list[int] = []
         self.topic_hashes: list[int] = []
         self.markers: list[bool] = []
         self.physical_offsets: list[int] = []
@@ -103,18 +116,22 @@ class TimedFacts:
         """
         position = 0
         while position < len(content):
-            size, magic, queue_offset, place, system_flag, body_size = _QUICK_HEAD(
+            size, magic, queue_offset, place, system_flag, store_ms, body_size = _QUICK_HEAD(
                 content, position
             )
             end = position + size
             begin = position + RECORD_HEAD.size + body_size
             if system_flag & _V6 or magic != MAGIC_V1:
-                _, _, _, _, begin, end = split_record(memoryview(content), position)
+                head, _, _, _, begin, end = split_record(memoryview(content), position)
+                store_ms = head[10]
             else:
                 begin += content[begin] + 3
-            said = property_in(content, _OUT, begin, end)
-            is_number = said is not None and said.isdigit() and len(said) <= _NUMBER_LENGTH_MAX
-            self.due_ms.append(int(said) if said is not None and is_number else 0)
+            out_ms = _number_of(property_in(content, _OUT, begin, end))
+            self.out_ms.append(out_ms)
+            if content.find(_OUT_NOW, begin, end) >= 0:
+                out_ms = _number_of(property_in(content, _OUT_NOW, begin, end)) or out_ms
+            self.due_ms.append(out_ms)
+            self.store_ms.append(store_ms)
             topic = property_in(content, _TOPIC, begin, end) or b""
             found = self.topics.get(topic)
             self.topic_hashes.append(self._hash(topic) if found is None else found)
@@ -241,16 +258,19 @@ def _plan_of(names: tuple[bytes, ...]) -> _Plan | None:
 
 def odd_run(
     record: bytes, *, place: tuple[str, int], store_host: bytes, enqueued_ms: int,
-    dequeued_ms: int, rolls: int = 0,
+    dequeued_ms: int, rolls: int = 0, moved_ms: int = 0,
 ) -> Run:  # fmt: skip
     """Return a record as one message of a place, whatever its block looks like.
 
     rolls    how often it went back to the timer's topic; 0: it leaves it
+    moved_ms by how much its time differs, by the clock of now, from what it says
     Errors   BadRecord
     """
     changed = {TIMER_ENQUEUED: str(enqueued_ms), TIMER_DEQUEUED: str(dequeued_ms)}
     if rolls:
         changed[TIMER_ROLLS] = str(rolls)
+        out_ms = _number_of(facts_of(record)[1].get(TIMER_OUT, "").encode())
+        changed[TIMER_OUT_NOW] = str(out_ms + moved_ms) if moved_ms else ""
     topic, queue_id = place
     return put_again(record, topic=topic, queue_id=queue_id, store_host=store_host, changed=changed)
 

@@ -16,7 +16,7 @@ Unit of `timerlog`:
   28   8  physical_offset   of the record in the timer's topic
   36   4  record_size
   40   4  topic_hash        Java's, of the topic it goes to
-  44   8  reserved          0
+  44   8  shift_ms          its time is TIMER_OUT_MS and this: clocks were set; RocketMQ: 0, unread
 
 A unit leaves 16 bytes in its file; where it would not, a blank closes the file: bytes left (i32), 0
 (i64), BLANK_MAGIC at the place of a unit's magic. The first i32 of a blank may be 52.
@@ -58,14 +58,14 @@ LOG_UNIT: Final = Layout(
     ("physical_offset", "q", "of the record in the timer's topic"),
     ("record_size", "i", "bytes of that"),
     ("topic_hash", "i", "Java's, of the topic it goes to"),
-    ("reserved", "q", "0"),
+    ("shift_ms", "q", "its time is TIMER_OUT_MS and this: clocks were set; RocketMQ: 0, unread"),
 )
 LOG_UNIT_SIZE: Final = LOG_UNIT.size
 LOG_UNIT_TYPE: Final = np.dtype(
     [
         ("size", ">i4"), ("previous", ">i8"), ("magic", ">i4"), ("write_time", ">i8"),
         ("delay", ">i4"), ("physical_offset", ">i8"), ("record_size", ">i4"),
-        ("topic_hash", ">i4"), ("reserved", ">i8"),
+        ("topic_hash", ">i4"), ("shift_ms", ">i8"),
     ]
 )  # fmt: skip
 LOG_END_SIZE: Final = 16

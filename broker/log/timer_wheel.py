@@ -196,24 +196,9 @@ class TimerWheel:
         slots["magic"] = 0
         self._slots[at] = slots
 
-    def clear(self, time_ms: int) -> None:
-        """Let nothing wait for a time any more."""
-        number = time_ms // self._precision_ms
-        at = number % self.slot_count
-        if self._slots["time"][at] == number:
-            self._slots[at] = (0, 0, 0, 0, 0)
-
-    def put_back(self, slot: Slot) -> None:
-        """Let a slot be as it was, whatever was done to it."""
-        number = slot.time_ms // self._precision_ms
-        self._slots[number % self.slot_count] = (number, *slot[1:], 0)
-
-    def clear_between(self, begin_ms: int, end_ms: int) -> None:
-        """Let nothing wait for the times of [begin, end) any more."""
-        slots = self._slots
-        begin, end = begin_ms // self._precision_ms, end_ms // self._precision_ms
-        at = np.flatnonzero((slots["time"] >= begin) & (slots["time"] < end))
-        slots[at] = np.zeros(len(at), SLOT_TYPE)
+    def clear(self) -> None:
+        """Let nothing wait any more."""
+        self._slots[:] = np.zeros(self.slot_count, SLOT_TYPE)
 
 
 def _begins(ordered: Numbers) -> Numbers:

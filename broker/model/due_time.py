@@ -62,11 +62,6 @@ class DueTime:
             self._merge()
         return jump_ms
 
-    @property
-    def is_jumpy(self) -> bool:
-        """Whether places belong to more than one clock."""
-        return len(self._epochs) > 1
-
     def upto_ms(self, now: Now, place: int) -> int:
         """Return the wall time up to which what has a place is due: its time at most this.
 
@@ -74,20 +69,6 @@ class DueTime:
         Cost     below 1 µs
         """
         return now.monotonic_ms + self._skew_of(place)
-
-    def ahead_ms(self, place: int) -> int:
-        """Return by how much the clock is ahead now of the one that held when a place came.
-
-        A due time of then, and this, is the due time by the clock of now.
-        """
-        return self._skew_ms - self._skew_of(place)
-
-    def begins(self) -> list[tuple[int, int]]:
-        """Return (first place, ms that the clock is ahead of it) of each epoch, in order.
-
-        What has a place before the first one belongs to the first.
-        """
-        return [(begin, self._skew_ms - skew_ms) for begin, skew_ms in self._epochs]
 
     def forget(self, place: int) -> None:
         """Drop what is only of use for places below this one."""

@@ -41,10 +41,10 @@ class Sent(NamedTuple):
 
     kind    WAITING, HALF or CAME
     due_ms  wall time
-    since   when it was sent, and when the broker started since: by which of these clocks its time
-            is measured nobody can know who did not see the clock being set
-    jumps   how often somebody had set the clock when it was sent
-    back_ms by how much in all it was set back since
+    is_level  whether it waits for a delay level
+    since     when it was sent, and when the broker started since: by which of these clocks its time
+              is measured nobody can know who did not see the clock being set; the timer writes
+              down what it saw
     """
 
     key: str
@@ -52,8 +52,7 @@ class Sent(NamedTuple):
     kind: str
     due_ms: int
     since: tuple[Now, ...]
-    jumps: int = 0
-    back_ms: int = 0
+    is_level: bool = False
 
     @property
     def waits_ms(self) -> int:
@@ -66,9 +65,9 @@ class Sent(NamedTuple):
         due_ms = self.due_ms - now.monotonic_ms
         # A start that finds the clock set back waits once more.
         anew_ms = self.since[-1].monotonic_ms + self.waits_ms - now.monotonic_ms
-        # What moved as the clock was set back does not move on again before a start.
-        early_ms = self.back_ms if len(self.since) > 1 else 0
-        return due_ms - max(ahead) - early_ms, max(due_ms - min(ahead), anew_ms)
+        if len(self.since) == 1:
+            anew_ms = due_ms - ahead[0]
+        return due_ms - max(ahead), max(due_ms - min(ahead), anew_ms)
 
 
 class LaterModel:
@@ -77,13 +76,11 @@ class LaterModel:
     def __init__(self) -> None:
         self.sent: dict[str, Sent] = {}
         self.states: dict[str, States] = {}
-        self.jumps = 0
-        """How often somebody set the clock: a level that finds a time that cannot be waits anew."""
         self.said: dict[str, Verdict] = {}
 
     def took(self, one: Sent, *, ok: bool) -> None:
         """A send was answered; not ok: nobody knows."""
-        self.sent[one.key] = one._replace(jumps=self.jumps)
+        self.sent[one.key] = one
         self.states[one.key] = frozenset({one.kind} if ok else {one.kind, ABSENT})
 
     def _keep(self, key: str, allowed: Iterable[str], what: str) -> None:
@@ -103,8 +100,7 @@ class LaterModel:
         if ok is False:
             return
         one = self.sent[key]
-        # Of a message that moved, as the clock was set, no marker finds the slot.
-        is_sure = ok and one.left_ms(now)[0] > RECALLED_MS and one.jumps == self.jumps
+        is_sure = ok and one.left_ms(now)[0] > RECALLED_MS
         self._turn(key, WAITING, RECALLED, ok=is_sure)
 
     def decided(self, key: str, resolution: str, refusal: str | None, *, is_told: bool) -> None:
@@ -128,21 +124,15 @@ class LaterModel:
         """A producer was asked about a transaction."""
         self._keep(key, {HALF}, "was asked about")
 
-    def jumped(self, by_ms: int) -> None:
-        """Somebody set the clock: a message and what takes it back may part on their ways."""
-        self.jumps += 1
-        for key, states in self.states.items():
-            if RECALLED in states:
-                self.states[key] = states | {WAITING}
-        for key in self.waiting() if by_ms < 0 else ():
-            one = self.sent[key]
-            self.sent[key] = one._replace(back_ms=one.back_ms - by_ms)
+    def restarted(self, now: Now, *, is_unseen: bool) -> None:
+        """The broker started: what waits may be measured by the clock of now.
 
-    def restarted(self, now: Now) -> None:
-        """The broker started: what waits may be measured by the clock of now."""
+        is_unseen   the clock was set, and the broker ended before it saw that
+        """
         for key in self.waiting():
             one = self.sent[key]
-            self.sent[key] = one._replace(since=(*one.since, now))
+            if is_unseen or one.is_level:
+                self.sent[key] = one._replace(since=(*one.since, now))
 
     # -- what is seen --------------------------------------------------------------------------
     def looked(
@@ -165,7 +155,7 @@ class LaterModel:
                 self.states[key] = frozenset({CAME})
                 continue
             gone = {CAME, GIVEN_UP} if not given_up[key] else {CAME}
-            late_ms = LATE_MS + (one.waits_ms + LOOK_MS if self.jumps else 0)
+            late_ms = LATE_MS + (LOOK_MS if one.is_level else 0)
             if is_stepped and most_ms < -late_ms:
                 gone.add(WAITING)
             self._keep(key, self.states[key] - gone, f"did not come, {-most_ms} ms after its time,")

@@ -94,7 +94,8 @@ async def _time_passes(walk: LaterWalk, chance: Random) -> None:
 
 async def _jump(walk: LaterWalk, chance: Random) -> None:
     back = -walk.set_ms if walk.set_ms and chance.random() < 0.5 else 0
-    await walk.jump(back or chance.choice((1, -1)) * chance.choice(JUMPS_MS))
+    by_ms = back or chance.choice((1, -1)) * chance.choice(JUMPS_MS)
+    await walk.jump(by_ms, is_seen=chance.random() < 0.7)
 
 
 async def _restart(walk: LaterWalk, chance: Random) -> None:
@@ -123,8 +124,8 @@ async def _walk_on(loop: SeededLoop, seed: int, steps: int, counts: Counter[str]
     try:
         await walk.begin()
         weights = dict(TAKEN)
-        # What waits for a time of its own while clocks are set: tests/services/test_timer.py.
-        del weights[_jump if chance.random() < UNSET_PART else _send_timed]
+        if chance.random() < UNSET_PART:
+            del weights[_jump]
         for take in chance.choices([*weights], [*weights.values()], k=steps):
             await take(walk, chance)
         await walk.end()

@@ -82,6 +82,8 @@ class LaterWalk(SeededStore):
         self.number = 0
         self.set_ms = 0
         """By how much the wall clock was set forward in all."""
+        self.is_unseen = False
+        """Whether it was set and nobody saw that yet."""
         self.ending = self.kill
 
     @property
@@ -129,7 +131,7 @@ class LaterWalk(SeededStore):
     async def _again(self, image: Image) -> None:
         """Open the store once more, and let everything look at the clock."""
         await self._open(image)
-        self.model.restarted(self.now)
+        self.model.restarted(self.now, is_unseen=self.is_unseen)
         await self.steps()
 
     async def restart(self) -> None:
@@ -181,6 +183,7 @@ class LaterWalk(SeededStore):
 
     async def _steps(self) -> int:
         """Take steps until all services wait; returns when one of them is to go on."""
+        self.is_unseen = False
         for _ in range(2):  # What one puts another one delivers.
             times = [await self._done(s) for s in (self.timer, self.schedule, self.transactions)]
             await self._seen()
@@ -209,13 +212,15 @@ class LaterWalk(SeededStore):
             await self.answered(self._steps, turns)
             await self.ended(turns)
 
-    async def jump(self, by_ms: int) -> None:
-        """Set the wall clock."""
-        self.note("jumps", by_ms)
+    async def jump(self, by_ms: int, *, is_seen: bool = True) -> None:
+        """Set the wall clock; `is_seen`: before anything else happens."""
+        self.note("jumps", by_ms, is_seen)
+        await self._steps()  # What came woke those who wait for it.
         self.loop.clock.wall += by_ms
         self.set_ms += by_ms
-        self.model.jumped(by_ms)
-        await self.steps()
+        self.is_unseen = True
+        if is_seen:
+            await self.steps()
 
     # -- producing -----------------------------------------------------------------------------
     async def send(self, kind: str, delivery: Delivery, turns: int | None = None) -> None:
@@ -236,7 +241,10 @@ class LaterWalk(SeededStore):
         sent: Sent | None = await self.answered(
             partial(self.sending.send, drafts_of(message), BORN_HOST), turns
         )
-        self.model.took(SentModel(key, topic, kind, due_ms, (since,)), ok=sent is not None)
+        is_level = bool(delivery.delay_level)
+        self.model.took(
+            SentModel(key, topic, kind, due_ms, (since,), is_level), ok=sent is not None
+        )
         if sent is not None and sent.handles and sent.handles[0]:
             self.handles[key] = sent.handles[0]
         if sent is not None and kind == HALF:

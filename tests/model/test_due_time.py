@@ -25,8 +25,6 @@ def test_a_jump_forward_makes_nothing_due_that_came_before() -> None:
     due.look(later, 8)
     assert due.upto_ms(later, 4) == WALL_MS + 1_010
     assert due.upto_ms(later, 5) == WALL_MS + HOUR_MS + 1_010
-    assert due.ahead_ms(4) == HOUR_MS
-    assert due.ahead_ms(5) == 0
 
 
 def test_a_jump_back_holds_nothing_up() -> None:
@@ -42,18 +40,7 @@ def test_a_slow_drift_is_no_jump_and_is_followed() -> None:
     due = DueTime()
     for second in range(200):
         assert due.look(Now(second * 1_000, WALL_MS + second * 1_010), second) == 0
-    assert len(due.begins()) == 1
     assert due.upto_ms(Now(200_000, 0), 0) == WALL_MS + 199 * 10 + 200_000
-
-
-def test_a_clock_under_which_nothing_came_is_forgotten() -> None:
-    due = DueTime()
-    due.look(Now(0, WALL_MS), 3)
-    due.look(Now(1, WALL_MS + HOUR_MS), 5)
-    due.look(Now(2, WALL_MS + 2), 5)
-    assert due.begins() == [(3, 0), (5, 0)]
-    due.forget(5)
-    assert due.begins() == [(5, 0)]
 
 
 class _World:
@@ -100,8 +87,6 @@ def test_everything_is_due_by_the_clock_of_its_coming(steps: list[tuple[int, int
         for place, (due_ms, says_ms) in enumerate(world.things):
             is_due = says_ms <= world.due.upto_ms(world.now(), place)
             assert is_due == (due_ms <= world.monotonic)
-            moved_ms = says_ms + world.due.ahead_ms(place)
-            assert moved_ms - world.now().wall_ms == due_ms - world.monotonic
 
 
 @given(st.lists(st.integers(-HOUR_MS, HOUR_MS), min_size=EPOCHS_MAX, max_size=4 * EPOCHS_MAX))
@@ -112,6 +97,5 @@ def test_however_many_jumps_nothing_is_early(jumps: list[int]) -> None:
         world.skew += jump_ms if abs(jump_ms) > JUMP_MS else HOUR_MS
         world.look()
         world.come(1_000)
-    assert len(world.due.begins()) <= EPOCHS_MAX
     for place, (due_ms, says_ms) in enumerate(world.things):
         assert says_ms - world.due.upto_ms(world.now(), place) >= due_ms - world.monotonic

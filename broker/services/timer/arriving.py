@@ -3,6 +3,11 @@
     queue 0 ──read by column──► due already: put at once
                                 due within the window: into its second's slot
                                 due later: into a slot within the window, from where it comes again
+                                takes another one back: into each slot where that may wait
+
+Times are translated here, once, from the wall clocks of then to the clock that the wheel turns by
+(wheel_clock.py). What is due already while more is unread goes into the slot that is read next: a
+recall of it may be among that, and no slot is read before all that came before its turn.
 
 Where it goes on reading is what comes behind the last message that is in the log or was put.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
@@ -23,14 +28,14 @@ from broker.format.timer_layout import (
     MAGIC_ROLL,
     PRECISION_MS,
     Units,
+    due_times,
 )
-from broker.model.due_time import DueTime
 from broker.model.errors import MessageDamaged
 from broker.model.reading import PullStatus, ReadRange
-from broker.model.step import Now
 from broker.model.system_topics import TIMER_TOPIC
 from broker.services.timer.counts import WaitingCounts
 from broker.services.timer.putting import Putting, TimedMessage
+from broker.services.timer.wheel_clock import WheelClock
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
@@ -57,12 +62,20 @@ def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
     return behind
 
 
-def slot_times(due_ms: NDArray[np.int64], write_ms: int) -> tuple[NDArray[np.int64], Units]:
-    """Return the times of slots for what is due at times, and which of it comes again (bools)."""
-    left_ms = due_ms - write_ms - WINDOW_MS
+def slot_times(due_ms: NDArray[np.int64], from_ms: int) -> tuple[NDArray[np.int64], Units]:
+    """Return the times of slots for what is due at times, and which of it comes again (bools).
+
+    from_ms   the window begins there
+    """
+    left_ms = due_ms - from_ms - WINDOW_MS
     is_later = left_ms >= 0
     ahead_ms = np.where(left_ms < WINDOW_MS // 3, WINDOW_MS // 2, WINDOW_MS)
-    return np.where(is_later, write_ms + ahead_ms, due_ms), is_later
+    return np.where(is_later, from_ms + ahead_ms, due_ms), is_later
+
+
+def topic_range(store: MessageStore) -> tuple[int, int]:
+    """Return the queue offsets of the timer topic's first message and behind its last."""
+    return store.reading.queue_range(TIMER_TOPIC, 0)
 
 
 IsDelivered = Callable[[bytes], Awaitable[bool]]
@@ -78,18 +91,23 @@ class Arriving:
     """
 
     __slots__ = (
-        "_counts", "_due_time", "_last_place", "_old_upto", "_put_already", "_putting", "_store",
-        "queue_offset", "skip_below_ms", "skip_upto",
+        "_clock", "_counts", "_held_at_ms", "_last_place", "_old_upto", "_put_already", "_putting",
+        "_shifts", "_store", "queue_offset", "skip_below_ms", "skip_upto",
     )  # fmt: skip
 
     def __init__(
-        self, store: MessageStore, putting: Putting, counts: WaitingCounts, queue_offset: int
-    ) -> None:
+        self, store: MessageStore, putting: Putting, counts: WaitingCounts, clock: WheelClock,
+        queue_offset: int,
+    ) -> None:  # fmt: skip
         self._store = store
         self._counts = counts
         self._putting = putting
-        self._due_time = DueTime()
-        lower, upper = self.range()
+        self._clock = clock
+        self._shifts: dict[int, int] = {}
+        """How far times of what waits were shifted, and up to which slot something was by this."""
+        self._held_at_ms = -1
+        """The slot that what was due already went into."""
+        lower, upper = topic_range(store)
         self.queue_offset = min(max(queue_offset, lower), upper)
         self._put_already: set[int] = set()
         """Queue offsets of what was due and put before an error came: it will be read once more."""
@@ -97,14 +115,10 @@ class Arriving:
         self.skip_below_ms = self.skip_upto = 0
         self._old_upto = upper
 
-    def range(self) -> tuple[int, int]:
-        """Return the queue offsets of the topic's first message and behind its last."""
-        return self._store.reading.queue_range(TIMER_TOPIC, 0)
-
     @property
     def lag(self) -> int:
         """How many messages it has not read."""
-        return max(self.range()[1] - self.queue_offset, 0)
+        return max(topic_range(self._store)[1] - self.queue_offset, 0)
 
     @property
     def is_resumed(self) -> bool:
@@ -130,7 +144,7 @@ class Arriving:
         is_delivered   asked of what is due already, whether a copy of it stands where it goes
         Errors         StorageError, DiskSlow; those of a put: what was not taken in comes again
         """
-        lower, upper = self.range()
+        lower, upper = topic_range(self._store)
         begin = max(lower, self.queue_offset)
         if begin >= upper:
             self.queue_offset = begin
@@ -148,8 +162,11 @@ class Arriving:
         for topic, topic_hash in facts.topics.items():
             if not self._counts.knows(topic_hash):
                 self._counts.know(topic_hash, topic.decode("utf-8", "replace"))
+        self._shifts = {s: upto for s, upto in self._shifts.items() if upto >= read_ms}
         if len(facts):
             is_old = begin < self._old_upto
+            if found.next_begin_offset < upper:
+                self._held_at_ms = read_ms
             await self._take_in(facts, write_ms, read_ms, is_delivered if is_old else None)
             self._last_place = facts.physical_offsets[-1]
         self._put_already.clear()
@@ -160,7 +177,7 @@ class Arriving:
     async def _take_in(
         self, facts: TimedFacts, write_ms: int, read_ms: int, is_delivered: IsDelivered | None
     ) -> None:
-        due_ms = slot_behind(np.array(facts.due_ms, np.int64) + self._moved_ms(facts))
+        shifts_ms, due_ms = self._translated(facts)
         is_due = due_ms < min(write_ms, read_ms)
         for number in np.flatnonzero(
             is_due & (np.array(facts.topic_hashes) == self._putting.journal_hash)
@@ -169,18 +186,28 @@ class Arriving:
                 due_ms[number], is_due[number] = write_ms + OPEN_PAUSE_MS, False
         is_over = due_ms < self.skip_below_ms
         is_over &= np.array(facts.queue_offsets) < self.skip_upto
-        await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
-        waiting = np.flatnonzero(~is_due)
+        is_there = ~is_due
+        if self._held_at_ms == read_ms:
+            is_there |= ~is_over
+            if is_delivered is not None:
+                for number in np.flatnonzero(is_due & ~is_over & ~np.array(facts.markers)).tolist():
+                    is_there[number] = not await is_delivered(facts.record(number))
+        else:
+            await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
+        for shift_ms in self._shifts:  # What is taken back may wait by another clock.
+            is_there |= np.array(facts.markers) & (shifts_ms != shift_ms)
+        waiting = np.flatnonzero(is_there)
         if len(waiting):
             await self._store.timer.make()
-            times_ms = np.maximum(due_ms[waiting], read_ms)
-            self._wait(facts, waiting, times_ms, write_ms)
+            self._wait(facts, waiting, np.maximum(due_ms, read_ms), shifts_ms, write_ms, read_ms)
 
-    def _moved_ms(self, facts: TimedFacts) -> NDArray[np.int64] | int:
-        """Return by how much clocks are ahead of those by which messages say their times."""
-        if not self._due_time.is_jumpy:
-            return 0
-        return np.array([self._due_time.ahead_ms(at) for at in facts.queue_offsets], np.int64)
+    def _translated(self, facts: TimedFacts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return by how much times were shifted, and the slots these lead to."""
+        ahead_ms = self._clock.ahead_of(
+            np.array(facts.queue_offsets, np.int64), np.array(facts.store_ms, np.int64)
+        )
+        due_ms = np.array(facts.due_ms, np.int64) + ahead_ms
+        return due_ms - np.array(facts.out_ms, np.int64), slot_behind(due_ms)
 
     async def _put_due(
         self, facts: TimedFacts, numbers: list[int], is_delivered: IsDelivered | None
@@ -215,10 +242,29 @@ class Arriving:
 
     def _wait(
         self, facts: TimedFacts, waiting: NDArray[np.int64], due_ms: NDArray[np.int64],
-        write_ms: int,
+        shifts_ms: NDArray[np.int64], write_ms: int, read_ms: int,
     ) -> None:  # fmt: skip
-        """Let messages wait in their slots, as many at a time as a file of the log takes."""
-        times_ms, is_later = slot_times(due_ms, write_ms)
+        """Let messages wait in their slots, as many at a time as a file of the log takes.
+
+        waiting   numbers of facts; the other columns are of all facts
+        """
+        marking = waiting[np.array(facts.markers)[waiting]]
+        self._note_shifts(shifts_ms[waiting], due_ms[waiting])
+        if len(self._shifts) > 1 and len(marking):
+            copies = self._copied(facts, marking, shifts_ms)
+            numbers = np.concatenate((waiting, copies[0]))
+            order = np.argsort(numbers, kind="stable")
+            copied_due_ms = np.maximum(copies[2], read_ms)
+            columns = ((shifts_ms, copies[1]), (due_ms, copied_due_ms))
+            shifts_ms, due_ms = (np.concatenate((a[waiting], b))[order] for a, b in columns)
+            waiting = numbers[order]
+        else:
+            shifts_ms, due_ms = shifts_ms[waiting], due_ms[waiting]
+        wheel = self._store.timer.wheel
+        assert wheel is not None
+        # Slots of two laps must not meet where reading them is far behind.
+        from_ms = min(write_ms, read_ms + wheel.span_ms // 2)
+        times_ms, is_later = slot_times(due_ms, from_ms)
         units = np.zeros(len(waiting), LOG_UNIT_TYPE)
         magic = np.where(np.array(facts.markers)[waiting], MAGIC_DELETE, 0) | MAGIC_DEFAULT
         units["magic"] = np.where(is_later, magic | MAGIC_ROLL, magic)
@@ -227,6 +273,7 @@ class Arriving:
         units["physical_offset"] = np.array(facts.physical_offsets, np.int64)[waiting]
         units["record_size"] = np.array(facts.sizes)[waiting]
         units["topic_hash"] = np.array(facts.topic_hashes)[waiting]
+        units["shift_ms"] = shifts_ms
         queue_offsets = np.array(facts.queue_offsets, np.int64)[waiting]
         while len(units):
             # Behind an error it goes on with the first that does not wait yet.
@@ -236,7 +283,28 @@ class Arriving:
             units, queue_offsets = units[count:], queue_offsets[count:]
         self.queue_offset = facts.queue_offsets[-1] + 1
 
-    def look(self, now: Now) -> None:
-        """Take in the time: what comes from now on goes by this clock."""
-        self._due_time.look(now, self.range()[1])
-        self._due_time.forget(self.queue_offset)
+    def know(self, units: Units) -> None:
+        """Know units that waited before the start."""
+        self._counts.add(units)
+        self._note_shifts(units["shift_ms"].astype(np.int64), due_times(units))
+
+    def _note_shifts(self, shifts_ms: NDArray[np.int64], due_ms: NDArray[np.int64]) -> None:
+        values, at = np.unique(shifts_ms, return_inverse=True)
+        upto_ms = np.zeros(len(values), np.int64)
+        np.maximum.at(upto_ms, at, due_ms)
+        for shift_ms, time_ms in zip(values.tolist(), upto_ms.tolist(), strict=True):
+            self._shifts[shift_ms] = max(self._shifts.get(shift_ms, 0), time_ms)
+
+    def _copied(
+        self, facts: TimedFacts, marking: NDArray[np.int64], shifts_ms: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return copies of recalls for slots where clocks of before put what they take back.
+
+        Returns   (numbers of facts, by how much their times are shifted, their slots)
+        """
+        others = np.array([*self._shifts], np.int64)
+        numbers = np.repeat(marking, len(others))
+        shifts = np.tile(others, len(marking))
+        is_other = shifts != shifts_ms[numbers]
+        numbers, shifts = numbers[is_other], shifts[is_other]
+        return numbers, shifts, slot_behind(np.array(facts.out_ms, np.int64)[numbers] + shifts)

@@ -56,11 +56,13 @@ class TimedMessage(NamedTuple):
 
     enqueued_ms   when it came into the wheel, as TIMER_ENQUEUE_MS says it
     is_roll       its own time is still to come
+    moved_ms      of such: by how much it differs, by the clock of now, from what the record says
     """
 
     record: bytes
     enqueued_ms: int
     is_roll: bool = False
+    moved_ms: int = 0
 
 
 class Putting:
@@ -220,7 +222,7 @@ class Putting:
         try:
             return odd_run(
                 record, place=found, store_host=self._store_host, rolls=rolls,
-                enqueued_ms=message.enqueued_ms, dequeued_ms=now_ms,
+                enqueued_ms=message.enqueued_ms, dequeued_ms=now_ms, moved_ms=message.moved_ms,
             )  # fmt: skip
         except BrokerError as error:
             logger.warning("timer.discarded", extra={"reason": str(error), "count": 1})

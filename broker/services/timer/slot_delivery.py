@@ -4,10 +4,12 @@
                                     └─► messages: read by their places, put
 
 A step takes PUT_MAX messages; where it stands between steps is in memory alone: after a crash the
-slot is delivered once more, without what stands at its real place already.
+slot is delivered once more, without what stands at its real place already. The journal of leases
+moves on to a later slot while its leases are open.
 Source: TimerMessageStore.dequeue, TimerDequeueGetMessageService.
 """
 
+import asyncio
 import logging
 from typing import Final
 
@@ -15,18 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.format.timed_records import taken_back
-from broker.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, Units, due_times
-from broker.model.due_time import DueTime
+from broker.format.timer_layout import (
+    LOG_UNIT_TYPE,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    NO_UNIT,
+    Units,
+    due_times,
+)
 from broker.model.system_topics import TIMER_TOPIC
-from broker.services.timer.arriving import OPEN_PAUSE_MS, IsDelivered, slot_behind
+from broker.services.timer.arriving import OPEN_PAUSE_MS, IsDelivered
 from broker.services.timer.counts import WaitingCounts
-from broker.services.timer.moving import ahead_of, chain_of, move
 from broker.services.timer.putting import Putting, TimedMessage
 from broker.store.message_store import MessageStore
 from broker.store.reading.patience import value_of
 
 PUT_MAX: Final = 256
 """Messages of one put: some milliseconds of work."""
+CHAIN_MAX: Final = 4_096
+"""Units of a chain that are followed before others get their turn."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +72,15 @@ class SlotDelivery:
         """How many messages of it are not delivered, as far as is known."""
         return 0 if self._units is None else len(self._units) - self._at
 
-    async def some(self, write_ms: int, due_time: DueTime, is_delivered: IsDelivered | None) -> int:
+    async def some(self, write_ms: int, ahead_ms: int, is_delivered: IsDelivered | None) -> int:
         """Deliver what comes next; returns how many messages it looked at.
 
         write_ms   the second of now
+        ahead_ms   how far the wheel's clock is ahead of the wall clock
         Errors   StorageError, DiskSlow; those of a put: it is tried again
         """
         if self._units is None:
-            await self._open(write_ms, due_time)
+            await self._open(write_ms)
         units = self._units
         assert units is not None
         upper = self._upper(units)
@@ -83,14 +93,15 @@ class SlotDelivery:
         rolls = (some["magic"] & MAGIC_ROLL).astype(bool).tolist()
         times = some["write_time"].tolist()
         passed = self._markers[self._at : upper].tolist()
-        for record, enqueued_ms, is_roll, is_passed in zip(
-            records, times, rolls, passed, strict=True
+        moved_ms = (some["shift_ms"] - ahead_ms).tolist()
+        for record, enqueued_ms, is_roll, is_passed, by_ms in zip(
+            records, times, rolls, passed, moved_ms, strict=True
         ):
             is_left_out = is_passed or not record
             if not is_left_out and is_delivered is not None:
                 is_left_out = await is_delivered(record)
             if not is_left_out:
-                messages.append(TimedMessage(record, enqueued_ms, is_roll))
+                messages.append(TimedMessage(record, enqueued_ms, is_roll, by_ms))
         await self._putting.put(messages, self._taken_back)
         self._at = upper
         return len(some)
@@ -101,15 +112,13 @@ class SlotDelivery:
         count = int(np.searchsorted(sizes, self._putting.bytes_max, "right"))
         return min(self._at + max(count, 1), len(units))
 
-    async def _open(self, write_ms: int, due_time: DueTime) -> None:
-        """Follow the chain, read what it takes back, and move what is not due yet by its clock."""
-        units, places = await chain_of(self._store, self.time_ms)
+    async def _open(self, write_ms: int) -> None:
+        """Follow the chain, and read what it takes back."""
+        units = await _chain_of(self._store, self.time_ms)
         is_here = due_times(units) == self.time_ms
         if not is_here.all():
             logger.warning("timer.damaged", extra={"slot_ms": self.time_ms})
-            units, places = units[is_here], places[is_here]
-        if due_time.is_jumpy:
-            units = self._move_ahead(units, places, write_ms, due_time)
+            units = units[is_here]
         units = self._without_journal(units, write_ms)
         self._counts.take(units)
         markers = (units["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
@@ -137,23 +146,10 @@ class SlotDelivery:
         if is_open.any():
             _, firsts = np.unique(units["physical_offset"][is_open], return_index=True)
             times_ms = np.full(len(firsts), write_ms + OPEN_PAUSE_MS, np.int64)
-            move(self._store, units[is_open][firsts], times_ms)
+            _move(self._store, units[is_open][firsts], times_ms)
         self._counts.take(units[is_over])
         self._putting.drop("settled", int(is_over.sum()))
         return units[~(is_over | is_open)]
-
-    def _move_ahead(
-        self, units: Units, places: NDArray[np.int64], write_ms: int, due_time: DueTime
-    ) -> Units:
-        """Let what came before the clock jumped wait as long as it has to; returns the others."""
-        times_ms = slot_behind(self.time_ms + ahead_of(due_time, places))
-        is_early = times_ms >= write_ms
-        if is_early.any():
-            move(self._store, units[is_early], times_ms[is_early])
-            wheel = self._store.timer.wheel
-            if wheel is not None and is_early.all():
-                wheel.clear(self.time_ms)
-        return units[~is_early]
 
     async def _records(self, units: Units) -> list[bytes]:
         """Return the records of units, empty for those that are not there."""
@@ -172,3 +168,40 @@ class SlotDelivery:
             logger.warning("timer.discarded", extra={"reason": "no record there", "count": lost})
             self._putting.dropped.add(("discarded",), lost)
         return records
+
+
+async def _chain_of(store: MessageStore, time_ms: int) -> Units:
+    """Return the units of a slot, oldest first."""
+    log, wheel = store.timer.log, store.timer.wheel
+    assert log is not None
+    assert wheel is not None
+    slot = wheel.slot(time_ms)
+    place = NO_UNIT if slot is None else slot.last
+    parts: list[Units] = []
+    while place != NO_UNIT:
+        places, some = log.chain(place, CHAIN_MAX)
+        if not places:
+            logger.warning("timer.damaged", extra={"slot_ms": time_ms})
+            break
+        parts.append(some)
+        place = int(some["previous"][-1])
+        if place != NO_UNIT:
+            await asyncio.sleep(0)
+    units = np.concatenate(parts, dtype=LOG_UNIT_TYPE) if parts else np.empty(0, LOG_UNIT_TYPE)
+    return units[::-1]
+
+
+def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> None:
+    """Let messages that wait do so in the slots of other times.
+
+    Errors   DiskFull: some of them wait there, the others do not
+    """
+    units = units.copy()
+    write_ms = units["write_time"].astype(np.int64)
+    # The delay is an i32: what moved by more says that it was written then.
+    base_ms = np.where(np.abs(times_ms - write_ms) < 2**31, write_ms, times_ms)
+    units["write_time"] = base_ms
+    units["delay"] = times_ms - base_ms
+    while len(units):
+        count = store.timer.add(units, is_move=True)
+        units = units[count:]

@@ -6,7 +6,7 @@
 
 A slot is delivered when its second is over: RocketMQ puts what is due at 12:00:05 into the slot of
 12:00:04, what is due a moment later into the next. Nothing is delivered early, whatever is done to
-the wall clock (model/due_time.py): what came before a jump moves to other slots.
+the wall clock: the wheel turns by a clock of its own (wheel_clock.py).
 Source: TimerMessageStore.
 """
 
@@ -18,18 +18,17 @@ from contextlib import suppress
 from typing import Any, Final
 
 from broker.format.timer_layout import PRECISION_MS
-from broker.model.due_time import DueTime
 from broker.model.errors import BrokerError, StoreFailed
 from broker.model.message import OFFSET_MAX
 from broker.model.stats import Gauge, LabelValues, Stat
 from broker.model.step import Next, Now
 from broker.model.system_topics import TIMER_TOPIC
-from broker.services.timer.arriving import Arriving, second_of
+from broker.services.timer.arriving import Arriving, second_of, topic_range
 from broker.services.timer.counts import WaitingCounts
-from broker.services.timer.moving import Jumps, move_all
 from broker.services.timer.putting import IsOpen, Putting
 from broker.services.timer.resume import Resumption
 from broker.services.timer.slot_delivery import SlotDelivery
+from broker.services.timer.wheel_clock import WheelClock
 from broker.store.job import Job, Rounds, until_done
 from broker.store.message_store import MessageStore
 from broker.store.tables.timer_check import TimerProgress
@@ -55,10 +54,10 @@ class Timer:
     """
 
     __slots__ = (
-        "_arrive_at_ms", "_arrive_upto", "_arriving", "_count_at_ms", "_counted", "_counts",
-        "_delivered_before", "_due_time", "_is_closing", "_jumps", "_now", "_over", "_putting",
-        "_read_ms", "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms",
-        "_saved", "_saving", "_slot", "_store", "_working", "stats",
+        "_arrive_at_ms", "_arrive_upto", "_arriving", "_clock", "_count_at_ms", "_counted",
+        "_counts", "_delivered_before", "_is_closing", "_now", "_putting", "_read_ms",
+        "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms", "_saved",
+        "_saving", "_slot", "_store", "_told_ms", "_working", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -67,8 +66,9 @@ class Timer:
         self._counts = WaitingCounts(
             [*store.tables.topics.names(), *store.tables.timer_counts.rows]
         )
-        self._due_time = DueTime()
-        """By places in the timer log."""
+        self._clock: WheelClock | None = None
+        self._told_ms = 0
+        """How far its clock is ahead of the wall clock, as far as it is written down."""
         self._arriving: Arriving | None = None
         self._resumption: Resumption | None = None
         self._resume_below_ms = 0
@@ -83,11 +83,9 @@ class Timer:
         self._counted: dict[LabelValues, float] = {}
         self._count_at_ms = 0
         self._is_closing = False
-        self._over = (0, 0)
         self._delivered_before = 0
         """Of what was delivered and does not count so yet nothing lies below this."""
         self._retry_at_ms = 0
-        self._jumps = Jumps()
         self._save_at_ms = 0
         self._arrive_at_ms = 0
         self._arrive_upto = (0, 0)  # Read before the slot of this time: up to this queue offset.
@@ -145,7 +143,7 @@ class Timer:
         }
 
     def _late_ms(self) -> int:
-        return max(second_of(self._now.wall_ms) - self._read_ms, 0) if self._read_ms else 0
+        return max(self._write_ms - self._read_ms, 0) if self._read_ms else 0
 
     def floor(self) -> int:
         """Return a physical offset: nothing at it or above may go, for it waits for its time."""
@@ -166,6 +164,8 @@ class Timer:
         """
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
         self._now = now
+        if self._clock is not None:
+            self._look(self._clock)
         return self._rounds.go_on()
 
     async def close(self) -> None:
@@ -186,16 +186,13 @@ class Timer:
         assert self._arriving is not None
         while True:
             self._save_if_due()
-            self._jumps.note(self._store, self._look())
             self._note_delivered()
             work: Coroutine[Any, Any, None] | None = None
             if self._now.monotonic_ms < self._retry_at_ms:
                 yield Next(self._retry_at_ms)
                 continue
-            if self._jumps.back_ms <= -PRECISION_MS:
-                work = self._go_back()
-            elif self._jumps.ahead_ms:
-                work = self._go_ahead()
+            if self._told_ms != self._clock_of().ahead_ms:
+                work = self._save_clock()
             elif self._read_ms < self._write_ms and not self._is_owing:
                 work = self._deliver()
             elif self._is_owing or (
@@ -213,7 +210,7 @@ class Timer:
         """Return when there is something to do next: a second is over, or something came."""
         assert self._arriving is not None
         now_ms = self._now.monotonic_ms
-        at_ms = now_ms + PRECISION_MS - self._now.wall_ms % PRECISION_MS
+        at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
         if self._arriving.lag:
             return Next(min(at_ms, max(self._arrive_at_ms, now_ms + 1)))
         arrivals = self._store.reading.arrivals(TIMER_TOPIC, 0)
@@ -222,14 +219,21 @@ class Timer:
     @property
     def _write_ms(self) -> int:
         """The second of now: no slot of it or later is read."""
-        return second_of(self._now.wall_ms)
+        return second_of(self._clock.now_ms if self._clock is not None else self._now.wall_ms)
 
-    def _look(self) -> int:
-        """Look whether the wall clock was set; returns by how much, in ms."""
-        assert self._arriving is not None
-        log = self._store.timer.log
-        self._arriving.look(self._now)
-        return self._due_time.look(self._now, log.end if log is not None else 0)
+    def _clock_of(self) -> WheelClock:
+        assert self._clock is not None
+        return self._clock
+
+    def _look(self, clock: WheelClock) -> None:
+        """Look at the clocks; what was set is written down before anything else is done."""
+        store = self._store
+        was_ms = clock.ahead_ms
+        if clock.look(self._now, topic_range(store)[1], store.marks.appended.time_ms):
+            by_ms = was_ms - clock.ahead_ms
+            logger.warning("timer.clock_set", extra={"by_ms": by_ms})
+        if self._arriving is not None:
+            clock.forget(self._arriving.queue_offset)
 
     async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work; what the store does not take now is tried again."""
@@ -246,38 +250,39 @@ class Timer:
 
         Errors   DiskFull, ReadFailed
         """
-        store, write_ms = self._store, self._write_ms
+        store = self._store
         found = await store.timer.found()
         progress = store.timer.progress
-        read_ms = found.read_ms or write_ms
+        end, store_ms = topic_range(store)[1], store.marks.appended.time_ms
+        least_ms = max(progress.wheel_ms, found.read_ms)
+        clock = WheelClock(progress.shifts, least_ms, self._now, end, store_ms)
+        self._clock, self._told_ms = clock, progress.shifts[-1].ahead_ms
+        read_ms = found.read_ms or self._write_ms
         wheel = store.timer.wheel
         if wheel is not None and not found.read_ms:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
         self._resumption = Resumption(store, progress.delivered_before)
-        self._resume_below_ms = second_of(store.marks.appended.time_ms) + PRECISION_MS
-        self._over = progress.over_place, progress.over_ms
+        # Clocks that are set are written down at once: what came since then is of one clock.
+        delivered_ms = max(store_ms + clock.ahead_ms, progress.wheel_ms)
+        self._resume_below_ms = second_of(delivered_ms) + PRECISION_MS
         self._delivered_before = progress.delivered_before
-        arriving = Arriving(store, self._putting, self._counts, found.queue_offset)
+        arriving = Arriving(store, self._putting, self._counts, clock, found.queue_offset)
         arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
         for units in store.timer.waiting(read_ms):
-            self._counts.add(units)
+            arriving.know(units)
             await asyncio.sleep(0)
         self._arriving, self._read_ms = arriving, read_ms
-        self._look()
-        if read_ms > write_ms:
-            await self._go_back(self._jumps.note(store, write_ms - read_ms, are_all=False))
 
     # -- work ----------------------------------------------------------------------------------
     @property
     def _is_owing(self) -> bool:
         """Whether something came that is read before the next slot, as it may be recalled by it."""
-        wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
-        if self._slot is not None or wheel is None or self._arriving is None:
+        if self._slot is not None or self._store.timer.wheel is None or self._arriving is None:
             return False
-        if not 0 < behind_ms < wheel.span_ms // 2:
-            return False  # It would meet slots that are a lap behind.
+        if self._read_ms >= self._write_ms:
+            return False
         if self._arrive_upto[0] != self._read_ms:
-            self._arrive_upto = self._read_ms, self._arriving.range()[1]
+            self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
 
     async def _arrive(self) -> None:
@@ -305,7 +310,7 @@ class Timer:
     async def _deliver_some(self, slot: SlotDelivery, write_ms: int) -> None:
         is_old = slot.time_ms < self._resume_below_ms
         is_delivered = self._is_delivered if is_old else None
-        await slot.some(write_ms, self._due_time, is_delivered)
+        await slot.some(write_ms, self._clock_of().ahead_ms, is_delivered)
         if slot.is_over:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
@@ -314,37 +319,13 @@ class Timer:
         assert self._resumption is not None
         return await self._resumption.is_delivered(record)
 
-    async def _go_ahead(self) -> None:
-        """Go on by a clock that was set forward so far that slots of two laps would meet."""
-        while self._slot is not None:
-            await self._deliver_some(self._slot, self._read_ms + PRECISION_MS)
-        await move_all(self._store, self._read_ms, self._read_ms, 0, self._due_time)
-        self._jumps.ahead_ms = 0
-        if (wheel := self._store.timer.wheel) is not None:
-            following = wheel.used_from(self._read_ms)[:1].tolist()
-            self._read_ms = min([max(self._write_ms, self._read_ms), *following])
+    async def _save_clock(self) -> None:
+        """Write down that the wall clock was set."""
+        while self._saving is not None and not self._saving.is_done:
+            await self._saving.reached()
         await self._save(self._read_ms)
-
-    async def _go_back(self, jump_ms: int = 0) -> None:
-        """Go on by a clock that was set back: now, or, by `jump_ms`, before the start."""
-        while self._slot is not None:
-            await self._deliver_some(self._slot, self._read_ms + PRECISION_MS)
-        read_ms, write_ms, log = self._read_ms, self._write_ms, self._store.timer.log
-        by_ms = -self._jumps.back_ms or read_ms - write_ms
-        logger.warning("timer.clock_set_back", extra={"by_ms": by_ms})
-        place = log.end if log is not None else 0
-        self._over = place, read_ms
-        await self._save(min(read_ms, write_ms))
-        wheel = self._store.timer.wheel
-        if wheel is not None:
-            wheel.clear_between(write_ms, read_ms)
-            if self._jumps.back_ms:
-                await move_all(self._store, read_ms, write_ms, jump_ms, self._due_time)
-        self._read_ms = min(read_ms, write_ms)
-        if self._jumps.back_ms:
-            # What was moved would count as waiting in two slots once it is delivered in one.
-            self._over, self._jumps.back_ms = (place, OFFSET_MAX), 0
-            await self._save(self._read_ms)
+        if self._told_ms != self._clock_of().ahead_ms:
+            self._retry_at_ms = self._now.monotonic_ms + RETRY_PAUSE_MS
 
     # -- writing down how far it is ------------------------------------------------------------
     def _note_delivered(self) -> None:
@@ -377,16 +358,16 @@ class Timer:
         """Write down what is so now, once all of it is durable."""
         assert self._arriving is not None
         store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
-        before = store.timer.progress
+        before, clock = store.timer.progress, self._clock_of()
         progress = TimerProgress(
             read_ms, 0, queue_offset, queue_offset, before.state_version,
             self._now.wall_ms, before.version_counter + 1, self._delivered_before,
-            *self._over,
+            clock.now_ms, before.base_place, 0, clock.shifts,
         )  # fmt: skip
         flushed = await store.timer.flush()
         if await store.writing.durable():
             await store.timer.write_down(progress._replace(log_flushed=flushed))
-            self._saved = state
+            self._saved, self._told_ms = state, progress.shifts[-1].ahead_ms
             await self._save_counts()
 
     async def _save_counts(self) -> None:

@@ -5,11 +5,14 @@
   16   8  queue_offset      where it goes on reading its topic, queue 0
   24   8  queue_limit       it goes on no further than here
   32  24  the version of the counts of what waits: state, timestamp, counter
-4056   8  "pocketmq": what follows is our own, which a real broker does not touch
-4064   8  read_ms           once more: after another broker ours means nothing
-4072   8  delivered_before  what was delivered by then lies below this physical offset
-4080   8  over_place        units of the timer log below this place
-4088   8  over_ms           that are due before this time were delivered, or moved
+2048   8  "pocketmT": what follows is our own, which a real broker does not touch
+2056   8  read_ms           once more: after another broker ours means nothing
+2064   8  delivered_before  what was delivered by then lies below this physical offset
+2072   8  wheel_ms          what the timer's own clock said when this was written
+2080   8  base_place        units of the timer log below this place mean nothing any more
+2088   8  draft_place       those from this place on do not mean anything yet; 0: they do
+2096   8  shift_count       how often the wall clock was set, as far as it matters; one at least
+2104  32  of each: first_place, last_place, cut_ms, ahead_ms; see `ClockShift`
 
 Source: TimerCheckpoint.
 """
@@ -25,8 +28,27 @@ from broker.format.names import CONFIG_DIRECTORY, TIMER_CHECK_FILE
 from broker.format.timer_layout import CHECK, CHECK_SIZE
 from broker.store.tables.durable_table import DurableTable, Encode
 
-_OWN: Final = Struct(">8sqqqq")
-_OWN_MARK: Final = b"pocketmq"
+_OWN: Final = Struct(">8sqqqqqq")
+_OWN_PLACE: Final = 2_048
+_OWN_MARK: Final = b"pocketmT"
+_SHIFT: Final = Struct(">qqqq")
+SHIFTS_MAX: Final = (CHECK_SIZE - _OWN_PLACE - _OWN.size) // _SHIFT.size
+"""As many as the file has room for."""
+
+
+class ClockShift(NamedTuple):
+    """How far the timer's own clock is ahead of the wall clock, from one place of its topic on.
+
+    first_place  queue offsets below this one came before the wall clock was set
+    last_place   those from here on came after; between them nobody looked at the clock, and
+    cut_ms       what was stored at this wall time or later came after
+    ahead_ms     of the wall clock that held from there on
+    """
+
+    first_place: int = 0
+    last_place: int = 0
+    cut_ms: int = 0
+    ahead_ms: int = 0
 
 
 class TimerProgress(NamedTuple):
@@ -40,8 +62,16 @@ class TimerProgress(NamedTuple):
     version_timestamp: int = 0
     version_counter: int = 0
     delivered_before: int = 0
-    over_place: int = 0
-    over_ms: int = 0
+    wheel_ms: int = 0
+    base_place: int = 0
+    draft_place: int = 0
+    shifts: tuple[ClockShift, ...] = (ClockShift(),)
+
+    def check(self) -> None:
+        """Refuse what no broker writes."""
+        assert min(self[:-1]) >= 0
+        assert 0 < len(self.shifts) <= SHIFTS_MAX
+        assert all(one.first_place <= one.last_place for one in self.shifts)
 
 
 class TimerCheck:
@@ -60,14 +90,14 @@ class TimerCheck:
         Errors   TableUnreadable
         """
         self.progress = self._file.read(_decode) or TimerProgress()
-        assert min(self.progress) >= 0
+        self.progress.check()
 
     async def put(self, progress: TimerProgress) -> None:
         """Set what the file says, all of which is durable itself; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
         """
-        assert min(progress) >= 0
+        progress.check()
         self.progress = progress
         self._durable.touch()
         await self._durable.saved()
@@ -78,9 +108,10 @@ class TimerCheck:
 
 
 def _encode(progress: TimerProgress) -> bytes:
-    numbers, own = progress[:7], progress[7:]
-    content = CHECK.struct.pack(*numbers).ljust(CHECK_SIZE - _OWN.size, b"\0")
-    return content + _OWN.pack(_OWN_MARK, progress.read_ms, *own)
+    numbers, shifts = progress[:7], progress.shifts
+    own = _OWN.pack(_OWN_MARK, progress.read_ms, *progress[7:11], len(shifts))
+    content = CHECK.struct.pack(*numbers).ljust(_OWN_PLACE, b"\0") + own
+    return (content + b"".join(_SHIFT.pack(*one) for one in shifts)).ljust(CHECK_SIZE, b"\0")
 
 
 def _decode(content: bytes) -> TimerProgress:
@@ -88,7 +119,12 @@ def _decode(content: bytes) -> TimerProgress:
         return TimerProgress()
     numbers = [max(number, 0) for number in CHECK.struct.unpack_from(content)]
     if len(content) == CHECK_SIZE:
-        mark, read_ms, *own = _OWN.unpack_from(content, CHECK_SIZE - _OWN.size)
-        if mark == _OWN_MARK and read_ms == numbers[0] and min(own) >= 0:
-            return TimerProgress(*numbers, *own)
+        mark, read_ms, *own, count = _OWN.unpack_from(content, _OWN_PLACE)
+        if mark == _OWN_MARK and read_ms == numbers[0] and 0 < count <= SHIFTS_MAX:
+            begin = _OWN_PLACE + _OWN.size
+            rows = _SHIFT.iter_unpack(content[begin : begin + count * _SHIFT.size])
+            shifts = tuple(ClockShift(*row) for row in rows)
+            is_sound = min(own) >= 0 and all(0 <= r.first_place <= r.last_place for r in shifts)
+            if is_sound:
+                return TimerProgress(*numbers, *own)._replace(shifts=shifts)
     return TimerProgress(*numbers)

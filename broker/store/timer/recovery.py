@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broker.format.timer_layout import (
     LOG_UNIT_SIZE,
@@ -95,42 +94,23 @@ def _scan(
 ) -> tuple[int, _Scanned, int]:
     """Return (where units end, those that still wait, physical offset of the last one's message).
 
-    Of units that lead to the same message the last one holds: it was moved to another slot.
+    Units below the base place were written down once more behind it.
     """
     end, last = begin, -1
-    parts: list[_Scanned] = []
-    kept: list[NDArray[np.bool_]] = []
-    messages: list[Numbers] = []
+    nothing = np.empty(0, np.int64)
+    parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]
     for place, piece in log.pieces(begin):
         reach = piece["physical_offset"].astype(np.int64) + piece["record_size"]
         is_there = reach <= log_end
         units = piece if is_there.all() else piece[: int(is_there.argmin())]
         places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
         times = due_times(units)
-        waits = times >= progress.read_ms
-        waits &= (places >= progress.over_place) | (times >= progress.over_ms)
+        waits = (times >= progress.read_ms) & (places >= progress.base_place)
         parts.append(_Scanned(times[waits], places[waits], counts_of(units)[waits]))
-        kept.append(waits)
-        messages.append(units["physical_offset"].astype(np.int64))
         if len(units):
             last = int(units["physical_offset"][-1])
             end = log.behind(place + len(units) * LOG_UNIT_SIZE)
         if len(units) < len(piece):
             break
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return end, _Scanned(nothing, nothing, nothing), last
     times, places, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    # Also one that waits no more holds: its message was delivered there, after the move.
-    is_last = _is_last(np.concatenate(messages))[np.concatenate(kept)]
-    return end, _Scanned(times[is_last], places[is_last], counts[is_last]), last
-
-
-def _is_last(messages: Numbers) -> NDArray[np.bool_]:
-    """Return which numbers do not come again behind their place."""
-    kept = np.ones(len(messages), np.bool_)
-    if len(messages) > 1 and (np.diff(messages) <= 0).any():
-        _, firsts = np.unique(messages[::-1], return_index=True)
-        kept[:] = False
-        kept[len(messages) - 1 - firsts] = True
-    return kept
+    return end, _Scanned(times, places, counts), last

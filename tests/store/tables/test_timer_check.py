@@ -7,11 +7,14 @@ from struct import pack_into, unpack
 import pytest
 
 from broker.files.disk import Disk
-from broker.store.tables.timer_check import TimerCheck, TimerProgress
+from broker.store.tables.timer_check import SHIFTS_MAX, ClockShift, TimerCheck, TimerProgress
 from tests.golden_stores import GoldenStores
 
 NAME = "config/timercheck"
-OURS = TimerProgress(1_795_221_494_000, 7_020, 134, 134, 0, 5, 3, 4_711, 52, 1_795_221_490_000)
+SHIFTS = (ClockShift(), ClockShift(7, 9, 1_795_221_490_000, -3_600_000), ClockShift(9, 9, 5, 700))
+OURS = TimerProgress(
+    1_795_221_494_000, 7_020, 134, 134, 0, 5, 3, 4_711, 1_795_221_494_900, 52, 104, SHIFTS
+)
 
 
 def opened(directory: Path) -> TimerCheck:
@@ -33,6 +36,13 @@ async def test_what_is_written_stands_where_a_real_broker_looks(tmp_path: Path) 
     assert len(content) == 4_096
     assert unpack(">7q", content[:56]) == OURS[:7]
     assert opened(tmp_path).progress == OURS
+
+
+async def test_as_many_shifts_as_the_file_has_room_for_are_read(tmp_path: Path) -> None:
+    many = OURS._replace(shifts=tuple(ClockShift(n, n + 1, n, -n) for n in range(SHIFTS_MAX)))
+    await opened(tmp_path).put(many)
+    assert (tmp_path / NAME).stat().st_size == 4_096
+    assert opened(tmp_path).progress == many
 
 
 async def test_our_own_numbers_mean_nothing_once_another_broker_went_on(tmp_path: Path) -> None:

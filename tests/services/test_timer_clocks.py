@@ -1,0 +1,157 @@
+"""Clocks are set while messages wait, are taken back, come again: all is as if they were not."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.format.timer_layout import SLOT_COUNT
+from broker.services.timer import arriving
+from tests.fakes.quick_disk import QuickDisk
+from tests.fakes.timing import TimingDesk, row_of, timing
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+async def take_back(desk: TimingDesk, name: str, said_ms: int) -> None:
+    """Put what takes a message back, which says its time as the message did."""
+    in_ms = said_ms - desk.clock.wall
+    await desk.wait("marker", in_ms, key=f"KEY{name}", TIMER_DEL_UNIQKEY=f"KEY{name}")
+
+
+async def set_clock(desk: TimingDesk, by_ms: int) -> None:
+    desk.clock.wall += by_ms
+    await desk.run()
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS, -2_300, 700, -30 * DAY_MS])
+@pytest.mark.parametrize("starts", [0, 1, 2])
+async def test_a_recall_holds_though_the_clock_was_set_before(jump_ms: int, starts: int) -> None:
+    async with timing() as desk:
+        said_ms = desk.clock.wall + 30_000
+        for name in ("a", "b"):
+            await desk.wait(name, 30_000)
+        await desk.pass_time(2_000)
+        await set_clock(desk, jump_ms)
+        for _ in range(starts):
+            await desk.killed()
+        await take_back(desk, "b", said_ms)
+        await desk.pass_time(27_000)
+        assert desk.bodies() == []
+        await desk.pass_time(3_000)
+        assert desk.bodies() == ["a"]
+
+
+@pytest.mark.parametrize("jumps_ms", [(HOUR_MS, -HOUR_MS), (-HOUR_MS, HOUR_MS), (-5_000, 700)])
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_recall_holds_though_the_clock_is_set_after_it(
+    jumps_ms: tuple[int, int], is_killed: bool
+) -> None:
+    async with timing() as desk:
+        said_ms = desk.clock.wall + 30_000
+        for name in ("a", "b"):
+            await desk.wait(name, 30_000)
+        await desk.pass_time(2_000)
+        await take_back(desk, "b", said_ms)
+        for jump_ms in jumps_ms:
+            await set_clock(desk, jump_ms)
+            await (desk.killed() if is_killed else desk.restarted())
+            await desk.pass_time(1_000)
+        await desk.pass_time(24_000)
+        assert desk.bodies() == []
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["a"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_back_and_forward_and_a_start_make_nothing_early_or_late(is_killed: bool) -> None:
+    async with timing() as desk:
+        await desk.wait("a", 60_000)
+        await desk.pass_time(2_000)
+        await set_clock(desk, -HOUR_MS)
+        await desk.wait("b", 40_000)
+        await desk.pass_time(2_000)
+        await set_clock(desk, HOUR_MS)
+        await (desk.killed() if is_killed else desk.restarted())
+        await desk.pass_time(37_000)
+        assert desk.bodies() == []
+        await desk.pass_time(3_000)
+        assert desk.bodies() == ["b"]
+        await desk.pass_time(14_000)
+        assert desk.bodies() == ["b"]
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["b", "a"]
+
+
+async def test_a_saw_tooth_adds_nothing_up() -> None:
+    async with timing() as desk:
+        for number in range(30):
+            await desk.wait(f"m{number}", 61_500)
+            desk.clock.wall += (1_000, -1_000, 700, -700)[number % 4]
+            await desk.pass_time(500, step_ms=250)
+        await desk.pass_time(61_500 - 15_000 - 1)
+        assert desk.bodies() == []
+        for number in range(30):
+            await desk.pass_time(500, step_ms=250)
+            assert len(desk.bodies()) <= number + 1
+            assert len(desk.bodies()) >= number - 3
+        await desk.pass_time(2_000)
+        assert sorted(desk.bodies()) == sorted(f"m{number}" for number in range(30))
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+async def test_what_came_after_it_was_set_and_before_anybody_looked_waits_as_long_as_it_says(
+    jump_ms: int,
+) -> None:
+    async with timing() as desk:
+        await desk.wait("before", 10_000)
+        await desk.pass_time(1_000)
+        desk.clock.wall += jump_ms
+        desk.clock.advance(300)
+        await desk.wait("after", 10_000)
+        await desk.pass_time(8_500)
+        assert desk.bodies() == []
+        await desk.pass_time(1_300)
+        assert desk.bodies() == ["before"]
+        await desk.pass_time(1_500)
+        assert desk.bodies() == ["before", "after"]
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+async def test_what_comes_again_by_another_clock_waits_no_less(
+    jump_ms: int, tmp_path: Path
+) -> None:
+    async with timing(tmp_path / "s", disk=QuickDisk(), timer_slot_count=SLOT_COUNT) as desk:
+        said_ms = desk.clock.wall + 5 * DAY_MS
+        for name in ("a", "b"):
+            await desk.wait(name, 5 * DAY_MS)
+        await desk.pass_time(DAY_MS, step_ms=DAY_MS // 2)
+        await set_clock(desk, jump_ms)
+        await desk.pass_time(3 * DAY_MS, step_ms=DAY_MS // 2)
+        await take_back(desk, "b", said_ms)
+        await desk.pass_time(DAY_MS - 2_000, step_ms=DAY_MS // 2)
+        assert desk.bodies() == []
+        await desk.pass_time(4_000)
+        assert desk.bodies() == ["a"]
+        (found,) = {m.properties.get("PMQ_TIMER_OUT_MS") for m in desk.messages()}
+        assert found == str((said_ms + jump_ms) // 1_000 * 1_000 - 1_000)
+
+
+async def test_a_recall_among_what_is_unread_holds_though_its_message_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arriving, "READ_MAX", 8)
+    async with timing() as desk:
+        await desk.timer.close()
+        names = [f"m{number}" for number in range(40)]
+        await desk.put_waiting(*[row_of(desk, name, 5_000) for name in names])
+        for name in ("m1", "m12", "m39"):
+            await desk.wait("marker", 5_000, key=f"KEY{name}", TIMER_DEL_UNIQKEY=f"KEY{name}")
+        await desk.store.close()
+        desk.clock.advance(60_000)
+        await desk.open()
+        await desk.pass_time(2_000)
+        assert desk.bodies() == [name for name in names if name not in ("m1", "m12", "m39")]
+        await desk.killed()
+        await desk.pass_time(2_000)
+        assert len(desk.bodies()) == 37
