@@ -98,6 +98,7 @@ class TimerCheck:
         Errors   DiskFull, FsyncFailed
         """
         progress.check()
+        assert progress.base_place <= max(progress.log_flushed, self.progress.base_place)
         self.progress = progress
         self._durable.touch()
         await self._durable.saved()
