@@ -362,7 +362,7 @@ class Timer:
         progress = TimerProgress(
             read_ms, 0, queue_offset, queue_offset, before.state_version,
             self._now.wall_ms, before.version_counter + 1, self._delivered_before,
-            clock.now_ms, before.base_place, 0, clock.shifts,
+            clock.now_ms, clock.shifts,
         )  # fmt: skip
         flushed = await store.timer.flush()
         if await store.writing.durable():

@@ -9,10 +9,8 @@
 2056   8  read_ms           once more: after another broker ours means nothing
 2064   8  delivered_before  what was delivered by then lies below this physical offset
 2072   8  wheel_ms          what the timer's own clock said when this was written
-2080   8  base_place        units of the timer log below this place mean nothing any more
-2088   8  draft_place       those from this place on do not mean anything yet; 0: they do
-2096   8  shift_count       how often the wall clock was set, as far as it matters; one at least
-2104  32  of each: first_place, last_place, cut_ms, ahead_ms; see `ClockShift`
+2080   8  shift_count       how often the wall clock was set, as far as it matters; one at least
+2088  32  of each: first_place, last_place, cut_ms, ahead_ms; see `ClockShift`
 
 Source: TimerCheckpoint.
 """
@@ -28,7 +26,7 @@ from broker.format.names import CONFIG_DIRECTORY, TIMER_CHECK_FILE
 from broker.format.timer_layout import CHECK, CHECK_SIZE
 from broker.store.tables.durable_table import DurableTable, Encode
 
-_OWN: Final = Struct(">8sqqqqqq")
+_OWN: Final = Struct(">8sqqqq")
 _OWN_PLACE: Final = 2_048
 _OWN_MARK: Final = b"pocketmT"
 _SHIFT: Final = Struct(">qqqq")
@@ -63,8 +61,6 @@ class TimerProgress(NamedTuple):
     version_counter: int = 0
     delivered_before: int = 0
     wheel_ms: int = 0
-    base_place: int = 0
-    draft_place: int = 0
     shifts: tuple[ClockShift, ...] = (ClockShift(),)
 
     def check(self) -> None:
@@ -98,7 +94,7 @@ class TimerCheck:
         Errors   DiskFull, FsyncFailed
         """
         progress.check()
-        assert progress.base_place <= max(progress.log_flushed, self.progress.base_place)
+        assert progress.shifts
         self.progress = progress
         self._durable.touch()
         await self._durable.saved()
@@ -110,7 +106,7 @@ class TimerCheck:
 
 def _encode(progress: TimerProgress) -> bytes:
     numbers, shifts = progress[:7], progress.shifts
-    own = _OWN.pack(_OWN_MARK, progress.read_ms, *progress[7:11], len(shifts))
+    own = _OWN.pack(_OWN_MARK, progress.read_ms, *progress[7:9], len(shifts))
     content = CHECK.struct.pack(*numbers).ljust(_OWN_PLACE, b"\0") + own
     return (content + b"".join(_SHIFT.pack(*one) for one in shifts)).ljust(CHECK_SIZE, b"\0")
 

@@ -92,10 +92,7 @@ def recover_files(
 def _scan(
     log: TimerLog, begin: int, progress: TimerProgress, log_end: int
 ) -> tuple[int, _Scanned, int]:
-    """Return (where units end, those that still wait, physical offset of the last one's message).
-
-    Units below the base place were written down once more behind it.
-    """
+    """Return (where units end, those that wait, physical offset of the last one's message)."""
     end, last = begin, -1
     nothing = np.empty(0, np.int64)
     parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]
@@ -105,7 +102,7 @@ def _scan(
         units = piece if is_there.all() else piece[: int(is_there.argmin())]
         places = place + np.arange(len(units), dtype=np.int64) * LOG_UNIT_SIZE
         times = due_times(units)
-        waits = (times >= progress.read_ms) & (places >= progress.base_place)
+        waits = times >= progress.read_ms
         parts.append(_Scanned(times[waits], places[waits], counts_of(units)[waits]))
         if len(units):
             last = int(units["physical_offset"][-1])

@@ -5,9 +5,8 @@
     timercheck    nothing beyond the timer log and the topic
     topic         what is still to come stands in the timer log
 
-A start after a crash leaves out units whose messages moved since, and what comes then leads past
-them. What a start mends by itself is a note then. Counts of slots are one always: a real broker's
-recovery leaves them.
+What a start mends by itself after a crash is a note then. Counts of slots are one always: a real
+broker's recovery leaves them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +18,15 @@ from numpy.typing import NDArray
 
 from broker.files.disk import Disk
 from broker.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE, offset_file_name
-from broker.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, NO_UNIT, SLOT_SIZE, due_times
+from broker.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, SLOT_SIZE, due_times
 from broker.model.finding import Finding
 from broker.rebuild.log_files import KnownShape, LogFile
 from broker.tools.verify.collector import Collector
 from broker.tools.waiting.timer_files import (
     CHECK_PATH,
     CheckNumbers,
-    Links,
     TimerFiles,
     link_units,
-    next_of_message,
     precision_of,
     read_timer_files,
 )
@@ -47,8 +44,8 @@ class TimerCheck:
     """
 
     __slots__ = (
-        "_again", "_collector", "_files", "_is_orderly", "_last_time_ms", "_log_begin",
-        "_precision_ms", "lost", "topic_end", "unfit",
+        "_collector", "_files", "_is_orderly", "_last_time_ms", "_log_begin", "_precision_ms",
+        "lost", "topic_end", "unfit",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +57,6 @@ class TimerCheck:
         self._log_begin = log_begin
         self._last_time_ms = last_time_ms
         self._is_orderly = is_orderly
-        self._again = next_of_message(files.units)
         self._precision_ms = precision_of(files)
         assert self._precision_ms > 0
         self.lost: list[NDArray[Any]] = []
@@ -88,52 +84,13 @@ class TimerCheck:
         previous = files.units["previous"].astype(np.int64)
         is_wrong = previous != links.previous
         is_wrong &= ~((links.previous < 0) & (previous < files.begin))
-        wrong = [
-            at
-            for at in np.flatnonzero(is_wrong).tolist()
-            if not self._leads_back(links, int(links.previous[at]), int(previous[at]), at)
-        ]
-        for at in wrong[:SHOWN_MAX]:
+        for at in np.flatnonzero(is_wrong)[:SHOWN_MAX].tolist():
             expected, found = f"previous {links.previous[at]}", f"previous {previous[at]}"
             self._tell_unit(at, expected, found)
-        self._look_at_wheel(links)
+        self._look_at_wheel(links.slots)
 
-    def _leads_back(self, links: Links, place: int, wanted: int, before: int) -> bool:
-        """Return whether a start may have left out all units from one at a place back to another.
-
-        wanted   place of that one, NO_UNIT: of none
-        before   number of a unit: only what moved before it was written counts
-        """
-        places = self._files.places
-        while place != wanted:
-            if place < self._files.begin:
-                return False
-            at = int(np.searchsorted(places, place))
-            if self._again[at] >= before:
-                return False
-            assert links.previous[at] < place
-            place = int(links.previous[at])
-        return True
-
-    def _may_be(self, slot: np.void, wanted: np.void, links: Links) -> bool:
-        """Return whether a slot differs from what all units make of it by units left out alone."""
-        places, every = self._files.places, len(self._files.units)
-        if wanted["last"] <= NO_UNIT or not wanted["time"]:
-            return False
-        if slot["time"] != wanted["time"]:
-            is_unused = slot["time"] < wanted["time"]
-            return is_unused and self._leads_back(links, int(wanted["last"]), NO_UNIT, every)
-        first = int(slot["first"])
-        at = int(np.searchsorted(places, first))
-        if not self._leads_back(links, int(wanted["last"]), int(slot["last"]), every):
-            return False
-        if first < self._files.begin or first == wanted["first"]:
-            return True
-        is_unit = at < every and places[at] == first
-        return is_unit and self._leads_back(links, int(links.previous[at]), NO_UNIT, every)
-
-    def _look_at_wheel(self, links: Links) -> None:
-        files, step, wanted = self._files, self._precision_ms, links.slots
+    def _look_at_wheel(self, wanted: NDArray[Any]) -> None:
+        files, step = self._files, self._precision_ms
         slots = files.slots
         to_come = wanted["time"] * step >= files.read_ms
         if slots is None:
@@ -144,8 +101,6 @@ class TimerCheck:
         is_wrong = (wanted["time"] != slots["time"]) | (wanted["last"] != slots["last"])
         is_wrong |= (wanted["first"] != slots["first"]) & (slots["first"] >= files.begin)
         is_wrong &= to_come | (slots["time"] * step >= files.read_ms)
-        for slot in np.flatnonzero(is_wrong).tolist():
-            is_wrong[slot] = not self._may_be(slots[slot], wanted[slot], links)
         for slot in np.flatnonzero(is_wrong)[:SHOWN_MAX].tolist():
             expected, found = _shown(wanted[slot]), _shown(slots[slot])
             self._tell_wheel("timer_slot", slot * SLOT_SIZE, expected, found)

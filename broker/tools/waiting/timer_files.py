@@ -195,19 +195,6 @@ def precision_of(files: TimerFiles) -> int:
     return max(int(values[counts.argmax()]), 1)
 
 
-def next_of_message(units: Units) -> NDArray[np.int64]:
-    """Return the number of the next unit of the same message, by unit; their count without one.
-
-    A start after a crash believes the last one alone: the message moved there.
-    """
-    following = np.full(len(units), len(units), np.int64)
-    order = np.argsort(units["physical_offset"], kind="stable")
-    messages = units["physical_offset"][order]
-    is_again = np.flatnonzero(messages[1:] == messages[:-1])
-    following[order[is_again]] = order[is_again + 1]
-    return following
-
-
 def link_units(units: Units, places: NDArray[np.int64], precision_ms: int = PRECISION_MS) -> Links:
     """Return how units are chained, and the wheel they make, as a timer writes it.
 

@@ -1,22 +1,14 @@
 """The timer's files: what is wrong of them is seen, and a repair makes them whole."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from broker.files.disk import Disk
-from broker.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE
-from broker.format.timer_layout import CHECK, LOG_UNIT_SIZE, LOG_UNIT_TYPE, SLOT_COUNT, SLOT_SIZE
-from broker.log.timer_log import TimerLog
-from broker.log.timer_wheel import TimerWheel
-from broker.store.tables.timer_check import TimerProgress
-from broker.store.timer.recovery import recover_files
+from broker.format.timer_layout import CHECK, LOG_UNIT_TYPE, SLOT_COUNT, SLOT_SIZE
 from broker.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from broker.tools.repair.repair import NOTHING_TO_DO, repair_store
-from broker.tools.verify.collector import Collector
-from broker.tools.verify.timers import TimerCheck
 from broker.tools.waiting.timer_files import link_units, read_timer_files
 from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
@@ -166,94 +158,3 @@ def test_a_rebuild_writes_the_wheel(store: CheckedStore, tmp_path: Path) -> None
     )
     assert timer_files(store) == before
     assert store.kinds() == set()
-
-
-# -- what a start after a crash leaves out ---------------------------------------------------------
-SECOND_MS = 1_000
-LOG_END = 10_000
-LOG_FILE_BYTES = 52 * 100
-
-
-class CrashedTimer:
-    """Wheel and log of a timer that crashes; messages are named by physical offset."""
-
-    def __init__(self, directory: Path) -> None:
-        disk, self._directory = Disk(), directory
-        self.log = TimerLog(disk, directory / TIMER_LOG_DIRECTORY, LOG_FILE_BYTES)
-        self.wheel = TimerWheel(disk, directory / TIMER_WHEEL_FILE, precision_ms=SECOND_MS)
-        self.wheel.make(directory)
-        self.wheel.open()
-
-    def add(self, second: int, *messages: int, knows_wheel: bool = True) -> None:
-        """Let messages wait for a second; a crash may come before the wheel knows."""
-        units = np.zeros(len(messages), LOG_UNIT_TYPE)
-        assert self.log.room() >= len(messages)
-        places, times = self.log.places(len(messages)), np.full(len(messages), second * SECOND_MS)
-        units["magic"], units["size"], units["write_time"] = 1, LOG_UNIT_SIZE, times
-        units["physical_offset"], units["record_size"] = messages, 100
-        units["previous"] = self.wheel.before(times, places)
-        self.log.append(units)
-        if knows_wheel:
-            self.wheel.add(times, places, np.ones(len(messages), np.int64))
-
-    def crash(self) -> None:
-        progress = TimerProgress(read_ms=SECOND_MS)
-        recover_files(self.log, self.wheel, progress, LOG_END, lambda: None, why_new="")
-
-    def findings(self) -> list[tuple[str, str, str]]:
-        files = read_timer_files(Disk(), self._directory)
-        collector = Collector(self._directory, LOG_END)
-        check = TimerCheck(files, collector, log_begin=LOG_END, last_time_ms=0, is_orderly=True)
-        check.look(())
-        return [(finding.kind, finding.expected, finding.found) for finding in collector.findings]
-
-
-@pytest.fixture
-def crashed(tmp_path: Path) -> Iterator[CrashedTimer]:
-    timer = CrashedTimer(tmp_path)
-    yield timer
-    timer.wheel.close()
-    timer.log.close()
-
-
-def test_a_unit_leads_past_one_whose_message_moved_before_the_crash(crashed: CrashedTimer) -> None:
-    crashed.add(50, 100, 200, 300)
-    crashed.add(52, 200, 300)
-    crashed.crash()
-    crashed.add(50, 400)
-    chain, _ = crashed.log.chain(5 * LOG_UNIT_SIZE, 9)
-    assert chain == [5 * LOG_UNIT_SIZE, 0]
-    assert crashed.findings() == []
-
-
-def test_a_slot_whose_messages_all_moved_is_empty_or_begins_anew(crashed: CrashedTimer) -> None:
-    crashed.add(50, 100, knows_wheel=False)
-    crashed.add(60, 200, knows_wheel=False)
-    crashed.add(52, 100, 200)
-    crashed.crash()
-    assert crashed.wheel.slot(50 * SECOND_MS) is None
-    assert crashed.findings() == []
-    crashed.add(60, 400)
-    assert crashed.findings() == []
-
-
-def test_a_unit_that_moved_nowhere_is_not_led_past(crashed: CrashedTimer) -> None:
-    crashed.add(50, 100)
-    crashed.add(50, 200, knows_wheel=False)
-    crashed.add(50, 300)
-    crashed.add(52, 200)  # Too late: the unit of 300 was written before.
-    told = ("timer_unit", f"previous {LOG_UNIT_SIZE}", "previous 0")
-    assert crashed.findings() == [told]
-
-
-def test_a_slot_that_lost_a_message_is_told(crashed: CrashedTimer) -> None:
-    crashed.add(50, 100, 200)
-    crashed.add(52, 200)
-    crashed.add(50, 300, knows_wheel=False)
-    (finding,) = crashed.findings()
-    assert finding[0] == "timer_slot"
-    crashed.crash()
-    assert crashed.findings() == []
-    crashed.wheel.clear(52 * SECOND_MS)
-    (finding,) = crashed.findings()
-    assert finding[0] == "timer_slot"
