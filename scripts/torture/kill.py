@@ -9,6 +9,8 @@ order and `store verify`.
                       printed (slowness.py)
     --workload pop    groups receive, acknowledge, change times: tests/faults/consuming_lives.py,
                       deliveries.py. All that is open is consumed at the end of each store
+    --workload later  messages wait for times and delay levels, are taken back, are of transactions:
+                      tests/faults/later_lives.py
 """
 
 import json
@@ -20,15 +22,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from tests.faults import deliveries
+from tests.faults import deliveries, later_lives
 from tests.faults.consuming_lives import ConsumingLives
 from tests.faults.history import WRONG
+from tests.faults.later_lives import LaterLives
 from tests.faults.lives import LOAD, ORDERLY, START, STOP, SYSCALL, Lives, can_trace
 from torture.budget import Budget
 
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2, *[ORDERLY] * 2)
 LIVES_PER_STORE: Final = 100
 CONSUMING_LIVES_PER_STORE: Final = 40
+LATER_LIVES_PER_STORE: Final = 12
 WHOLE_EVERY: Final = 50
 Advance: TypeAlias = "Queue[tuple[str, Any]]"
 WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
@@ -55,6 +59,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     figures: Counter[str] = Counter()
     wrong: list[str] = []
     slowest: dict[str, float] = {}
+    latest_ms = 0
     left = len(workers)
     try:
         while left:
@@ -66,6 +71,8 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
             elif kind == "slow":
                 print(content, flush=True)
                 figures[SLOW] += 1
+            elif kind == "latest":
+                latest_ms = max(latest_ms, content)
             elif kind == "slowest":
                 slowest = {
                     what: max(took, slowest.get(what, 0.0)) for what, took in content.items()
@@ -84,6 +91,9 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         done = ("kills", "sync flush", "async flush", "stores", "acknowledged", "stored")
         wanted = (*done, *deliveries.TOLD, *WRONG, *deliveries.WRONG)
         return {name: figures[name] for name in wanted}
+    if budget.workload == "later":
+        done = ("kills", "sync flush", "async flush", "stores", *later_lives.FIGURES)
+        return {name: figures[name] for name in done} | {later_lives.LATEST: latest_ms}
     return {
         "lives": figures["kills"],
         "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
@@ -99,7 +109,8 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
     """Kill brokers of one store after the other, as one of the workers."""
     budget, round_number = Budget(seed, seconds), 0
-    one_store = {"send": _one_store, "pop": _one_consuming_store}[workload]
+    stores = {"send": _one_store, "pop": _one_consuming_store, "later": _one_store_of_waiting}
+    one_store = stores[workload]
     try:
         while budget.left():
             own = place / f"worker-{number}-{round_number}"
@@ -144,4 +155,19 @@ def _one_consuming_store(place: Path, name: str, budget: Budget, told: Advance) 
     before = lives.figures
     lives.end()
     told.put(("life", dict(lives.figures - before)))
+    told.put(("store", {"stores": 1}))
+
+
+def _one_store_of_waiting(place: Path, name: str, budget: Budget, told: Advance) -> None:
+    lives = LaterLives(place, Random(name).randrange(2**31))
+    for number in range(LATER_LIVES_PER_STORE):
+        if number and not budget.left():
+            break
+        before = lives.figures.copy()
+        flush = lives.live(number)
+        told.put(("life", {"kills": 1, f"{flush} flush": 1, **(lives.figures - before)}))
+    before = lives.figures.copy()
+    lives.end()
+    told.put(("life", dict(lives.figures - before)))
+    told.put(("latest", lives.latest_ms))
     told.put(("store", {"stores": 1}))
