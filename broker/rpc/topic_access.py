@@ -1,7 +1,7 @@
 """Which topics a client may read.
 
-Broker serves clients: no system topics, and a group's retry and dead-letter topic only to that
-group. Admin serves operators: every topic that exists and is readable.
+Broker serves clients: no system topics, a group's retry topic only to that group, dead letters to
+any group. Admin serves operators: every topic that exists and is readable.
 """
 
 from collections.abc import Callable

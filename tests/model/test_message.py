@@ -156,10 +156,10 @@ def test_retry_and_dead_letter_topics_are_made_of_the_group() -> None:
     [
         ("%RETRY%G", True), ("%RETRY%G_orders", True), ("%RETRY%G+orders", True), ("%DLQ%G", True),
         ("%RETRY%G2", False), ("%RETRY%G-2", False), ("%RETRY%", False), ("%RETRY%other_G", False),
-        ("%DLQ%G_orders", False), ("%DLQ%other", False),
+        ("%DLQ%", False), ("%DLQ%other", True),
     ],
 )  # fmt: skip
-def test_a_group_reads_its_own_failures_only(topic: str, readable: bool) -> None:
+def test_a_group_reads_its_own_retries_and_all_dead_letters(topic: str, readable: bool) -> None:
     assert is_readable_by(topic, "G") is readable
 
 

@@ -21,7 +21,14 @@ from tests.fakes.store_broker import StoreBroker
 
 @pytest.mark.parametrize(
     ("topic", "group"),
-    [("orders", ""), ("orders", "g"), ("%RETRY%g", "g"), ("%DLQ%g", "g"), ("%RETRY%g_orders", "g")],
+    [
+        ("orders", ""),
+        ("orders", "g"),
+        ("%RETRY%g", "g"),
+        ("%DLQ%g", "g"),
+        ("%RETRY%g_orders", "g"),
+        ("%DLQ%other", "g"),
+    ],
 )
 def test_clients_read_their_own(topic: str, group: str) -> None:
     check_client_reads(topic, group)
@@ -34,7 +41,7 @@ def test_clients_read_their_own(topic: str, group: str) -> None:
         ("RMQ_SYS_TRANS_HALF_TOPIC", "g"),
         ("rmq_sys_wheel_timer", "g"),
         ("%RETRY%other", "g"),
-        ("%DLQ%other", "g"),
+        ("%DLQ%", "g"),
         ("%DLQ%g", ""),
         ("%RETRY%", ""),
         ("%RETRY%_orders", ""),

@@ -10,6 +10,7 @@ LANGUAGE_KEY: Final = "x-mq-language"
 VERSION_KEY: Final = "x-mq-client-version"
 NODE: Final = "HTTP"
 """What the client for Node.js calls its language."""
+GO: Final = "GO"
 SIZE_MAX: Final = 255
 """Characters of a header, or of an attempt's id, that are kept."""
 
@@ -26,6 +27,11 @@ class Caller(NamedTuple):
     def is_node(self) -> bool:
         """Whether it is the client for Node.js, which reads some settings in its own way."""
         return self.language == NODE
+
+    @property
+    def is_go(self) -> bool:
+        """Whether it is the client for Go, which does not wait for a message it tries again."""
+        return self.language == GO
 
 
 def client_id_of(call: Call) -> str:

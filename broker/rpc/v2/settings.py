@@ -1,7 +1,8 @@
 """What a client's settings are answered with: its own, and what the broker decides.
 
 Clients differ in what they need: a producer ends without an exponential pause, a push consumer
-without a list of pauses, the one for Node.js takes no list. All of them read sizes and times.
+without a list of pauses, the one for Node.js takes no list, the one for Go keeps order among those
+of different receives only. All of them read sizes and times.
 Source: GrpcClientSettingsManager.
 """
 
@@ -10,6 +11,7 @@ from typing import Final
 from broker.model.administration import GroupConfig
 from broker.model.consuming import RECEIVE_MAX
 from broker.rpc.pb import messaging_pb2 as pb
+from broker.rpc.v2.caller import Caller
 from broker.rpc.v2.durations import duration_of
 from broker.rpc.v2.receive_message import POLL_MS
 
@@ -42,7 +44,7 @@ def settings_of_producer(given: pb.Settings, body_size_max: int) -> pb.Settings:
 
 
 def settings_of_consumer(
-    given: pb.Settings, group: GroupConfig, *, is_ordered: bool, is_node: bool
+    given: pb.Settings, group: GroupConfig, *, is_ordered: bool, caller: Caller
 ) -> pb.Settings:
     """Return the answer to a consumer's settings.
 
@@ -50,14 +52,15 @@ def settings_of_consumer(
     """
     answer = _copied(given)
     policy = pb.RetryPolicy(max_attempts=max(group.settings.max_attempts or 0, ATTEMPTS_MIN))
-    if is_node:
+    if caller.is_node:
         policy.exponential_backoff.CopyFrom(NODE_PAUSES)
     else:
         policy.customized_backoff.CopyFrom(PAUSES)
     answer.backoff_policy.CopyFrom(policy)
     subscription = answer.subscription
     subscription.fifo = is_ordered
-    subscription.receive_batch_size = RECEIVE_MAX
+    # With more it would go on with the next one of a group while the first is tried again.
+    subscription.receive_batch_size = 1 if is_ordered and caller.is_go else RECEIVE_MAX
     is_pushed = given.client_type != pb.SIMPLE_CONSUMER
     if is_pushed or not subscription.HasField("long_polling_timeout"):
         subscription.long_polling_timeout.CopyFrom(duration_of(POLL_MS))

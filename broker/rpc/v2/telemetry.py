@@ -150,7 +150,7 @@ class Telemetry:
         self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name, topics)
         group = self._store.tables.groups.existing(name)
         is_ordered = bool(group.settings.fifo) or any(map(self._is_fifo, topics))
-        return settings_of_consumer(given, group, is_ordered=is_ordered, is_node=caller.is_node)
+        return settings_of_consumer(given, group, is_ordered=is_ordered, caller=caller)
 
     def _describe(
         self,

@@ -146,7 +146,7 @@ async def test_messages_are_given_up_and_sent_back(broker: StoreBroker) -> None:
         ({"group": "nobody"}, GroupNotFound),
         ({"topic": "missing"}, TopicNotFound),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, SystemTopic),
-        ({"topic": "%DLQ%others"}, SystemTopic),
+        ({"topic": "%RETRY%others"}, SystemTopic),
         ({"max_messages": 33}, IllegalNumber),
         ({"max_messages": -1}, IllegalNumber),
         ({"invisible_ms": 999}, IllegalNumber),

@@ -161,7 +161,7 @@ async def test_a_queue_that_is_not_there_is_a_status(desk: Desk, queue_id: int) 
         ({"topic": "unknown"}, TopicNotFound),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, SystemTopic),
         ({"topic": "%DLQ%g"}, SystemTopic),
-        ({"topic": "%DLQ%g", "group": "other"}, SystemTopic),
+        ({"topic": "%RETRY%g", "group": "other"}, SystemTopic),
         ({"group": "a b"}, IllegalGroup),
         ({"commit_offset": 0}, IllegalGroup),
         ({"group": "g", "commit_offset": -1}, IllegalNumber),

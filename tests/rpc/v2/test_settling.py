@@ -131,7 +131,7 @@ async def test_what_is_given_up_is_a_dead_letter_once(
         (ack("x", topic="missing"), "TOPIC_NOT_FOUND"),
         (ack("x", group="nobody"), "CONSUMER_GROUP_NOT_FOUND"),
         (ack("x", group="bad group!"), "ILLEGAL_CONSUMER_GROUP"),
-        (ack("x", topic="%DLQ%other"), "ILLEGAL_TOPIC"),
+        (ack("x", topic="%RETRY%other"), "ILLEGAL_TOPIC"),
     ],
 )
 async def test_an_ack_that_makes_no_sense_is_refused(

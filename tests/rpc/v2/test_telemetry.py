@@ -78,6 +78,18 @@ async def test_order_comes_of_the_group_or_of_a_topic(desk: OfficialDesk, by: st
     assert answer.settings.subscription.fifo
 
 
+@pytest.mark.parametrize(
+    ("language", "is_ordered", "size"), [("GO", True, 1), ("GO", False, 32), ("JAVA", True, 32)]
+)
+async def test_go_gets_ordered_messages_one_by_one(
+    desk: OfficialDesk, language: str, is_ordered: bool, size: int
+) -> None:
+    await desk.broker.store.tables.groups.update("g", GroupSettings(fifo=is_ordered))
+    client = OfficialDesk(desk.broker, language=language)
+    (answer,) = await answered(client, subscribing("g", "orders"))
+    assert answer.settings.subscription.receive_batch_size == size
+
+
 async def test_the_client_for_node_gets_no_list_of_pauses(desk: OfficialDesk) -> None:
     node = OfficialDesk(desk.broker, language="HTTP")
     (answer,) = await answered(node, subscribing("g", "orders"))

@@ -1,0 +1,280 @@
+"""What holds for RocketMQ's own client of each language, on a broker as a user starts it.
+
+A module of tests has a class that takes the cases over and names its client. What takes longest is
+begun first and goes on beside the others.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from broker.client import AsyncClient
+from broker.model.administration import GroupSettings
+from tests.e2e.daemon import Daemon
+from tests.e2e.official.programs import PROGRAMS, Failed, Missing, Official, Program, Row, Talk
+
+TOPICS: Final = {
+    "whole": "", "mixed": "", "again": "", "left": "", "pushed-tag": "", "pushed-sql": "",
+    "shared": "", "grouped": "", "dead": "", "shop%orders": "", "restarted": "", "plain": "normal",
+    "ordered": "fifo", "ordered-push": "fifo", "later": "delay", "recalled": "delay",
+    "decided": "transaction", "first": "priority",
+}  # fmt: skip
+"""Topic -> its type, "" for one that takes all."""
+CERT: Final = Path(__file__).parents[2] / "fakes" / "certificate" / "cert.pem"
+KEY: Final = CERT.with_name("key.pem")
+DELAY_MS: Final = 1_000
+LETTERS: Final = "%DLQ%dying"
+END_S: Final = 30
+ATTEMPTS: Final = 2
+"""Deliveries that group "dying" has in all."""
+
+
+def official(language: str) -> Program:
+    """Return a client's program, or skip what needs it."""
+    try:
+        return PROGRAMS[language]()
+    except Missing as why:
+        pytest.skip(str(why))
+
+
+async def make_topics(endpoint: str) -> None:
+    """Make what the cases need, each its own."""
+    async with AsyncClient(endpoint) as client:
+        for name, kind in TOPICS.items():
+            await client.admin.create_topic(name, type_name=kind, queue_count=4)
+        await client.admin.create_group("dying", GroupSettings(max_attempts=ATTEMPTS))
+
+
+def attempts(rows: list[Row]) -> Counter[tuple[str, int]]:
+    """Return how often which body came as which attempt."""
+    return Counter((row["body"], row["attempt"]) for row in rows if "body" in row)
+
+
+def deliveries(talk: Talk, count: int) -> list[Row]:
+    """Return what push consumers got when that is so much, and have them end."""
+    talk.until(lambda rows: len([row for row in rows if "body" in row]) >= count).stop()
+    return [row for row in talk.rows if "body" in row]
+
+
+class Cases:
+    """The cases of a client."""
+
+    language = ""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def program(cls) -> Program:
+        """How the client is run."""
+        return official(cls.language)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def broker(cls, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+        """A broker for all cases; each has a topic of its own."""
+        store = tmp_path_factory.mktemp("official") / "store"
+        with Daemon(store, "--set", "transactions.timeout_ms=1s") as daemon:
+            asyncio.run(make_topics(daemon.endpoint))
+            yield daemon
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def client(cls, program: Program, broker: Daemon) -> Iterator[Official]:
+        """The client's program."""
+        log = broker.store.with_name("client.log")
+        with Official(program, broker.endpoint, log) as client:
+            yield client
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def begun(cls, client: Official) -> dict[str, Talk]:
+        """What takes longest."""
+        client.ask("send", topic="dead", messages=[{"body": "x", "keys": ["k"]}])
+        bodies = ["commit", "roll back", "asked: commit", "asked: roll back"]
+        return {
+            "dead": client.begin("push", topic="dead", group="dying", fails=ATTEMPTS),
+            "decided": client.begin("transact", topic="decided", bodies=bodies),
+        }
+
+    def test_what_is_sent_is_received_whole(self, client: Official) -> None:
+        message = {"tag": "A", "keys": ["k1", "k2"], "properties": {"color": "blue", "größe": "1"}}
+        messages = [{"body": body, **message} for body in ("one", "zwölf 取消", "x" * 100_000)]
+        sent = client.ask("send", topic="whole", messages=messages)
+        got = client.ask("receive", topic="whole", group="readers", count=3)
+        assert {row["message_id"]: row["body"] for row in got} == {
+            row["message_id"]: one["body"] for row, one in zip(sent, messages, strict=True)
+        }
+        for row in got:
+            assert (row["topic"], row["tag"], row["keys"]) == ("whole", "A", ["k1", "k2"])
+            assert (row["properties"], row["attempt"]) == (message["properties"], 1)
+            assert not row["corrupted"]
+
+    def test_what_the_command_line_sends_comes_too(self, broker: Daemon, client: Official) -> None:
+        assert broker.ask("produce", "mixed", "hello", "-t", "A").code == 0
+        (got,) = client.ask("receive", topic="mixed", group="readers", count=1)
+        assert (got["body"], got["tag"]) == ("hello", "A")
+
+    def test_what_is_given_back_comes_again(self, client: Official) -> None:
+        client.ask("send", topic="again", messages=[{"body": "x"}])
+        got = client.ask("receive", topic="again", group="readers", count=3, then="back")
+        assert [row["attempt"] for row in got] == [1, 2, 3]
+        assert got[2]["at_ms"] - got[0]["at_ms"] >= 1_800
+
+    def test_what_is_left_comes_again_when_its_time_is_over(self, client: Official) -> None:
+        client.ask("send", topic="left", messages=[{"body": "x"}])
+        got = client.ask(
+            "receive", topic="left", group="readers", count=2, invisible_s=1, then="nothing"
+        )
+        assert [row["attempt"] for row in got] == [1, 2]
+        assert got[1]["at_ms"] - got[0]["at_ms"] >= 900
+
+    def test_order_is_kept_by_group(self, client: Official) -> None:
+        pairs = [(group, f"{group}{number}") for number in range(6) for group in "ab"]
+        messages = [{"body": body, "group": group} for group, body in pairs]
+        client.ask("send", topic="ordered", messages=messages)
+        got = client.ask("receive", topic="ordered", group="readers", count=12)
+        for group in "ab":
+            bodies = [row["body"] for row in got if row["group"] == group]
+            assert bodies == [f"{group}{number}" for number in range(6)]
+
+    def test_order_is_kept_over_failures(self, client: Official) -> None:
+        pairs = [(group, f"{group}{number}") for number in range(2) for group in "ab"]
+        messages = [{"body": body, "group": group} for group, body in pairs]
+        client.ask("send", topic="ordered-push", messages=messages)
+        talk = client.begin("push", topic="ordered-push", group="pushed", consumers=2, fails=1)
+        got = deliveries(talk, 8)
+        for group in "ab":
+            bodies = [row["body"] for row in got if row["group"] == group]
+            assert bodies == [f"{group}0"] * 2 + [f"{group}1"] * 2
+
+    def test_a_message_for_later_comes_then(self, client: Official) -> None:
+        deliver_at_ms = (time.time_ns() // 1_000_000 // 1_000 + 1) * 1_000 + DELAY_MS
+        client.ask("send", topic="later", messages=[{"body": "x", "deliver_at_ms": deliver_at_ms}])
+        (got,) = client.ask("receive", topic="later", group="readers", count=1)
+        assert got["at_ms"] - deliver_at_ms >= -10
+
+    def test_a_message_for_later_is_taken_back(self, broker: Daemon, client: Official) -> None:
+        deliver_at_ms = time.time_ns() // 1_000_000 + 3_600_000
+        (row,) = client.ask(
+            "send", topic="recalled", messages=[{"body": "x", "deliver_at_ms": deliver_at_ms}]
+        )
+        (found,) = client.ask("recall", topic="recalled", recall_handle=row["recall_handle"])
+        assert found["message_id"] == row["message_id"]
+        assert not broker.ask("delay", "ls", "--topic", "recalled", "-o", "jsonl").rows
+
+    def test_what_matters_most_comes_first(self, client: Official) -> None:
+        messages = [{"body": str(priority), "priority": priority} for priority in (1, 3, 2)]
+        client.ask("send", topic="first", messages=messages)
+        got = client.ask("receive", topic="first", group="readers", count=3, at_once=1)
+        assert [row["body"] for row in got] == ["3", "2", "1"]
+
+    @pytest.mark.parametrize(
+        ("kind", "expression", "wanted"),
+        [("tag", "A || B", ["A:1", "B:2"]), ("sql", "price > 1 AND TAGS <> 'C'", ["B:2"])],
+    )
+    def test_a_push_consumer_gets_what_it_wants_and_again_what_failed(
+        self, client: Official, kind: str, expression: str, wanted: list[str]
+    ) -> None:
+        topic = f"pushed-{kind}"
+        messages = [
+            {"body": f"{tag}:{price}", "tag": tag, "properties": {"price": price}}
+            for tag, price in ("A1", "B2", "C3")
+        ]
+        client.ask("send", topic=topic, messages=messages)
+        talk = client.begin(
+            "push", topic=topic, group="pushed", kind=kind, expression=expression, fails=1
+        )
+        assert attempts(deliveries(talk, 2 * len(wanted))) == Counter(
+            (body, attempt) for body in wanted for attempt in (1, 2)
+        )
+
+    def test_two_consumers_of_a_group_share_its_messages(self, client: Official) -> None:
+        talk = client.begin("push", topic="shared", group="sharers", consumers=2)
+        talk.until(lambda rows: any("started" in row for row in rows))
+        client.ask("send", topic="shared", messages=[{"body": str(n)} for n in range(40)])
+        got = deliveries(talk, 40)
+        assert attempts(got) == Counter((str(number), 1) for number in range(40))
+
+    def test_each_group_gets_all(self, client: Official) -> None:
+        client.ask("send", topic="grouped", messages=[{"body": str(n)} for n in range(5)])
+        for group in ("g1", "g2"):
+            got = client.ask("receive", topic="grouped", group=group, count=5)
+            assert sorted(row["body"] for row in got) == list("01234")
+
+    def test_a_namespace_is_part_of_names(self, broker: Daemon, client: Official) -> None:
+        own = {"topic": "orders", "namespace": "shop"}
+        client.ask("send", messages=[{"body": "x"}], **own)
+        (got,) = client.ask("receive", group="readers", count=1, **own)
+        assert (got["topic"], got["body"]) == ("orders", "x")
+        groups = {row["name"] for row in broker.ask("group", "ls", "-o", "jsonl").rows}
+        assert "shop%readers" in groups
+
+    @pytest.mark.parametrize(
+        "message", [{"body": "x", "times": (4 << 20) + 1}, {"body": "x", "group": "a"}],
+        ids=["too large", "of another type"],
+    )  # fmt: skip
+    def test_what_is_not_allowed_is_an_error(self, client: Official, message: Row) -> None:
+        with pytest.raises(Failed):
+            client.ask("send", topic="plain", messages=[message])
+
+    def test_clients_go_on_when_the_broker_comes_back(
+        self, program: Program, tmp_path: Path
+    ) -> None:
+        store, log = tmp_path / "store", tmp_path / "client.log"
+        with Daemon(store) as first:
+            address = first.endpoint
+            with Official(program, address, log) as client:
+                asyncio.run(make_topics(address))
+                pushed = client.begin("push", topic="restarted", group="readers")
+                sending = client.begin("keep_sending", topic="restarted", pause_s=0.05)
+                pushed.until_count(5)
+                assert first.stop() == 0
+                with Daemon(store, "--listen", address) as second:
+                    sent, got = len(sending.look()), len(pushed.look())
+                    sending.until(lambda rows: any("sent" in row for row in rows[sent:]))
+                    pushed.until_count(got + 5)
+                    sending.stop()
+                    told = sending.ended()
+                    numbers = {str(row["sent"]) for row in told if "sent" in row}
+                    pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
+                    assert second.stop() == 0
+
+    def test_over_tls_too(self, program: Program, tmp_path: Path) -> None:
+        tls = ("--set", f"rpc.tls_cert={CERT}", "--set", f"rpc.tls_key={KEY}")
+        trusts = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(CERT), "OFFICIAL_TLS": "1"}
+        with (
+            Daemon(tmp_path / "store", *tls) as broker,
+            Official(program, broker.endpoint, tmp_path / "client.log", **trusts) as client,
+        ):
+            (sent,) = client.ask("send", topic="safe", messages=[{"body": "x"}])
+            (got,) = client.ask("receive", topic="safe", group="readers", count=1)
+            assert got["message_id"] == sent["message_id"]
+
+    def test_transactions_are_decided_by_the_client_or_when_it_is_asked(
+        self, client: Official, begun: dict[str, Talk]
+    ) -> None:
+        rows = begun["decided"].until(lambda rows: sum("checked" in row for row in rows) >= 2).rows
+        ids = {row["sent"]: row["message_id"] for row in rows if "sent" in row}
+        asked = {row["checked"]: row["message_id"] for row in rows if "checked" in row}
+        assert asked == {body: ids[body] for body in ("asked: commit", "asked: roll back")}
+        got = client.ask("receive", topic="decided", group="readers", count=2)
+        assert {row["body"]: row["message_id"] for row in got} == {
+            body: ids[body] for body in ("commit", "asked: commit")
+        }
+        begun["decided"].stop()
+
+    def test_what_fails_too_often_is_a_dead_letter(
+        self, broker: Daemon, client: Official, begun: dict[str, Talk]
+    ) -> None:
+        end = time.monotonic() + END_S
+        while broker.ask("topic", "info", LETTERS).code:
+            assert time.monotonic() < end, "a dead letter makes its topic"
+        (letter,) = client.ask("receive", topic=LETTERS, group="undertaker", count=1)
+        assert (letter["body"], letter["keys"]) == ("x", ["k"])
+        got = begun["dead"].look()
+        assert attempts(got) == Counter([("x", 1), ("x", 2)])
+        begun["dead"].stop()
