@@ -79,8 +79,8 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
                 }
             else:
                 figures.update(content)
-                names = ("kills", "acknowledged", *deliveries.TOLD[:2])
-                total = {name: figures[name] for name in names if figures[name]}
+                shown = ("kills", "acknowledged", *deliveries.TOLD[:2])
+                total = {name: figures[name] for name in shown if figures[name]}
                 budget.progress(json.dumps(total))
     finally:
         for worker in workers:
@@ -92,8 +92,8 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         wanted = (*done, *deliveries.TOLD, *WRONG, *deliveries.WRONG)
         return {name: figures[name] for name in wanted}
     if budget.workload == "later":
-        done = ("kills", "sync flush", "async flush", "stores", *later_lives.FIGURES)
-        return {name: figures[name] for name in done} | {later_lives.LATEST: latest_ms}
+        names = ("kills", "sync flush", "async flush", "stores", *later_lives.FIGURES)
+        return {name: figures[name] for name in names} | {later_lives.LATEST: latest_ms}
     return {
         "lives": figures["kills"],
         "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
