@@ -16,6 +16,7 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
 from broker.app.certificate import Certificate
+from broker.app.inherited import address_of, inherited_socket
 from broker.app.parts import Parts, parts_of
 from broker.app.stage import Opened, Stage
 from broker.config.addresses import held_port
@@ -63,6 +65,10 @@ SWITCH_INTERVAL_S: Final = 0.001
 CONNECTION_FILES: Final = 3
 """One in three files may be a connection: those of the store must never lack one."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+HOLD_S: Final = 2.0
+"""What clients wait for the store to open before they are told that it recovers: official ones give
+an answer three seconds."""
+QUIET_S: Final = 1.0  # a client that reads what it is sent knows after once there and back
 FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
 
 Announce = Callable[[Mapping[str, object]], None]
@@ -99,6 +105,7 @@ def run_broker(
         logger.warning("config.doubted", extra={"doubt": doubt})
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            stage = replace(stage or Stage(), listening=inherited_socket(os.environ))
             return runner.run(_serve_until_signalled(live, announce, accept_damage, stage))
     except StoreFailed as error:  # while it opened or closed
         logger.critical("store.failed", extra={"reason": str(error)})
@@ -165,12 +172,11 @@ async def serve(
     certificate = Certificate(tls, settings.directory, disk, SystemClock())  # TLS knows no other
     certificate.show_what_is_there(config)
     outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
-    with held_port(config.rpc.listen) as grpc:
-        outside.server.add_port(grpc)
+    grpc = _listened_on(config, outside.server, stage.listening)
     async with AsyncExitStack() as up:
         up.push_async_callback(outside.server.stop, 0)
         http = await up.enter_async_context(_http_served(config, outside, site)) or grpc
-        await outside.server.start(Recovering())
+        await outside.server.start(Recovering(), HOLD_S)
         store = await _open_unless_stopped(
             open_store(settings, clock, disk, outside.starting), stop
         )
@@ -198,6 +204,25 @@ async def serve(
     if not store.failure.done():
         logger.info("broker.stopped", extra={"signal": stop.result()})
     return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
+
+
+def _listened_on(
+    config: Config, server: "GrpcioServer | OwnServer", listening: socket.socket | None
+) -> str:
+    """Have a server listen on the socket that was handed over, else as set; return the address.
+
+    Errors   IllegalConfig
+    """
+    if listening is None:
+        with held_port(config.rpc.listen) as address:
+            server.add_port(address)
+        return address
+    if not isinstance(server, OwnServer):
+        listening.close()
+        why = "only our own transport takes a socket that was handed over (LISTEN_FDS)"
+        raise IllegalConfig(field="rpc.transport", why=why)
+    server.add_socket(listening)
+    return address_of(listening)
 
 
 async def _open_unless_stopped(
@@ -327,8 +352,11 @@ async def _drain(
 ) -> None:
     """Take nothing new, send home who waits, and let calls under way end."""
     logger.info("broker.stopping")
+    server.turn_away()
+    parts.drain()
+    if not store.failure.done():
+        await server.quiet(QUIET_S)
     server.drain()
     store.drain()
-    parts.drain()
     grace_s = FAILED_GRACE_S if store.failure.done() else config.rpc.shutdown_grace_ms / 1000
     await server.stop(grace_s)

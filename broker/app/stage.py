@@ -5,6 +5,7 @@ has topics made; a broker for tests (testing/) has a clock that can be moved, an
 services.
 """
 
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,15 +41,17 @@ async def _nothing(opened: Opened) -> None:
 class Stage:
     """What a broker runs on.
 
-    around   returns what is served in place of these services
-    prepare  is awaited once the store is open, before clients may come; what it raises ends the
-             start
+    around     returns what is served in place of these services
+    prepare    is awaited once the store is open, before clients may come; what it raises ends the
+               start
+    listening  whoever comes to this socket is served, in place of rpc.listen
     """
 
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=Disk)
     around: Callable[[Sequence[Service]], Sequence[Service]] = list
     prepare: Prepare = _nothing
+    listening: socket.socket | None = None
 
 
 def with_topics(topics: Iterable[tuple[str, str]]) -> Prepare:

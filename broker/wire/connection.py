@@ -275,6 +275,11 @@ class Connection:
             self._requests.give_up_stalled()
 
     @property
+    def refuses(self) -> bool:
+        """Whether the peer was told which call was the last: `drain` has got so far."""
+        return self._requests.last_served >= 0
+
+    @property
     def drained(self) -> bool:
         """Whether no call is open and none will be: `drain` is over."""
         return self._requests.last_served >= 0 and not self._streams.open

@@ -11,6 +11,7 @@ import os
 import re
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,14 @@ LATE_S: Final = 0.05
 """What the event loop may be late, start and end of the process excepted."""
 LATE_FACTOR: Final = 4
 """How much more it may be where others want the cores too."""
+
+HAND_OVER: Final = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""A program that runs a command with a descriptor, as systemd hands it a socket."""
 
 _LATE: Final = re.compile(r'pocketmq_event_loop_lag_seconds_bucket\{.*le="([^"]+)".*\} (\S+)')
 _open = build_opener(ProxyHandler({})).open
@@ -145,14 +154,25 @@ class Served:
 class Daemon(Served):
     """`pocketmq serve` on free ports; serves inside a `with` and is ended by its process id.
 
-    tracer   words of a command that runs the broker's, as strace does
+    tracer      words of a command that runs the broker's, as strace does
+    listening   a socket that is handed over, as systemd does, in place of a free port
     """
 
-    def __init__(self, store: Path, *arguments: str, tracer: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        store: Path,
+        *arguments: str,
+        tracer: Sequence[str] = (),
+        listening: socket.socket | None = None,
+    ) -> None:
         super().__init__(store.with_name(f"{store.name}.log"))
         self.store = store
         self._arguments = arguments
         self._tracer = tracer
+        self._handed: tuple[int, ...] = ()
+        if listening is not None:
+            self._handed = (listening.fileno(),)
+            self._tracer = (sys.executable, "-c", HAND_OVER, str(listening.fileno()))
         self._late_at_first: dict[float, float] = {}
         self._late_at_last: dict[float, float] = {}
         self._kept_waiting_s = (0.0, 0.0)
@@ -168,7 +188,10 @@ class Daemon(Served):
         """Start the process, and wait for nothing; `becomes_ready` and `end` belong to it."""
         command = [sys.executable, "-m", "broker", "serve", "--store", str(self.store)]
         ports = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        self.start([*self._tracer, *command, *ports, *self._arguments], env=_environment({}))
+        self.start(
+            [*self._tracer, *command, *ports, *self._arguments],
+            env=_environment({}), pass_fds=self._handed,
+        )  # fmt: skip
 
     def __exit__(
         self,

@@ -85,10 +85,11 @@ class GrpcioServer:
             why = f"{address} cannot be listened on; is it in use, or not this machine's?"
             raise IllegalConfig(field="listen", why=why) from error
 
-    async def start(self, refusal: BrokerError | None = None) -> None:
+    async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Take calls; health says NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
+        hold_s    nobody is made to wait for it here
         """
         self._serving.refusal = refusal
         await self._server.start()
@@ -96,6 +97,12 @@ class GrpcioServer:
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
         """Serve, and let health say so; `writable` is asked again and again if it can be."""
         self._serving.show_ready(writable)
+
+    def turn_away(self) -> None:
+        """Nothing: gRPC's library tells clients when it stops, and not before."""
+
+    async def quiet(self, limit_s: float) -> None:
+        """Nothing, as nobody was turned away."""
 
     def drain(self) -> None:
         """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""

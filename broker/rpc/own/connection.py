@@ -89,7 +89,10 @@ class Http2Connection(Client, asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
         self.edge.connections.add(self)
-        self.write()
+        if self.edge.is_leaving:
+            self.drain()
+        else:
+            self.write()
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sent, and answer what can be answered at once."""

@@ -117,6 +117,7 @@ class Edge:
         "deadlines",
         "is_draining",
         "is_late",
+        "is_leaving",
         "loop",
         "memory",
         "methods",
@@ -144,7 +145,8 @@ class Edge:
         """Bytes of the largest request of each method; changed in place."""
         self.connections: set[Client] = set()
         self.memory = Memory(self.connections, self.deadlines, clock or loop.time)
-        self.is_draining = False
+        self.is_draining = self.is_leaving = False
+        """Whether streams of requests have ended, and whether clients are sent elsewhere."""
         self.answered: list[MethodStats] = []
         """Methods of which calls were answered at once and not folded into their metrics yet."""
         self.quick = QuickCalls(self.answered, LARGE_REPLY)
@@ -238,6 +240,12 @@ class Edge:
                 break
         self.is_late = False
         self._turn_ends_s = perf_counter() + self.turn_s
+
+    def turn_away(self) -> None:
+        """Tell all clients, and those that come, to begin their calls elsewhere."""
+        self.is_leaving = True
+        for connection in [*self.connections]:
+            connection.drain()
 
     def drain(self) -> None:
         """End the requests of all streams: their handlers see no more of them."""

@@ -35,7 +35,7 @@ OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
 START_SIZE: Final = 8
 """Bytes that tell all these apart."""
-_TLS: Final = 0x16
+_TLS: Final = b"\x16"
 _HTTP2: Final = b"PRI "
 _HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 
@@ -112,7 +112,8 @@ class Listener:
     """
 
     __slots__ = (
-        "_deadlines", "_is_full", "_line", "_loop", "_socket", "_starting", "_tasks", "speakers"
+        "_deadlines", "_is_full", "_is_paused", "_line", "_loop", "_socket", "_starting", "_tasks",
+        "is_held", "speakers",
     )  # fmt: skip
 
     def __init__(
@@ -131,15 +132,38 @@ class Listener:
         self._line: dict[Start, None] = {}
         """Those that wait for a TLS handshake, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_paused = self.is_held = False
+        """Whether who speaks HTTP/2, or TLS, waits in the line."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is about to be taken over."""
+        return bool(self._tasks)
 
     @property
     def count(self) -> int:
         """How many connections have not been taken over yet."""
         return len(self._starting) + len(self._tasks)
 
-    def start(self) -> None:
-        """Accept connections."""
+    def start(self, hold_s: float = 0.0) -> None:
+        """Accept connections; those of gRPC wait until `release`, or so long at most."""
+        if hold_s > 0:
+            self.is_held = True
+            self._loop.call_later(hold_s, self.release)
         self._loop.add_reader(self._socket, self._accept)
+
+    def release(self) -> None:
+        """Have those taken over who wait."""
+        self.is_held = False
+        line, self._line = self._line, {}
+        for start in line:
+            start.look()
+
+    def pause(self) -> None:
+        """Accept no more; who comes waits in the socket, for whoever listens to it next."""
+        self._is_paused = True
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
 
     def close(self) -> None:
         """Listen no more, and close what nobody has taken over."""
@@ -172,8 +196,8 @@ class Listener:
             start.look()
 
     def _resume(self) -> None:
-        if self._socket.fileno() >= 0:
-            self.start()
+        if self._socket.fileno() >= 0 and not self._is_paused:
+            self._loop.add_reader(self._socket, self._accept)
 
     # -- for those who start -----------------------------------------------------------------------
 
@@ -194,7 +218,7 @@ class Listener:
         self._deadlines.remove(tick, start.close)
 
     def line_up(self, start: "Start") -> None:
-        """Have a start look again when there is a place for its handshake."""
+        """Have a start look again when there is a place for its handshake, or at `release`."""
         self._line[start] = None
 
     def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
@@ -291,7 +315,9 @@ class Start:
         speakers = self._listener.speakers
         if not data:
             self.close()
-        elif data[0] == _TLS and speakers.tls.context is not None:
+        elif self._listener.is_held and data.startswith((_TLS, _HTTP2)):
+            self._listener.line_up(self)
+        elif data.startswith(_TLS) and speakers.tls.context is not None:
             if self._listener.is_shaking_enough_hands:
                 self._listener.line_up(self)
             else:

@@ -19,6 +19,8 @@ from broker.rpc.own.listener import Listener, Speakers, Transport, listen_on
 from broker.rpc.service import Service
 from broker.rpc.serving import Serving
 
+ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
+"""Calls that a stop lets end as if there were none."""
 FLUSH_S: Final = 1.0
 """What clients may take, once a stop is over, to read the last answers."""
 
@@ -60,10 +62,16 @@ class OwnServer:
         port: int = found[0].getsockname()[1]
         return port
 
-    async def start(self, refusal: BrokerError | None = None) -> None:
+    def add_socket(self, listening: socket.socket) -> None:
+        """Take who comes to a socket that listens already; it is closed at the end."""
+        listening.setblocking(False)
+        self._sockets.append(listening)
+
+    async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Take calls; health says NOT_SERVING until `show_ready`.
 
         refusal   answers every call until then
+        hold_s    so long the first calls wait for it instead
         """
         assert not self._listeners, "a server starts once"
         self._serving.refusal = refusal
@@ -78,20 +86,47 @@ class OwnServer:
         for one in self._sockets:
             listener = Listener(one, speakers, self._edge.deadlines, self._is_full)
             self._listeners.append(listener)
-            listener.start()
+            listener.start(hold_s)
 
     def _connection(self, peer: str) -> Http2Connection:
         connection = Http2Connection(self._edge, peer)
         Lifetime(connection, idle_ms=self._transport.idle_ms, age_ms=self._transport.age_ms)
         return connection
 
+    @property
+    def count(self) -> int:
+        """How many connections there are, those that have not said what they are among them."""
+        return len(self._edge.connections) + sum(one.count for one in self._listeners)
+
     def _is_full(self) -> bool:
-        starting = sum(listener.count for listener in self._listeners)
-        return len(self._edge.connections) + starting >= self._transport.connections_max
+        return self.count >= self._transport.connections_max
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
         """Serve, and let health say so; `writable` is asked again and again if it can be."""
         self._serving.show_ready(writable)
+        for listener in self._listeners:
+            listener.release()
+
+    def turn_away(self) -> None:
+        """Accept no more, and send clients elsewhere; what they begin before they know is served.
+
+        So none of them hears of a stop.
+        """
+        for listener in self._listeners:
+            listener.pause()
+        self._edge.turn_away()
+
+    async def quiet(self, limit_s: float) -> None:
+        """Return when all clients know, and what they sent, settle and receive is answered."""
+        await self._until(self._is_quiet, limit_s)
+
+    def _is_quiet(self) -> bool:
+        gates = map(self._serving.admission.gate, ENDING)
+        return (
+            not any(listener.is_busy for listener in self._listeners)
+            and all(connection.wire.refuses for connection in self._edge.connections)
+            and not any(gate.count for gate in gates)
+        )
 
     def drain(self) -> None:
         """Show NOT_SERVING, refuse sends, end streams of requests; serve the rest until `stop`."""

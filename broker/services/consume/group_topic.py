@@ -30,13 +30,17 @@ PARKED_KEPT_MIN: Final = 64
 
 @final
 class Parked:
-    """A receive that waits; `future` ends with messages, empty or with an error."""
+    """A receive that waits; `future` ends with messages, empty or with an error.
 
-    __slots__ = ("future", "request")
+    is_served   messages are being leased for it
+    """
+
+    __slots__ = ("future", "is_served", "request")
 
     def __init__(self, request: ReceiveRequest, future: "asyncio.Future[Received]") -> None:
         self.request = request
         self.future = future
+        self.is_served = False
 
 
 @final

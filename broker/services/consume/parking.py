@@ -117,9 +117,15 @@ class Parking:
                 future.set_result(nothing(wall_ms))
 
     def drain(self) -> None:
-        """Answer all receives, and park none any more."""
+        """Answer all receives, and park none any more; those get messages for whom some are leased.
+
+        An empty answer to these would hide their messages for as long as they asked for.
+        """
         self.is_draining = True
-        self.end_waits(2**63, self._store.clock.wall_ms())
+        wall_ms = self._store.clock.wall_ms()
+        for _, _, parked in self._deadlines:
+            if not (parked.is_served or parked.future.done()):
+                parked.future.set_result(nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
         """Answer all receives of a target with the error that `check` raises, each its own."""
@@ -172,6 +178,7 @@ class Parking:
             self.watch(target)
 
     async def _serve_one(self, target: GroupTopic, taker: Taker, parked: Parked) -> None:
+        parked.is_served = True
         try:
             taken = await taker.take(parked.request, target)
         except BrokerError as error:
@@ -179,6 +186,9 @@ class Parking:
                 parked.future.set_exception(error)
             return
         if taken is None:
+            parked.is_served = False
+            if self.is_draining and not parked.future.done():
+                parked.future.set_result(nothing(self._store.clock.wall_ms()))
             await asyncio.sleep(0)
             return
         if target.parked and target.parked[0] is parked:

@@ -1,6 +1,7 @@
 """One port for everything: what comes is told apart by its first bytes, however they come."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest
 import uvloop
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from broker.model.errors import IllegalConfig
+from broker.model.errors import IllegalConfig, Recovering
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
 from broker.rpc.own import lifetime, listener
@@ -27,6 +28,7 @@ from broker.rpc.transports import new_server
 from broker.rpc.v1.faces import BROKER
 from broker.rpc.v1.status import refuse
 from tests.fakes.store_broker import connected, running
+from tests.fakes.store_language import until
 
 FILES = Path(__file__).parents[2] / "fakes" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
@@ -348,3 +350,77 @@ async def test_health_is_served_with_the_rest() -> None:
 def test_uvloop_does_the_same(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
+
+
+# -- a restart -------------------------------------------------------------------------------------
+
+
+def serving(answer: Callable[[Any, Call], Any]) -> OwnServer:
+    """Return a server whose only method sends."""
+    row = method(BROKER, "QueryById", answer, CallClass.SEND)
+    return OwnServer([Service("pocketmq.v1.Broker", (row,), refuse)])
+
+
+async def test_nobody_hears_of_a_server_that_another_follows_on_the_same_socket() -> None:
+    asked = asyncio.Event()
+    answered: list[int] = []
+
+    async def answer(request: Any, call: Call, number: int) -> Any:
+        answered.append(number)
+        asked.set()
+        await asyncio.sleep(0)
+        return pb.QueryByIdResponse()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        async with connected(address) as channel:
+
+            async def keep_asking() -> None:
+                while not (answered and answered[-1] == 3):
+                    await ask(channel)
+
+            clients = [asyncio.create_task(keep_asking()) for _ in range(8)]
+            for number in (1, 2, 3):
+                server = serving(partial(answer, number=number))
+                server.add_socket(listening.dup())
+                await server.start(hold_s=20)
+                asked.clear()
+                server.show_ready(writable=True)
+                await asked.wait()
+                if number < 3:
+                    server.turn_away()
+                    await server.quiet(20)
+                    server.drain()
+                    await server.stop(0)
+            await asyncio.gather(*clients)  # none of them was refused
+            server.drain()
+            await server.stop(0)
+    assert sorted(set(answered)) == [1, 2, 3]
+
+
+def nothing(request: Any, call: Call) -> Any:
+    return pb.QueryByIdResponse()
+
+
+async def test_who_comes_before_the_store_is_open_waits_for_it() -> None:
+    server = serving(nothing)
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
+    await server.start(Recovering(), 20)
+    async with connected(address) as channel:
+        asking = asyncio.create_task(ask(channel))
+        await until(lambda: server.count > 0)
+        server.show_ready(writable=True)
+        assert await asking == b""
+    server.drain()
+    await server.stop(0)
+
+
+async def test_who_has_waited_for_long_is_told_that_the_store_recovers() -> None:
+    server = serving(nothing)
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0')}"
+    await server.start(Recovering(), 0.001)
+    async with connected(address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError, match="recovering its store"):
+            await ask(channel)
+    server.drain()
+    await server.stop(0)

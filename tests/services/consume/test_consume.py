@@ -400,6 +400,17 @@ async def test_a_drain_answers_everyone(desk: ConsumeDesk) -> None:
     assert (await desk.receive(wait_ms=1_000)).records == []
 
 
+async def test_a_drain_takes_from_nobody_what_was_leased_already(desk: ConsumeDesk) -> None:
+    first, second = await desk.parked(), await desk.parked()
+    sending = asyncio.create_task(desk.send("a"))
+    await until(lambda: desk.in_flight > 0)
+    assert not first.done()
+    desk.consume.drain()
+    await sending
+    assert bodies(await first) == ["a"]
+    assert (await second).records == []
+
+
 # -- made again ------------------------------------------------------------------------------------
 
 
