@@ -5,6 +5,7 @@ begun first and goes on beside the others.
 """
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,8 +26,6 @@ TOPICS: Final = {
     "decided": "transaction", "first": "priority",
 }  # fmt: skip
 """Topic -> its type, "" for one that takes all."""
-CERT: Final = Path(__file__).parents[2] / "fakes" / "certificate" / "cert.pem"
-KEY: Final = CERT.with_name("key.pem")
 DELAY_MS: Final = 1_000
 LETTERS: Final = "%DLQ%dying"
 END_S: Final = 30
@@ -243,11 +242,33 @@ class Cases:
                     pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
                     assert second.stop() == 0
 
+    def test_clients_hear_nothing_of_a_restart_on_a_socket_that_stays(
+        self, program: Program, tmp_path: Path
+    ) -> None:
+        store, log = tmp_path / "store", tmp_path / "client.log"
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            address = f"127.0.0.1:{listening.getsockname()[1]}"
+            with Official(program, address, log) as client:
+                with Daemon(store, listening=listening) as first:
+                    assert first.endpoint == address
+                    asyncio.run(make_topics(address))
+                    pushed = client.begin("push", topic="restarted", group="readers")
+                    sending = client.begin("keep_sending", topic="restarted", pause_s=0.05)
+                    pushed.until_count(5)
+                    assert first.stop() == 0
+                with Daemon(store, listening=listening):
+                    pushed.until_count(len(pushed.look()) + 5)
+                    sending.stop()
+                    told = sending.ended()
+                    numbers = {str(row["sent"]) for row in told if "sent" in row}
+                    pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
+        assert [row for row in told if "failed" in row] == []
+
     def test_over_tls_too(self, program: Program, tmp_path: Path) -> None:
-        tls = ("--set", f"rpc.tls_cert={CERT}", "--set", f"rpc.tls_key={KEY}")
-        trusts = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(CERT), "OFFICIAL_TLS": "1"}
+        certificate = tmp_path / "store" / "pocketmq" / "tls" / "certificate.pem"
+        trusts = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(certificate), "OFFICIAL_TLS": "1"}
         with (
-            Daemon(tmp_path / "store", *tls) as broker,
+            Daemon(tmp_path / "store") as broker,
             Official(program, broker.endpoint, tmp_path / "client.log", **trusts) as client,
         ):
             (sent,) = client.ask("send", topic="safe", messages=[{"body": "x"}])
