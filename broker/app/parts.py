@@ -11,6 +11,7 @@ from datetime import datetime
 from random import Random
 from typing import NamedTuple
 
+from broker.app.access import Door
 from broker.app.official import official_of
 from broker.config.addresses import advertised_address
 from broker.config.live import LiveConfig
@@ -20,6 +21,7 @@ from broker.format.names import zone_from_name
 from broker.model.stats import Gauge, Stat
 from broker.model.step import Step
 from broker.rpc.service import Service
+from broker.rpc.v1.access import AccessFace
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.transacting import Transacting
@@ -52,6 +54,7 @@ class Parts(NamedTuple):
     timer: Timer
     transactions: Transactions
     retention: Retention
+    door: Door
     services: list[Service]
 
     @property
@@ -87,7 +90,7 @@ class Parts(NamedTuple):
         parts = (
             self.send, self.pull, self.consume, self.members, self.sessions, self.schedule,
             self.timer, self.transactions,
-            self.retention,
+            self.retention, self.door.access,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
         return [*found, long_poll_waiters(self.pull, self.consume)]
@@ -102,11 +105,14 @@ def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
     )
 
 
-def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None]) -> Parts:
+def parts_of(
+    store: MessageStore, live: LiveConfig, bound: str, drain: Callable[[], None], door: Door
+) -> Parts:
     """Return what runs on an open store.
 
     bound   the address clients come to
     drain   asks the broker to end
+    door    who may come
     """
     config = live.config
     address, port = advertised_address(config.broker, bound)
@@ -145,10 +151,11 @@ def parts_of(store: MessageStore, live: LiveConfig, bound: str, drain: Callable[
     sessions, official = official_of(
         store, send, pull, query, consume, members, transactions, live, f"{address}:{port}"
     )
-    services = [messaging.service(), admin.service(), official.service()]
+    access = AccessFace(door.access, is_checked=door.is_checked)
+    faces = (messaging.service(), admin.service(), access.service(), official.service())
     return Parts(
         send, pull, consume, members, sessions, schedule, timer, transactions, retention,
-        services,
+        door, door.guarded(faces),
     )  # fmt: skip
 
 

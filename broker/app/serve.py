@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from broker import __version__
+from broker.app.access import door_of
 from broker.app.certificate import Certificate
 from broker.app.inherited import address_of, inherited_socket
 from broker.app.parts import Parts, parts_of
@@ -168,7 +169,8 @@ async def serve(
     settings = replace(config.store_settings(), accept_damage=accept_damage)
     stage = stage or Stage()
     clock, disk = stage.clock, stage.disk
-    site, tls = Site(), Tls()
+    door = door_of(live, disk, SystemClock())  # signatures are made by the world's clock
+    site, tls = Site(door.admits), Tls()
     certificate = Certificate(tls, settings.directory, disk, SystemClock())  # TLS knows no other
     certificate.show_what_is_there(config)
     outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
@@ -183,9 +185,11 @@ async def serve(
         if store is None:
             return EXIT_OK
         up.push_async_callback(store.close)
+        up.callback(door.access.table.close)
+        await door.begin()
         await asyncio.to_thread(certificate.make_sure, config)
         live.follow(certificate.read_again)
-        parts = parts_of(store, live, grpc, lambda: _ask_to_stop(stop))
+        parts = parts_of(store, live, grpc, lambda: _ask_to_stop(stop), door)
         runner = Runner(clock)
         up.push_async_callback(parts.close)
         up.callback(runner.close)

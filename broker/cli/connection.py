@@ -10,13 +10,21 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from functools import wraps
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
 from broker.cli.groups import NamingGroup
-from broker.cli.options import endpoint_option, examples, form_option
+from broker.cli.options import (
+    access_key_option,
+    endpoint_option,
+    examples,
+    form_option,
+    secret_key_file_option,
+    secret_key_option,
+)
 from broker.model.message import StoredMessage
 from broker.model.topic import is_group_topic, is_system_topic
 
@@ -41,9 +49,16 @@ def asks_broker(
     def decorate(function: Callable[..., None]) -> click.Command:
         @form_option
         @endpoint_option
+        @access_key_option
+        @secret_key_option
+        @secret_key_file_option
         @wraps(function, updated=())
-        def connected(endpoint: str, **given: Any) -> None:
-            with Connection(endpoint) as broker:
+        def connected(
+            endpoint: str, access_key: str, secret_key: str, secret_key_file: Path | None,
+            **given: Any,
+        ) -> None:  # fmt: skip
+            secret_key = secret_key or secret_of(secret_key_file)
+            with Connection(endpoint, access_key, secret_key) as broker:
                 function(broker, **given)
 
         # Options of every command stand behind those of its own.
@@ -68,12 +83,23 @@ class Group(NamingGroup):
         return asks_broker(*lines, within=self, about=about)
 
 
-def make_client(endpoint: str) -> "AsyncClient":
-    """Return the client for an endpoint; loads gRPC."""
+def secret_of(file: Path | None) -> str:
+    """Return the secret that a file holds, "" for none."""
+    if file is None:
+        return ""
+    try:
+        return file.read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{file} cannot be read: {error}") from error
+
+
+def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":
+    """Return the client for an endpoint, which signs as somebody; loads gRPC."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are told by us, once
     from broker.client import AsyncClient
 
-    return AsyncClient(endpoint, retry_ms=0)  # whoever typed the command is told at once
+    # Whoever typed the command is told at once.
+    return AsyncClient(endpoint, retry_ms=0, access_key=access_key, secret_key=secret_key)
 
 
 class Connection:
@@ -81,8 +107,8 @@ class Connection:
 
     __slots__ = ("_runner", "client")
 
-    def __init__(self, endpoint: str) -> None:
-        self.client = make_client(endpoint)
+    def __init__(self, endpoint: str, access_key: str = "", secret_key: str = "") -> None:
+        self.client = make_client(endpoint, access_key, secret_key)
         self._runner = asyncio.Runner()
         # With any handler a loop is woken by every signal: else Ctrl-C that comes right before it
         # waits is not seen until something else wakes it.

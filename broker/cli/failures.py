@@ -8,6 +8,7 @@ from broker.client import ClientError, DeadlineExceeded, Unreachable
 from broker.model.errors import (
     BrokerError,
     Corruption,
+    GrantNotFound,
     IllegalConfig,
     LogMissing,
     NotAStore,
@@ -16,6 +17,7 @@ from broker.model.errors import (
     StoreFailed,
     StoreGap,
     StoreLocked,
+    UserNotFound,
     ViewFailed,
 )
 
@@ -58,6 +60,8 @@ def _exit_code(error: BrokerError) -> int:
         return Exit.DAMAGED
     if isinstance(error, StoreFailed | ViewFailed):
         return Exit.FAILED
+    if isinstance(error, UserNotFound | GrantNotFound):
+        return Exit.NOT_FOUND
     return Exit.REFUSED if isinstance(error, StorageError | RequestError) else Exit.FAILED
 
 

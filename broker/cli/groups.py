@@ -47,6 +47,8 @@ WORDS: Final[Mapping[str, str]] = {
     "run": "serve",
     "settings": "config",
     "lag": "group lag",
+    "users": "user ls",
+    "grants": "acl ls",
     "verify": "store verify",
     "dead-letters": "dlq ls",
     "trace": "msg trace",

@@ -160,6 +160,18 @@ endpoint_option: Final = click.option(
     "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
     show_envvar=True, type=ENDPOINT, help="The broker to ask; without PORT at 8081.",
 )  # fmt: skip
+access_key_option: Final = click.option(
+    "--access-key", envvar="POCKETMQ_ACCESS_KEY", default="", show_envvar=True,
+    help="Who asks, where the broker asks for that.",
+)  # fmt: skip
+secret_key_option: Final = click.option(
+    "--secret-key", envvar="POCKETMQ_SECRET_KEY", default="", show_envvar=True,
+    help="Their secret; others on this machine may see it on a command line.",
+)  # fmt: skip
+secret_key_file_option: Final = click.option(
+    "--secret-key-file", envvar="POCKETMQ_SECRET_KEY_FILE", type=FILE, show_envvar=True,
+    help="File with their secret.",
+)  # fmt: skip
 watch_option: Final = click.option(
     "--watch", "watch_s", type=PAUSE, help="Show it again every so long, as 2s, until Ctrl-C.",
 )  # fmt: skip

@@ -27,6 +27,8 @@ PLACES: Final = {
     "delay": Place("broker.cli.delay", "See what waits for its time; take it back."),
     "txn": Place("broker.cli.transactions", "See transactions nobody decided; decide them."),
     "dlq": Place("broker.cli.dead_letters", "See what groups gave up; send it again."),
+    "user": Place("broker.cli.user", "Who may call: users and their secrets."),
+    "acl": Place("broker.cli.acl", "What users may do: grants, and why not."),
     "store": Place("broker.cli.store", "Look at, check and mend a store directory."),
     "backfill": Place("broker.cli.backfill", "Build queues and index with Spark."),
     "version": Place("broker.cli.version", "Show what runs here, compiled or not."),

@@ -88,6 +88,10 @@ TOPICS: Final = ReadBy("NAME[:TYPE],…", topics_from_text)
 @click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
 @click.option("--no-tls", is_flag=True, help="Answer no TLS, and make no certificate.")
 @click.option(
+    "--insecure", is_flag=True,
+    help="Ask nobody who calls: whoever reaches a port may do everything (access.check=off).",
+)  # fmt: skip
+@click.option(
     "--accept-damage",
     is_flag=True,
     help="Give up records that are damaged or gone although they were durable, and go on.",
@@ -104,6 +108,7 @@ def serve(
     tls_cert: str | None,
     tls_key: str | None,
     no_tls: bool,
+    insecure: bool,
     accept_damage: bool,
     assignments: tuple[str, ...],
     **sources: Any,
@@ -115,6 +120,9 @@ def serve(
 
     When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
     standard error.
+
+    A broker that other machines reach serves its users alone, so it needs one first: `pocketmq user
+    add admin --admin --store DIR`.
 
     A store that is damaged below what was durable is served read-only: mend it with `pocketmq store
     repair`, or start with --accept-damage, which sets the damaged bytes aside under
@@ -128,6 +136,7 @@ def serve(
         "rpc.tls_cert": tls_cert,
         "rpc.tls_key": tls_key,
         "rpc.tls": "false" if no_tls else None,
+        "access.check": "off" if insecure else None,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what it asks for is about to be done

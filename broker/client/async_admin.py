@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from broker.client.async_access import AsyncAccess
 from broker.client.channel import Channel, Stub, Value, value_of
 from broker.client.messages import find_by_id, find_by_key, pull, stored_message
 from broker.client.values import (
@@ -46,11 +47,13 @@ class AsyncAdmin:
     Errors   of every method: ClientError and its kinds
     """
 
-    __slots__ = ("_ask", "_read", "_stub")
+    __slots__ = ("_ask", "_read", "_stub", "access")
 
     def __init__(self, channel: Channel) -> None:
         self._stub = Stub(channel, admin_pb2.DESCRIPTOR.services_by_name["Admin"])
         self._ask, self._read = self._stub.ask, self._stub.read
+        self.access = AsyncAccess(channel)
+        """Users and what they may do."""
 
     # --- topics -----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from broker.client.async_admin import AsyncAdmin
 from broker.client.channel import RETRY_MS, TIMEOUT_MS, Channel, Stub, value_of
 from broker.client.client_error import ClientError
 from broker.client.consuming import Consuming, receive, settle
+from broker.client.credentials import Credentials
 from broker.client.following import Following, Patience, Pull
 from broker.client.messages import find_by_id, find_by_key, pull
 from broker.client.tail import Tail
@@ -70,6 +71,7 @@ class AsyncClient:
     timeout_ms   how long each try of a call may take; a pull that waits may take as much longer
     retry_ms     how long a call that failed pauses between tries, in all; 0 for one try only. A
                  send is tried again only where nothing can have been stored.
+    access_key, secret_key   who signs the calls, where the broker asks; see `pocketmq user`
     wire         how calls go out
     Errors       of every method: ClientError and its kinds; ValueError for what is no endpoint
     """
@@ -82,9 +84,14 @@ class AsyncClient:
         *,
         timeout_ms: int = TIMEOUT_MS,
         retry_ms: int = RETRY_MS,
+        access_key: str = "",
+        secret_key: str = "",
         wire: Callable[[str], Wire] = LoopWire,
     ) -> None:
-        self._channel = Channel(endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=wire)
+        self._channel = Channel(
+            endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=wire,
+            credentials=Credentials(access_key, secret_key),
+        )  # fmt: skip
         self._stub = Stub(self._channel, broker_pb2.DESCRIPTOR.services_by_name["Broker"])
         self._ids = MessageIds()
         self._client_id = f"{gethostname()}@{os.getpid()}@{token_hex(4)}"

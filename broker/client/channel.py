@@ -25,6 +25,7 @@ from broker.client.client_error import (
     Unreachable,
     told_error,
 )
+from broker.client.credentials import NOBODY, Credentials, now_ms
 from broker.client.wire import LoopWire, Wire
 from broker.model.endpoint import endpoint_from_text
 from broker.rpc.pb import status_pb2
@@ -48,10 +49,11 @@ _Answer = TypeVar("_Answer", bound=Message)
 class Channel:
     """A connection to one endpoint, "host:port", from the first call to `close`.
 
-    wire   what makes the way there
+    wire          what makes the way there
+    credentials   who signs the calls
     """
 
-    __slots__ = ("_is_closed", "_retry_ms", "_timeout_ms", "endpoint", "wire")
+    __slots__ = ("_credentials", "_is_closed", "_retry_ms", "_timeout_ms", "endpoint", "wire")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Channel:
         timeout_ms: int = TIMEOUT_MS,
         retry_ms: int = RETRY_MS,
         wire: Callable[[str], Wire] = LoopWire,
+        credentials: Credentials = NOBODY,
     ) -> None:
         assert timeout_ms > 0, "a call takes time"
         assert retry_ms >= 0, "0 asks nothing again"
@@ -67,6 +70,7 @@ class Channel:
         self._timeout_ms = timeout_ms
         self._retry_ms = retry_ms
         self.wire = wire(self.endpoint)
+        self._credentials = credentials
         self._is_closed = False
 
     async def close(self) -> None:
@@ -96,7 +100,9 @@ class Channel:
             if self._is_closed:
                 raise NotOpen("NotOpen", "the client is closed", endpoint=self.endpoint)
             try:
-                return await self.wire.call(path, request, answer_type.FromString, timeout_s)
+                signed = self._credentials.signed(now_ms())
+                read = answer_type.FromString
+                return await self.wire.call(path, request, read, timeout_s, signed)
             except grpc.RpcError as error:
                 failure = await self._failure(error)
                 failure.is_uncertain &= not is_repeatable

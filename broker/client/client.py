@@ -9,6 +9,7 @@ from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from broker.client.async_access import AsyncAccess
 from broker.client.async_admin import AsyncAdmin
 from broker.client.async_client import AsyncClient
 from broker.client.channel import RETRY_MS, TIMEOUT_MS
@@ -42,13 +43,33 @@ def blocking(
     return call
 
 
+class AccessAdmin(Blocking[AsyncAccess]):
+    """Who may do what: `Client.admin.access`."""
+
+    __slots__ = ()
+
+    create_user = blocking(AsyncAccess.create_user)
+    update_user = blocking(AsyncAccess.update_user)
+    delete_user = blocking(AsyncAccess.delete_user)
+    list_users = blocking(AsyncAccess.list_users)
+    add_grant = blocking(AsyncAccess.add_grant)
+    remove_grant = blocking(AsyncAccess.remove_grant)
+    list_grants = blocking(AsyncAccess.list_grants)
+    explain = blocking(AsyncAccess.explain)
+
+
 class Admin(Blocking[AsyncAdmin]):
     """What those who run a broker ask of it: `Client.admin`.
 
     Errors   of every method: ClientError and its kinds
     """
 
-    __slots__ = ()
+    __slots__ = ("access",)
+
+    def __init__(self, inner: AsyncAdmin) -> None:
+        super().__init__(inner)
+        self.access = AccessAdmin(inner.access)
+        """Users and what they may do."""
 
     create_topic = blocking(AsyncAdmin.create_topic)
     list_topics = blocking(AsyncAdmin.list_topics)
@@ -102,12 +123,14 @@ class Client(Blocking[AsyncClient]):
     __slots__ = ("_make", "admin")
 
     def __init__(
-        self, endpoint: str, *, timeout_ms: int = TIMEOUT_MS, retry_ms: int = RETRY_MS
-    ) -> None:
+        self, endpoint: str, *, timeout_ms: int = TIMEOUT_MS, retry_ms: int = RETRY_MS,
+        access_key: str = "", secret_key: str = "",
+    ) -> None:  # fmt: skip
         def make() -> AsyncClient:
             return AsyncClient(
-                endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=BlockingWire
-            )
+                endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, access_key=access_key,
+                secret_key=secret_key, wire=BlockingWire,
+            )  # fmt: skip
 
         super().__init__(make())
         self._make = make

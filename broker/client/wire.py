@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from broker.client.credentials import Pairs
 from broker.model.endpoint import TLS
 
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
@@ -56,8 +57,9 @@ class Wire(Protocol):
     """A connection to one endpoint, made by the first call."""
 
     async def call(
-        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float
-    ) -> Found:
+        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
+        metadata: Pairs = (),
+    ) -> Found:  # fmt: skip
         """Call a method, "/package.Service/Method", and return its answer.
 
         Errors   grpc.RpcError
@@ -93,8 +95,9 @@ class LoopWire:
         self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[Any, Any]] = {}
 
     async def call(
-        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float
-    ) -> Found:
+        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
+        metadata: Pairs = (),
+    ) -> Found:  # fmt: skip
         """Call a method and return its answer."""
         method = self._methods.get(path)
         if method is None:
@@ -103,7 +106,7 @@ class LoopWire:
                 request_serializer=type(request).SerializeToString,
                 response_deserializer=read,
             )
-        answer: Found = await method(request, timeout=timeout_s)
+        answer: Found = await method(request, timeout=timeout_s, metadata=metadata)
         return answer
 
     def _opened(self) -> grpc.aio.Channel:
@@ -153,8 +156,9 @@ class BlockingWire:
         self._methods: dict[str, Any] = {}
 
     async def call(
-        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float
-    ) -> Found:
+        self, path: str, request: Message, read: Callable[[bytes], Found], timeout_s: float,
+        metadata: Pairs = (),
+    ) -> Found:  # fmt: skip
         """Call a method and return its answer."""
         method = self._methods.get(path)
         if method is None:  # two threads at once make it twice, which does no harm
@@ -163,7 +167,7 @@ class BlockingWire:
                 request_serializer=type(request).SerializeToString,
                 response_deserializer=read,
             )
-        answer: Found = method(request, timeout=timeout_s)
+        answer: Found = method(request, timeout=timeout_s, metadata=metadata)
         return answer
 
     async def is_connected(self) -> bool:

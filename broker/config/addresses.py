@@ -21,6 +21,17 @@ def split_address(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def is_loopback(listen: str) -> bool:
+    """Return whether only this machine reaches an address "HOST:PORT"; a name may be any."""
+    host, _ = split_address(listen)
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 @contextmanager
 def held_port(listen: str) -> Iterator[str]:
     """Yield an address with a port no other process gets meanwhile: the one given, for 0 any.

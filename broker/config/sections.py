@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
+from broker.config.sections_access import AccessSection
 from broker.config.sections_network import HttpSection, RpcSection
 from broker.config.sections_transactions import TransactionsSection
 from broker.config.texts import (
@@ -339,6 +340,7 @@ class Config:
     transactions: TransactionsSection = TransactionsSection()
     rpc: RpcSection = RpcSection()
     http: HttpSection = HttpSection()
+    access: AccessSection = AccessSection()
     metrics: MetricsSection = MetricsSection()
     logs: LogsSection = LogsSection()
     preset: str = EDGE

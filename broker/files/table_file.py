@@ -20,12 +20,13 @@ Content = TypeVar("Content")
 
 
 class TableFile:
-    """One table of a store."""
+    """One table of a store; a private one is for the eyes of the broker's own user."""
 
-    __slots__ = ("_disk", "_is_sound", "path")
+    __slots__ = ("_disk", "_is_sound", "_mode", "path")
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: Disk, path: Path, *, is_private: bool = False) -> None:
         self._disk = disk
+        self._mode = 0o600 if is_private else 0o644
         self.path = path
         self._is_sound = False
         """Whether the current version was read or written by this one."""
@@ -72,7 +73,7 @@ class TableFile:
     def _replace(self, content: bytes, previous: Path) -> None:
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
         try:
-            self._disk.write_file(draft, content)
+            self._disk.write_file(draft, content, self._mode)
             if self._disk.exists(self.path):
                 self._disk.rename(self.path, previous)
             self._disk.rename(draft, self.path)

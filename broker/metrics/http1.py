@@ -12,6 +12,7 @@ the place of the one that was silent longest.
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, cast
@@ -26,16 +27,24 @@ IDLE_S: Final = 60.0
 """What a client may take for a request, from the last answer on."""
 HEAD_SIZE_MAX: Final = 16_384
 TEXT: Final = "text/plain; charset=utf-8"
+WHO: Final = ("www-authenticate", 'Basic realm="pocketmq"')
+"""Asks for access key and secret."""
 
 logger = logging.getLogger(__name__)
 
 
+Admits = Callable[[str, str, str], bool]
+"""Returns whether a page may be read: given its path, the client's authorization, and its address
+as gRPC writes it."""
+
+
 class Site:
-    """The pages, and the connections that read them."""
+    """The pages, and the connections that read them; `admits` says who may read which."""
 
-    __slots__ = ("connections", "pages")
+    __slots__ = ("admits", "connections", "pages")
 
-    def __init__(self) -> None:
+    def __init__(self, admits: Admits = lambda path, authorization, peer: True) -> None:
+        self.admits = admits
         self.pages: dict[str, Page] = {}
         """By their paths."""
         self.connections: dict[HttpConnection, None] = {}
@@ -43,7 +52,7 @@ class Site:
 
     def connection(self, peer: str) -> "HttpConnection":
         """Return what speaks with a client."""
-        return HttpConnection(self)
+        return HttpConnection(self, peer)
 
     def close(self) -> None:
         """Close all connections; what is being answered is not."""
@@ -54,10 +63,11 @@ class Site:
 class HttpConnection(asyncio.Protocol):
     """One client of the site."""
 
-    __slots__ = ("_is_paused", "_machine", "_site", "_task", "_timer", "_transport")
+    __slots__ = ("_is_paused", "_machine", "_peer", "_site", "_task", "_timer", "_transport")
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, peer: str) -> None:
         self._site = site
+        self._peer = peer
         self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -67,6 +77,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        self._peer = self._peer or _peer_of(transport)
         self._transport = transport
         if len(self._site.connections) >= CONNECTIONS_MAX:
             next(iter(self._site.connections)).cut_off()
@@ -156,10 +167,18 @@ class HttpConnection(asyncio.Protocol):
                 return
 
     async def _answer(self, request: h11.Request) -> None:
-        accept = dict(request.headers).get(b"accept", b"").decode("latin-1")
-        page = self._site.pages.get(request.target.decode("latin-1").partition("?")[0])
+        given = dict(request.headers)
+        accept = given.get(b"accept", b"").decode("latin-1")
+        authorization = given.get(b"authorization", b"").decode("latin-1")
+        path = request.target.decode("latin-1").partition("?")[0]
+        page = self._site.pages.get(path)
         try:
-            answer = _plain(HTTPStatus.NOT_FOUND) if page is None else await page(accept)
+            if page is None:
+                answer = _plain(HTTPStatus.NOT_FOUND)
+            elif not self._site.admits(path, authorization, self._peer):
+                answer = _plain(HTTPStatus.UNAUTHORIZED)
+            else:
+                answer = await page(accept)
         except Exception as error:
             logger.error("http.failed", exc_info=error, extra={"path": request.target.decode()})
             answer = _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -189,6 +208,7 @@ class HttpConnection(asyncio.Protocol):
             ("content-type", answer.content_type),
             ("content-length", str(len(answer.body))),
             ("date", formatdate(usegmt=True)),
+            *([WHO] if answer.status == HTTPStatus.UNAUTHORIZED else []),
             *([("connection", "close")] if is_last else []),
         ]
         machine = self._machine
@@ -253,6 +273,15 @@ def _listen(address: str) -> socket.socket:
     except OSError as error:
         why = f"{address} cannot be listened on: {error.strerror}"
         raise IllegalConfig(field="http.listen", why=why) from error
+
+
+def _peer_of(transport: asyncio.Transport) -> str:
+    """Return the client's address as gRPC writes it, "" when it has none."""
+    place = transport.get_extra_info("peername")
+    if not isinstance(place, tuple):
+        return ""
+    host, port = place[:2]
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 def _address_of(listener: socket.socket) -> str:

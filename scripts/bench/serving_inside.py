@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from bench.sending import PEER
 from bench.servers import ASYNC
+from broker.app.access import door_of
 from broker.app.parts import Parts, parts_of
 from broker.config.live import LiveConfig
 from broker.config.load import load
@@ -109,7 +110,8 @@ async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncI
     begun = perf_counter()
     store = await open_store(live.config.store_settings(), clock, Disk())
     opened = perf_counter()
-    parts = parts_of(store, live, ADDRESS, lambda: None)
+    door = door_of(live, Disk(), clock)
+    parts = parts_of(store, live, ADDRESS, lambda: None, door)
     runner = Runner(clock)
     try:
         await parts.recover()

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from broker.app.access import door_of
 from broker.app.parts import Parts, parts_of
 from broker.config.live import LiveConfig
 from broker.config.load import load
@@ -122,7 +123,8 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
     ]  # fmt: skip
     live = LiveConfig(load(assignments=assignments))
     store = await open_store(live.config.store_settings(), clock, Disk())
-    parts = parts_of(store, live, ADDRESS, lambda: None)
+    door = door_of(live, Disk(), clock)
+    parts = parts_of(store, live, ADDRESS, lambda: None, door)
     runner = Runner(clock)
     try:
         await parts.recover()

@@ -81,6 +81,8 @@ class LocalBroker:
         self.error: BaseException | None = None
         """Answers every call."""
         self.endpoint = ""
+        self.credentials: tuple[str, ...] = ()
+        """Access key and secret that the last command had."""
 
     def requests(self, name: str) -> list[Any]:
         """Return what was asked of a method, of either service if it has no name."""
@@ -159,8 +161,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
         up = AsyncExitStack()
         local = LocalBroker(runner.run(up.enter_async_context(store_broker())), runner)
 
-        def make_client(endpoint: str) -> AsyncClient:
-            local.endpoint = endpoint
+        def make_client(endpoint: str, *credentials: str) -> AsyncClient:
+            local.endpoint, local.credentials = endpoint, credentials
             return AsyncClient(endpoint, retry_ms=0)
 
         async def ask(channel: Channel, *call: Any, **options: Any) -> Any:
@@ -169,7 +171,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
         monkeypatch.setattr(connection, "make_client", make_client)
         monkeypatch.setattr(asyncio, "Runner", lambda: _Runner(runner))
         monkeypatch.setattr(Channel, "ask", ask)
-        monkeypatch.delenv("POCKETMQ_ENDPOINT", raising=False)
+        for name in ("ENDPOINT", "ACCESS_KEY", "SECRET_KEY", "SECRET_KEY_FILE"):
+            monkeypatch.delenv(f"POCKETMQ_{name}", raising=False)
         try:
             yield local
         finally:

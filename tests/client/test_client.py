@@ -184,5 +184,5 @@ def test_importing_it_loads_no_more_than_it_needs(line: str, missing: set[str]) 
     ours = {name.split(".")[1] for name in loaded if name.startswith("broker.")}
     assert ours <= {"client", "model", "native", "format", "rpc"}
     assert {name for name in loaded if name.startswith("broker.format.")} <= {
-        "broker.format.addresses"
-    }
+        "broker.format.addresses", "broker.format.signature"
+    }  # fmt: skip

@@ -18,6 +18,7 @@ from broker.client import (
     errors,
 )
 from broker.client.channel import RETRY_MS, pauses_ms
+from broker.client.credentials import Pairs
 from broker.client.wire import BlockingWire, LoopWire
 from broker.model.errors import BrokerError
 from broker.rpc.own.server import OwnServer
@@ -55,7 +56,9 @@ class FailingWire(LoopWire):
         self.requests: list[Any] = []
         self.slept_s: list[float] = []
 
-    async def call(self, path: str, request: Request, read: Any, timeout_s: float) -> Any:
+    async def call(
+        self, path: str, request: Request, read: Any, timeout_s: float, metadata: Pairs = ()
+    ) -> Any:
         """Fail, or answer with nothing."""
         self.requests.append(request)
         if self.failures:

@@ -38,7 +38,7 @@ def test_nothing_of_the_store_is_live() -> None:
     """A store is opened once; its settings are what its parts were made with."""
     live = {key for key, knob in KNOBS.items() if knob.live}
     assert {key.partition(".")[0] for key in live} == {
-        "broker", "limits", "logs", "retention", "rpc", "transactions",
+        "access", "broker", "limits", "logs", "retention", "rpc", "transactions",
     }  # fmt: skip
 
 

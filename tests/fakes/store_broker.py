@@ -32,11 +32,13 @@ from broker.model.step import Now
 from broker.rpc.grpcio.server import GrpcioServer
 from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Method, Service
+from broker.rpc.v1.access import AccessFace
 from broker.rpc.v1.admin import Admin
 from broker.rpc.v1.messaging import Messaging
 from broker.rpc.v1.pull_message import WAIT_MS_MAX
 from broker.rpc.v1.transacting import Transacting
 from broker.rpc.v2.messaging import OfficialMessaging, OfficialRules
+from broker.services.access.access import Access
 from broker.services.administration.members import Members
 from broker.services.administration.status import Process
 from broker.services.consume.consume import Consume
@@ -50,6 +52,7 @@ from broker.services.transaction.checking import CheckRules
 from broker.services.transaction.transactions import Transactions
 from broker.store.job import Job
 from broker.store.reading.patience import value_of
+from broker.store.tables.users import UserTable
 from tests.fakes.call import FakeCall
 from tests.fakes.clock import FakeClock
 from tests.fakes.disk import SimDisk
@@ -58,6 +61,7 @@ from tests.fakes.store_language import BORN_HOST, STORE_HOST, TalkingStore, at_o
 
 CALL = FakeCall(time_left_ms=0)
 """Its deadline is past, so that polls are answered at once."""
+HOUR_MS: Final = 3_600_000
 SIZES: Final = {"commit_log_file_size_bytes": 1 << 18, "consume_queue_file_size_bytes": 2000}
 
 
@@ -107,14 +111,20 @@ class StoreBroker:
             read_leased=self.consume.leased,
         )
         self.admin = Admin(store, self.pull, self.query, process, self.transacting)
+        self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
+        self.access_face = AccessFace(self.access, is_checked=False)
         self.methods: dict[str, Method] = {
+            **{f"Access/{method.name}": method for method in self.access_face.service().methods},
             **{f"Admin/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},
         }
 
     def services(self) -> list[Service]:
         """Return the services of the API."""
-        return [self.messaging.service(), self.admin.service(), self.official.service()]
+        return [
+            self.messaging.service(), self.admin.service(), self.access_face.service(),
+            self.official.service(),
+        ]  # fmt: skip
 
     # -- the store behind it -------------------------------------------------------------------
     async def add(

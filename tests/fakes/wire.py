@@ -14,6 +14,9 @@ class Wire:
         self.is_closed = self.is_aborted = False
         self.reads = True
 
+    def get_extra_info(self, name: str) -> None:
+        """Know nothing of a socket."""
+
     def set_write_buffer_limits(self, high: int, low: int) -> None:
         """Take limits that hold for a socket."""
         assert low < high

@@ -16,11 +16,11 @@ from broker.model.errors.storage import BrokerReadOnly, StorageError, StoreFaile
 CODES: dict[Code, str] = {
     Code.BAD_REQUEST: (
         "RequestError IllegalAttribute QueueOutOfRange IllegalNumber IllegalPageToken "
-        "IllegalRecallHandle IllegalSettings"
+        "IllegalRecallHandle IllegalSettings IllegalUser UserNotFound IllegalGrant GrantNotFound"
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
-    Code.PRECONDITION_FAILED: "TopicExists GroupExists OriginUnknown",
+    Code.PRECONDITION_FAILED: "TopicExists GroupExists OriginUnknown UserExists",
     Code.ILLEGAL_CONSUMER_GROUP: "IllegalGroup SystemGroup",
     Code.CONSUMER_GROUP_NOT_FOUND: "GroupNotFound",
     Code.ILLEGAL_MESSAGE_TAG: "IllegalTag",
@@ -38,8 +38,9 @@ CODES: dict[Code, str] = {
     Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: "KindConflict AmbiguousKind",
     Code.FORBIDDEN: (
         "TopicNotWritable TopicNotReadable BrokerReadOnly StoreDamaged GroupDisabled "
-        "TransactionsRefused"
+        "TransactionsRefused AccessDenied AdminsOnly"
     ),
+    Code.UNAUTHORIZED: "Unauthenticated",
     Code.INVALID_TRANSACTION_ID: "TransactionUnknown TransactionDecided",
     Code.CLIENT_ID_REQUIRED: "ClientIdRequired",
     Code.OFFSET_NOT_FOUND: "OffsetNotFound",
@@ -111,6 +112,16 @@ InvalidReceiptHandle: receipt handle 'handle' is of no message under a lease; re
 IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
 BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it anew
 OffsetNotFound: group 'group' stands nowhere in queue 7 of topic 'topic'; update it first
+Unauthenticated: why; this broker serves its users: give the client an access key and its secret
+  (pocketmq user add makes them)
+AccessDenied: user user may not action 'resource': why; an admin changes that:
+  pocketmq acl remedy user action 'resource'
+AdminsOnly: user user may not what, which is for admins: pocketmq user edit user --admin
+IllegalUser: user 'user' is not allowed: why
+UserNotFound: there is no user 'user'; see pocketmq user ls
+UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
+IllegalGrant: 'text' is no what: why
+GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
 IllegalSettings: settings of client 'client_id' hold neither publishing nor subscription
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why
@@ -285,6 +296,7 @@ def test_codes_have_the_numbers_of_the_protocol() -> None:
         "INVALID_TRANSACTION_ID": 40008,
         "ILLEGAL_DELIVERY_TIME": 40012, "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE": 40014,
         "ILLEGAL_FILTER_EXPRESSION": 40010, "MESSAGE_CORRUPTED": 40016, "ILLEGAL_OFFSET": 40019,
+        "UNAUTHORIZED": 40100,
         "FORBIDDEN": 40300, "MESSAGE_NOT_FOUND": 40401, "TOPIC_NOT_FOUND": 40402,
         "CONSUMER_GROUP_NOT_FOUND": 40403, "PAYLOAD_TOO_LARGE": 41300,
         "MESSAGE_BODY_TOO_LARGE": 41301, "MESSAGE_BODY_EMPTY": 41302, "PRECONDITION_FAILED": 42800,

@@ -15,6 +15,8 @@ BrokerError
         OriginUnknown · TransactionUnknown · TransactionDecided · TransactionsRefused
         ClientIdRequired · InvalidReceiptHandle · IllegalInvisibleTime · BodyCorrupted
         IllegalSettings · OffsetNotFound
+        Unauthenticated · AccessDenied · AdminsOnly
+        IllegalUser · UserNotFound · UserExists · IllegalGrant · GrantNotFound
     Unavailable                 nothing is wrong with the request; try again
         NotAccepting · StoreBusy · TooManyRequests · Draining
         Recovering · DiskSlow · TransientPoolEmpty
@@ -35,6 +37,7 @@ Each class carries typed fields and says what happened, which limit it met, and 
 Only `rpc/v1/status.py` and `rpc/v2/status.py` turn them into wire statuses.
 """
 
+from broker.model.errors.access import *
 from broker.model.errors.code import *
 from broker.model.errors.official import *
 from broker.model.errors.request import *

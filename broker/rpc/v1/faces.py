@@ -11,13 +11,15 @@ from google.protobuf.descriptor import ServiceDescriptor
 from broker.model.errors import Recovering
 from broker.rpc.admission import CallClass
 from broker.rpc.call import Call
-from broker.rpc.pb import admin_pb2, broker_pb2
+from broker.rpc.pb import access_pb2, admin_pb2, broker_pb2
 from broker.rpc.service import Handler, Kind, Method, Service, method
 from broker.rpc.v1.send_message import SendMessage, parse_send_request
 from broker.rpc.v1.status import refuse
 
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
+ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
+FACES: Final = (BROKER, ADMIN, ACCESS)
 SEND_SIZE_MAX: Final = 16 * 1024 * 1024
 SETTLE_SIZE_MAX: Final = 256 * 1024
 """Bytes of a request with as many handles as it may have, of the usual length."""
@@ -58,6 +60,13 @@ REQUEST_CODES: Final[Mapping[str, str]] = {
     "TraceMessage": "query_message",
     "EffectiveConfig": "get_broker_config",
     "StoreStatus": "get_broker_runtime_info",
+    "CreateUser": "auth_create_user",
+    "UpdateUser": "auth_update_user",
+    "DeleteUser": "auth_delete_user",
+    "ListUsers": "auth_list_users",
+    "AddGrant": "auth_create_acl",
+    "RemoveGrant": "auth_delete_acl",
+    "ListGrants": "auth_list_acl",
 }
 """Method -> the name of RocketMQ's request code, in lower case; others go by their own name."""
 
@@ -71,7 +80,7 @@ def face(descriptor: ServiceDescriptor, handlers: Mapping[str, Handler]) -> Serv
 
 def closed_faces() -> list[Service]:
     """Return all faces, closed."""
-    return [face(one, dict.fromkeys(one.methods_by_name, _closed)) for one in (BROKER, ADMIN)]
+    return [face(one, dict.fromkeys(one.methods_by_name, _closed)) for one in FACES]
 
 
 def _closed(request: Any, call: Call) -> Any:
@@ -81,7 +90,7 @@ def _closed(request: Any, call: Call) -> Any:
 def _row(descriptor: ServiceDescriptor, name: str, handler: Handler) -> Method:
     """Return a method; a message sent or pulled is read and written by codecs of their own."""
     own: dict[str, Any] = {"request_code": REQUEST_CODES.get(name, "")}
-    call_class = CallClass.ADMIN if descriptor is ADMIN else CallClass.QUERY
+    call_class = CallClass.QUERY if descriptor is BROKER else CallClass.ADMIN
     if name == "PullMessage":
         call_class = CallClass.POLL
         own |= {"serialize": bytes, "answer": bytes}

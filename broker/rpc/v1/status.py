@@ -39,17 +39,19 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.IllegalRecallHandle,
         errors.IllegalNumber, errors.IllegalFilter, errors.IllegalPageToken,
         errors.ClientIdRequired, errors.InvalidReceiptHandle, errors.IllegalInvisibleTime,
-        errors.BodyCorrupted, errors.IllegalSettings,
+        errors.BodyCorrupted, errors.IllegalSettings, errors.IllegalUser, errors.IllegalGrant,
     ),
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
-        errors.OffsetNotFound, errors.TransactionUnknown, UnknownService,
+        errors.OffsetNotFound, errors.TransactionUnknown, UnknownService, errors.UserNotFound,
+        errors.GrantNotFound,
     ),
-    code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists),
+    code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists, errors.UserExists),
     code_pb2.PERMISSION_DENIED: (
         errors.SystemTopic, errors.SystemGroup, errors.TopicNotWritable, errors.TopicNotReadable,
-        errors.GroupDisabled, errors.TransactionsRefused,
+        errors.GroupDisabled, errors.TransactionsRefused, errors.AccessDenied, errors.AdminsOnly,
     ),
+    code_pb2.UNAUTHENTICATED: (errors.Unauthenticated,),
     code_pb2.OUT_OF_RANGE: (errors.QueueOutOfRange, errors.OffsetOutOfRange),
     code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature, errors.UnsupportedTopic),
     code_pb2.UNAVAILABLE: (

@@ -6,19 +6,19 @@ from broker.model.errors import Recovering
 from broker.rpc.admission import CallClass
 from broker.rpc.own.server import OwnServer
 from broker.rpc.service import Service
-from broker.rpc.v1.faces import ADMIN, BROKER, SETTLING, closed_faces
+from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER, SETTLING, closed_faces
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
 
 
 def own(broker: StoreBroker) -> list[Service]:
-    """Broker and Admin, without what official clients come to."""
+    """Broker, Admin and Access, without what official clients come to."""
     return [service for service in broker.services() if service.name.startswith("pocketmq.v1.")]
 
 
 def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -> None:
-    messaging, admin = own(broker)
-    for service, descriptor in ((messaging, BROKER), (admin, ADMIN)):
+    messaging, admin, access = own(broker)
+    for service, descriptor in ((messaging, BROKER), (admin, ADMIN), (access, ACCESS)):
         assert service.name == descriptor.full_name
         assert {row.name for row in service.methods} == set(descriptor.methods_by_name)
         classes = {
@@ -38,7 +38,8 @@ def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: Store
     rows = [row for service in own(broker) for row in service.methods]
     ours = {row.name for row in rows if not row.request_code}
     dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
-    others = {"ListDelayed", "Flush", "Drain", "PullMessage"}  # RocketMQ has PullMessage too.
+    # RocketMQ has PullMessage too.
+    others = {"Explain", "ListDelayed", "Flush", "Drain", "PullMessage"}
     transactions = {"ListTransactions", "DescribeTransaction"}
     assert ours == others | dead_letters | transactions
 

@@ -1,0 +1,174 @@
+"""Whether this broker asks who calls, of whom, and what stands before its faces then."""
+
+import logging
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from broker.config.addresses import is_loopback
+from broker.config.live import LiveConfig
+from broker.config.sections import Config
+from broker.config.sections_access import AUTO, OFF, ON
+from broker.files.disk import Disk
+from broker.format.send_topic import official_topic, own_topic
+from broker.model.access import Kind, Need, User
+from broker.model.errors import BrokerError, IllegalConfig
+from broker.model.step import Clock
+from broker.rpc.call import host_from_peer
+from broker.rpc.guard import NONE, Guard, Quick
+from broker.rpc.needs import GET
+from broker.rpc.service import Metadata, Service
+from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER
+from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
+from broker.rpc.v2.faces import NAME as OFFICIAL
+from broker.rpc.v2.needs import NEEDS as OFFICIAL_NEEDS
+from broker.rpc.v2.resources import wrapped
+from broker.rpc.v2.send_shortcut import NAMESPACE_KEY
+from broker.services.access.access import Access
+from broker.store.tables.users import UserTable
+
+FIRST_ADMIN: Final = "admin"
+OPEN_PAGES: Final = frozenset({"/livez", "/readyz", "/startupz"})
+"""Pages that probes read, which have no secrets."""
+BASIC: Final = "basic"
+
+logger = logging.getLogger(__name__)
+
+
+class Door:
+    """The users of a broker, and whether they are asked for."""
+
+    __slots__ = ("_cluster", "_has_new_admin", "access", "is_checked")
+
+    def __init__(self, access: Access, config: Config, *, has_new_admin: bool) -> None:
+        self.access = access
+        self.is_checked = is_checked(config)
+        self._cluster = config.broker.cluster
+        self._has_new_admin = has_new_admin
+        if has_new_admin:
+            assert access.table.roster.users, "the new admin is a user"
+
+    async def begin(self) -> None:
+        """Write the first admin down, in the store that is open now, and log how it stands.
+
+        Errors   DiskFull
+        """
+        if self._has_new_admin:
+            await self.access.table.save()
+        count = len(self.access.table.roster.users)
+        if self.is_checked:
+            logger.info("access.checked", extra={"users": count})
+        else:
+            logger.warning("access.open", extra={"users": count})
+
+    def guarded(self, services: Iterable[Service]) -> list[Service]:
+        """Return what is served: the faces as they are, or each behind the guard."""
+        if not self.is_checked:
+            return [*services]
+        guard = Guard(self.access)
+        needs = {
+            BROKER.full_name: BROKER_NEEDS,
+            ADMIN.full_name: admin_needs(self._cluster),
+            ACCESS.full_name: ACCESS_NEEDS,
+            OFFICIAL: OFFICIAL_NEEDS,
+        }
+        return [
+            guard.guarded(service, needs[service.name], QUICK.get(service.name, NONE))
+            for service in services
+        ]
+
+    def admits(self, path: str, authorization: str, peer: str) -> bool:
+        """Return whether a page may be read; who reads sends access key and secret (HTTP Basic)."""
+        if not self.is_checked or path in OPEN_PAGES:
+            return True
+        access_key, secret = credentials_of(authorization)
+        need = Need(GET, Kind.CLUSTER, self._cluster)
+        try:
+            rights = self.access.by_secret(access_key, secret)
+            self.access.check(rights, (need,), host_from_peer(peer))
+        except BrokerError:
+            return False
+        return True
+
+
+def door_of(live: LiveConfig, disk: Disk, clock: Clock) -> Door:
+    """Return the door of a broker whose store is yet to be opened.
+
+    Errors   TableUnreadable; IllegalConfig: nobody could come, or everybody from everywhere
+    """
+    config = live.config
+    table = UserTable(disk, config.store_settings().directory)
+    table.load()
+    has_new_admin = False
+    if not table.roster.users and config.access.admin_secret_file:
+        table.roster.add(User(FIRST_ADMIN, _secret(config), is_admin=True))
+        has_new_admin = True
+    access = Access(table, clock, config.access.date_window_ms)
+    live.follow(lambda config: access.take(config.access.date_window_ms))
+    if is_checked(config) and not any(user.is_enabled for user in table.roster.users.values()):
+        raise _nobody(config)
+    return Door(access, config, has_new_admin=has_new_admin)
+
+
+def is_checked(config: Config) -> bool:
+    """Return whether calls have to be signed."""
+    return config.access.check == ON or (config.access.check == AUTO and bool(_open_ports(config)))
+
+
+def _open_ports(config: Config) -> list[tuple[str, str]]:
+    """Return the ports that other machines reach: setting and address."""
+    ports = (("rpc.listen", config.rpc.listen), ("http.listen", config.http.listen))
+    return [(key, listen) for key, listen in ports if listen and not is_loopback(listen)]
+
+
+def _nobody(config: Config) -> IllegalConfig:
+    opened = _open_ports(config)
+    key, listen = opened[0] if opened else ("access.check", config.access.check)
+    reach = f"{listen} is reached from other machines" if opened else "calls have to be signed"
+    why = (
+        f"{reach}, and there is no user: make the first one, pocketmq user add {FIRST_ADMIN} "
+        f"--admin --store {config.store.directory}, or let everybody do everything, --insecure "
+        f"(access.check={OFF})"
+    )
+    return IllegalConfig(field=key, why=why)
+
+
+def _secret(config: Config) -> str:
+    path = config.access.admin_secret_file
+    try:
+        return Path(path).expanduser().read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = f"{path} cannot be read: {error}"
+        raise IllegalConfig(field="access.admin_secret_file", why=why) from error
+
+
+def credentials_of(authorization: str) -> tuple[str, str]:
+    """Return access key and secret of an HTTP Basic authorization, empty when it is none."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != BASIC:
+        return "", ""
+    try:
+        access_key, _, secret = b64decode(encoded, validate=True).decode().partition(":")
+    except (Base64Error, ValueError):
+        return "", ""
+    return access_key, secret
+
+
+def _own_topic(raw: bytes, metadata: Metadata) -> str | None:
+    return own_topic(raw)
+
+
+def _official_topic(raw: bytes, metadata: Metadata) -> str | None:
+    found = official_topic(raw)
+    if found is None:
+        return None
+    return wrapped(found.name, found.namespace or metadata(NAMESPACE_KEY) or "")
+
+
+QUICK: Final[dict[str, Quick]] = {
+    BROKER.full_name: {"SendMessage": _own_topic},
+    OFFICIAL: {"SendMessage": _official_topic},
+}
+"""Of each face, how the shortcuts of its methods are asked for their topic."""

@@ -1,0 +1,61 @@
+"""What calls need, as every face says it: one row for each of its methods.
+
+    NEEDS = {"SendMessage": (request, call) -> the needs of this request, …}
+             "ListUsers": AdminOnly("see users")
+
+A group's retry and dead-letter topics are the group's: what is done to them is done to it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from broker.model.access import EVERY, Action, Kind, Need
+from broker.model.topic import DLQ_PREFIX, RETRY_PREFIX
+from broker.rpc.call import Call
+
+
+class AdminOnly(NamedTuple):
+    """A method that no grant opens, and what it does."""
+
+    what: str
+
+
+Asked = Callable[[Any, Call], Iterable[Need]]
+"""Returns what a request, read, of a call needs; none: any user may."""
+NeedTable = Mapping[str, Asked | AdminOnly]
+"""What each method of a face needs, by its name."""
+
+PUB: Final = (Action.PUB,)
+SUB: Final = (Action.SUB,)
+CREATE: Final = (Action.CREATE,)
+UPDATE: Final = (Action.UPDATE,)
+DELETE: Final = (Action.DELETE,)
+GET: Final = (Action.GET,)
+LIST: Final = (Action.LIST,)
+LOOK: Final = (Action.GET, Action.SUB)
+"""Who consumes may look at what there is, and so may who only looks."""
+FIND: Final = (Action.PUB, Action.SUB, Action.GET)
+"""Who sends or consumes has to know where."""
+
+
+def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
+    """Return what doing one of these to a topic needs."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if name.startswith(prefix):
+            return Need(actions, Kind.GROUP, name.removeprefix(prefix))
+    return Need(actions, Kind.TOPIC, name)
+
+
+def group_need(name: str, actions: tuple[Action, ...]) -> Need:
+    """Return the same of a group."""
+    return Need(actions, Kind.GROUP, name)
+
+
+def listed(kind: Kind) -> list[Need]:
+    """Return what it needs to see all topics, or all groups."""
+    return [Need(LIST, kind, EVERY)]
+
+
+def nothing(request: Any, call: Call) -> list[Need]:
+    """Return that any user may."""
+    return []

@@ -1,0 +1,150 @@
+"""What calls of v1 need."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker.model.access import Action, Kind, Need
+from broker.rpc.call import Call
+from broker.rpc.needs import (
+    CREATE,
+    DELETE,
+    GET,
+    LOOK,
+    PUB,
+    SUB,
+    UPDATE,
+    AdminOnly,
+    Asked,
+    NeedTable,
+    group_need,
+    listed,
+    topic_need,
+)
+from broker.services.sending.drafts import Drafts
+
+_Actions = tuple[Action, ...]
+
+
+def _sent(request: Drafts, call: Call) -> list[Need]:
+    return [topic_need(topic, PUB) for topic in {*request.topics}]
+
+
+def _consumed(request: Any, call: Call) -> list[Need]:
+    """Return what reading, or settling what was read, needs: the topic, and the group if any."""
+    if not request.group:
+        return [topic_need(request.topic, SUB)]
+    return [group_need(request.group, SUB), topic_need(request.topic, SUB)]
+
+
+def _of_topic(actions: _Actions, field: str = "topic") -> Asked:
+    return lambda request, call: [topic_need(getattr(request, field), actions)]
+
+
+def _of_group(actions: _Actions, field: str = "group") -> Asked:
+    return lambda request, call: [group_need(getattr(request, field), actions)]
+
+
+def _or_all(
+    field: str, kind: Kind, need: Callable[[str, _Actions], Need], actions: _Actions = GET
+) -> Asked:
+    """Return what it needs to see one thing, or all where none is named."""
+
+    def asked(request: Any, call: Call) -> list[Need]:
+        name = getattr(request, field)
+        return [need(name, actions)] if name else listed(kind)
+
+    return asked
+
+
+def _on_cluster(actions: _Actions, cluster: str) -> Asked:
+    return lambda request, call: [Need(actions, Kind.CLUSTER, cluster)]
+
+
+def _redriven(request: Any, call: Call) -> list[Need]:
+    needs = [group_need(request.group, UPDATE)]
+    return [*needs, topic_need(request.topic, PUB)] if request.topic else needs
+
+
+def _cloned(request: Any, call: Call) -> list[Need]:
+    return [group_need(request.source_group, GET), group_need(request.target_group, UPDATE)]
+
+
+def _transactions(request: Any, call: Call) -> list[Need]:
+    if request.group:
+        return [group_need(request.group, GET)]
+    return [topic_need(request.topic, GET)] if request.topic else listed(Kind.TOPIC)
+
+
+def _all_topics(request: Any, call: Call) -> list[Need]:
+    return listed(Kind.TOPIC)
+
+
+def _all_groups(request: Any, call: Call) -> list[Need]:
+    return listed(Kind.GROUP)
+
+
+BROKER_NEEDS: Final[NeedTable] = {
+    "SendMessage": _sent,
+    "Recall": _of_topic(PUB),
+    "PullMessage": _consumed,
+    "EndTransaction": _of_group(PUB),
+    "CheckTransactions": _of_group(PUB),
+    "Receive": _consumed,
+    "Ack": _consumed,
+    "ChangeInvisible": _consumed,
+    "SendBack": _consumed,
+    "ForwardToDeadLetters": _consumed,
+    "QueryByKey": _of_topic(LOOK),
+    "QueryById": _of_topic(LOOK),
+    "QueryByTime": _of_topic(LOOK),
+    "QueryOffsets": _of_topic(LOOK),
+    "CommitOffset": _consumed,
+    "FetchOffset": _consumed,
+}
+
+
+def admin_needs(cluster: str) -> NeedTable:
+    """Return what calls of Admin need of a broker of a cluster."""
+    look_at_cluster, change_cluster = _on_cluster(GET, cluster), _on_cluster(UPDATE, cluster)
+    return {
+        "CreateTopic": _of_topic(CREATE, "name"),
+        "ListTopics": _all_topics,
+        "DescribeTopic": _of_topic(GET, "name"),
+        "UpdateTopic": _of_topic(UPDATE, "name"),
+        "DeleteTopic": _of_topic(DELETE, "name"),
+        "TopicStats": _or_all("name", Kind.TOPIC, topic_need),
+        "CreateGroup": _of_group(CREATE, "name"),
+        "ListGroups": _all_groups,
+        "DescribeGroup": _of_group(GET, "name"),
+        "UpdateGroup": _of_group(UPDATE, "name"),
+        "DeleteGroup": _of_group(DELETE, "name"),
+        "ListMembers": _of_group(GET),
+        "ListOffsets": _of_group(GET),
+        "GroupLag": _or_all("group", Kind.GROUP, group_need),
+        "SetOffsets": _of_group(UPDATE),
+        "ResetOffsets": _of_group(UPDATE),
+        "CloneOffsets": _cloned,
+        "PullMessage": _of_topic(LOOK),
+        "QueryByKey": _of_topic(LOOK),
+        "QueryByTag": _of_topic(LOOK),
+        "QueryById": _of_topic(LOOK),
+        "TraceMessage": _or_all("topic", Kind.TOPIC, topic_need),
+        "ListDeadLetters": _or_all("group", Kind.GROUP, group_need),
+        "RedriveDeadLetters": _redriven,
+        "ListDelayed": _or_all("topic", Kind.TOPIC, topic_need),
+        "ListTransactions": _transactions,
+        "DescribeTransaction": _all_topics,
+        "StoreStatus": look_at_cluster,
+        "EffectiveConfig": look_at_cluster,
+        "Flush": change_cluster,
+        "Drain": AdminOnly("stop the broker"),
+    }
+
+
+ACCESS_NEEDS: Final[NeedTable] = {
+    **dict.fromkeys(("ListUsers", "ListGrants", "Explain"), AdminOnly("see users and grants")),
+    **dict.fromkeys(
+        ("CreateUser", "UpdateUser", "DeleteUser", "AddGrant", "RemoveGrant"),
+        AdminOnly("change users and grants"),
+    ),
+}

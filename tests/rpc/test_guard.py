@@ -1,0 +1,354 @@
+"""What each method of each face needs, and that nobody gets past the guard without it.
+
+A method without a row here fails `test_every_method_says_what_it_needs`.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+from google.protobuf.descriptor import ServiceDescriptor
+
+from broker.app.access import QUICK
+from broker.model.access import Action, Need
+from broker.model.errors import AccessDenied, AdminsOnly, Recovering, SystemTopic, Unauthenticated
+from broker.rpc.admission import CallClass
+from broker.rpc.call import Call
+from broker.rpc.guard import Guard
+from broker.rpc.needs import AdminOnly, NeedTable, group_need, nothing, topic_need
+from broker.rpc.pb import broker_pb2
+from broker.rpc.pb import messaging_pb2 as official_pb
+from broker.rpc.service import Kind, Metadata, Method, Service
+from broker.rpc.v1.faces import ACCESS, ADMIN, BROKER, closed_faces
+from broker.rpc.v1.needs import ACCESS_NEEDS, BROKER_NEEDS, admin_needs
+from broker.rpc.v1.status import refuse
+from broker.rpc.v2.faces import MESSAGING, closed_face
+from broker.rpc.v2.needs import NEEDS
+from tests.fakes.call import FakeCall
+from tests.fakes.users import access_of, call_of, grant_of, signed
+
+HOST: Final = b"\x0a\0\0\x07" + b"\0\0\0\0"
+ADMINS: Final = "admins"
+T, G = {"topic": "t"}, {"group": "g"}
+READ: Final = "sub group:g; sub topic:t"
+RT, RG = {"topic": {"name": "t"}}, {"group": {"name": "g"}}
+QUEUE: Final = {**RG, "message_queue": RT}
+
+ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
+    "Broker/SendMessage": [
+        ({"messages": [{"topic": "t", "body": b"x"}]}, "pub topic:t"),
+        (
+            {"messages": [{"topic": "t", "body": b"x"}, {"topic": "u", "body": b"x"}]},
+            "pub topic:t; pub topic:u",
+        ),
+        ({"messages": [{"topic": "%RETRY%g", "body": b"x"}]}, "pub group:g"),
+    ],
+    "Broker/Recall": [(T, "pub topic:t")],
+    "Broker/PullMessage": [(T, "sub topic:t"), ({**T, **G}, READ)],
+    "Broker/EndTransaction": [(G, "pub group:g")],
+    "Broker/CheckTransactions": [(G, "pub group:g")],
+    "Broker/Receive": [({**T, **G}, READ)],
+    "Broker/Ack": [({**T, **G}, READ)],
+    "Broker/ChangeInvisible": [({**T, **G}, READ)],
+    "Broker/SendBack": [({**T, **G}, READ)],
+    "Broker/ForwardToDeadLetters": [({**T, **G}, READ)],
+    "Broker/QueryByKey": [(T, "sub,get topic:t"), ({"topic": "%DLQ%g"}, "sub,get group:g")],
+    "Broker/QueryById": [(T, "sub,get topic:t")],
+    "Broker/QueryByTime": [(T, "sub,get topic:t")],
+    "Broker/QueryOffsets": [(T, "sub,get topic:t")],
+    "Broker/CommitOffset": [({**T, **G}, READ)],
+    "Broker/FetchOffset": [({**T, **G}, READ)],
+    "Admin/CreateTopic": [({"name": "t"}, "create topic:t")],
+    "Admin/ListTopics": [({}, "list topic:*")],
+    "Admin/DescribeTopic": [({"name": "t"}, "get topic:t")],
+    "Admin/UpdateTopic": [({"name": "t"}, "update topic:t")],
+    "Admin/DeleteTopic": [({"name": "t"}, "delete topic:t")],
+    "Admin/TopicStats": [({"name": "t"}, "get topic:t"), ({}, "list topic:*")],
+    "Admin/CreateGroup": [({"name": "g"}, "create group:g")],
+    "Admin/ListGroups": [({}, "list group:*")],
+    "Admin/DescribeGroup": [({"name": "g"}, "get group:g")],
+    "Admin/UpdateGroup": [({"name": "g"}, "update group:g")],
+    "Admin/DeleteGroup": [({"name": "g"}, "delete group:g")],
+    "Admin/ListMembers": [(G, "get group:g")],
+    "Admin/ListOffsets": [(G, "get group:g")],
+    "Admin/GroupLag": [(G, "get group:g"), ({}, "list group:*")],
+    "Admin/SetOffsets": [({**T, **G}, "update group:g")],
+    "Admin/ResetOffsets": [({**T, **G}, "update group:g")],
+    "Admin/CloneOffsets": [
+        ({"source_group": "g", "target_group": "h"}, "get group:g; update group:h")
+    ],
+    "Admin/PullMessage": [(T, "sub,get topic:t"), ({"topic": "%DLQ%g"}, "sub,get group:g")],
+    "Admin/QueryByKey": [(T, "sub,get topic:t")],
+    "Admin/QueryByTag": [(T, "sub,get topic:t")],
+    "Admin/QueryById": [(T, "sub,get topic:t")],
+    "Admin/TraceMessage": [(T, "get topic:t"), ({}, "list topic:*")],
+    "Admin/ListDeadLetters": [(G, "get group:g"), ({}, "list group:*")],
+    "Admin/RedriveDeadLetters": [
+        (G, "update group:g"),
+        ({**T, **G}, "update group:g; pub topic:t"),
+    ],
+    "Admin/ListDelayed": [(T, "get topic:t"), ({}, "list topic:*")],
+    "Admin/ListTransactions": [
+        ({**T, **G}, "get group:g"),
+        (T, "get topic:t"),
+        ({}, "list topic:*"),
+    ],
+    "Admin/DescribeTransaction": [({"transaction_id": "x"}, "list topic:*")],
+    "Admin/StoreStatus": [({}, "get cluster:C")],
+    "Admin/EffectiveConfig": [({}, "get cluster:C")],
+    "Admin/Flush": [({}, "update cluster:C")],
+    "Admin/Drain": [({}, ADMINS)],
+    "Access/CreateUser": [({}, ADMINS)],
+    "Access/UpdateUser": [({}, ADMINS)],
+    "Access/DeleteUser": [({}, ADMINS)],
+    "Access/ListUsers": [({}, ADMINS)],
+    "Access/AddGrant": [({}, ADMINS)],
+    "Access/RemoveGrant": [({}, ADMINS)],
+    "Access/ListGrants": [({}, ADMINS)],
+    "Access/Explain": [({}, ADMINS)],
+    "MessagingService/QueryRoute": [(RT, "pub,sub,get topic:t")],
+    "MessagingService/Heartbeat": [({}, ""), (RG, "sub group:g")],
+    "MessagingService/SendMessage": [
+        ({"messages": [RT]}, "pub topic:t"),
+        (
+            {"messages": [RT, {"topic": {"resource_namespace": "n", "name": "u"}}]},
+            "pub topic:n%u; pub topic:t",
+        ),
+    ],
+    "MessagingService/QueryAssignment": [({**RT, **RG}, READ)],
+    "MessagingService/ReceiveMessage": [(QUEUE, READ)],
+    "MessagingService/AckMessage": [({**RT, **RG}, READ)],
+    "MessagingService/ForwardMessageToDeadLetterQueue": [({**RT, **RG}, READ)],
+    "MessagingService/PullMessage": [(QUEUE, READ)],
+    "MessagingService/UpdateOffset": [(QUEUE, READ)],
+    "MessagingService/GetOffset": [(QUEUE, READ)],
+    "MessagingService/QueryOffset": [({"message_queue": RT}, "sub,get topic:t")],
+    "MessagingService/EndTransaction": [(RT, "pub topic:t")],
+    "MessagingService/Telemetry": [
+        ({}, ""),
+        ({"settings": {}}, ""),
+        ({"settings": {"publishing": {"topics": [{"name": "t"}]}}}, "pub topic:t"),
+        ({"settings": {"subscription": {**RG, "subscriptions": [RT]}}}, READ),
+    ],
+    "MessagingService/NotifyClientTermination": [({}, ""), (RG, "sub group:g")],
+    "MessagingService/ChangeInvisibleDuration": [({**RT, **RG}, READ)],
+    "MessagingService/RecallMessage": [(RT, "pub topic:t")],
+    "MessagingService/SyncLiteSubscription": [({**RT, **RG}, READ)],
+}
+"""Of each method requests, by their fields, and what they need."""
+
+TABLES: Final[list[tuple[ServiceDescriptor, NeedTable, Service]]] = [
+    (BROKER, BROKER_NEEDS, closed_faces()[0]),
+    (ADMIN, admin_needs("C"), closed_faces()[1]),
+    (ACCESS, ACCESS_NEEDS, closed_faces()[2]),
+    (MESSAGING, NEEDS, closed_face()),
+]
+CASES: Final = [
+    (descriptor.name, row.name, fields, needed)
+    for descriptor, _, face in TABLES
+    for row in face.methods
+    for fields, needed in ROWS.get(f"{descriptor.name}/{row.name}", [])
+]
+
+
+def text_of(needs: list[Need]) -> str:
+    texts = []
+    for need in needs:
+        actions = ",".join(action.value for action in Action if action in need.actions)
+        texts.append(f"{actions} {need.resource}")
+    return "; ".join(texts)
+
+
+def table(name: str) -> tuple[NeedTable, Service]:
+    return next((needs, face) for descriptor, needs, face in TABLES if descriptor.name == name)
+
+
+def test_every_method_says_what_it_needs() -> None:
+    known = {
+        f"{descriptor.name}/{name}": needs
+        for descriptor, needs, _ in TABLES
+        for name in descriptor.methods_by_name
+    }
+    assert ROWS.keys() == known.keys()
+    for descriptor, needs, _ in TABLES:
+        assert needs.keys() == set(descriptor.methods_by_name)
+
+
+@pytest.mark.parametrize(("face", "name", "fields", "needed"), CASES)
+def test_a_call_needs_what_its_request_is_about(
+    face: str, name: str, fields: dict[str, Any], needed: str
+) -> None:
+    needs, service = table(face)
+    row = next(row for row in service.methods if row.name == name)
+    need = needs[name]
+    if needed == ADMINS:
+        assert isinstance(need, AdminOnly)
+        return
+    assert not isinstance(need, AdminOnly)
+    request = row.reader()(row.request(**fields).SerializeToString())
+    found = list(need(request, FakeCall()))
+    assert sorted(text_of(found).split("; ")) == sorted(needed.split("; "))
+
+
+@pytest.mark.parametrize(
+    ("face", "name", "fields", "needed"), [case for case in CASES if case[1] != "Telemetry"]
+)
+def test_nobody_gets_past_without_it(
+    face: str, name: str, fields: dict[str, Any], needed: str
+) -> None:
+    """A closed face says that it is closed to those alone whom the guard lets through."""
+    needs, service = table(face)
+
+    def serve(call: Call, *rules: tuple[str, str]) -> Any:
+        access = access_of(*(grant_of("app", *rule) for rule in rules))
+        guarded = Guard(access).guarded(service, needs)
+        row = next(row for row in guarded.methods if row.name == name)
+        request = row.reader()(row.request(**fields).SerializeToString())
+        with pytest.raises(Exception) as caught:
+            row.handler(request, call)
+        return type(caught.value)
+
+    assert serve(FakeCall()) is Unauthenticated
+    assert serve(call_of("off")) is Unauthenticated
+    assert serve(call_of("admin")) is Recovering
+    everything = ("all", "*")
+    if needed == ADMINS:
+        assert serve(call_of(), everything) is AdminsOnly
+        return
+    assert serve(call_of(), everything) is Recovering
+    rules = [tuple(need.split(" ")) for need in needed.split("; ") if need]
+    assert serve(call_of(), *rules) is Recovering  # type: ignore[arg-type]
+    for missing in rules:
+        rest = [rule for rule in rules if rule is not missing]
+        assert serve(call_of(), *rest) is AccessDenied  # type: ignore[arg-type]
+
+
+def test_names_of_the_header_s_namespace_are_asked_for() -> None:
+    request = official_pb.QueryRouteRequest(topic={"name": "t"})
+    need = NEEDS["QueryRoute"]
+    assert not isinstance(need, AdminOnly)
+    (found,) = need(request, FakeCall(metadata={"x-mq-namespace": "n"}))
+    assert found.name == "n%t"
+    with pytest.raises(SystemTopic):
+        need(official_pb.QueryRouteRequest(topic={"name": "SCHEDULE_TOPIC_XXXX"}), FakeCall())
+
+
+# -- streams and shortcuts -------------------------------------------------------------------------
+
+
+async def talk(requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield request
+
+
+def method_of(**own: Any) -> Method:
+    types = (broker_pb2.QueryByIdRequest, broker_pb2.QueryByIdResponse)
+    return Method("M", *types, own.pop("handler", talk), CallClass.QUERY, **own)
+
+
+async def test_each_request_of_a_stream_is_looked_at() -> None:
+    access = access_of(grant_of("app", "sub", "topic:t"))
+    needs: NeedTable = {"M": lambda request, call: [topic_need(request, (Action.SUB,))]}
+    service = Service("S", (method_of(kind=Kind.BIDI),), refuse)
+    (row,) = Guard(access).guarded(service, needs).methods
+    heard = []
+
+    async def requests() -> AsyncIterator[str]:
+        yield "t"
+        yield "t"
+        roster = access.table.roster
+        roster.revoke("app", frozenset({Action.SUB}), roster.grants[0].resource)
+        access.refresh()
+        yield "t"
+
+    with pytest.raises(AccessDenied):
+        async for answer in row.handler(requests(), call_of()):
+            heard.append(answer)
+    assert heard == ["t", "t"]
+    with pytest.raises(Unauthenticated):
+        row.handler(requests(), FakeCall())
+
+
+async def test_who_is_gone_is_heard_no_more() -> None:
+    access = access_of()
+    (row,) = (
+        Guard(access)
+        .guarded(Service("S", (method_of(kind=Kind.BIDI),), refuse), {"M": nothing})
+        .methods
+    )
+
+    async def requests() -> AsyncIterator[str]:
+        yield "before"
+        access.table.roster.remove("app")
+        access.refresh()
+        yield "after"
+
+    heard = []
+    with pytest.raises(Unauthenticated):
+        async for answer in row.handler(requests(), call_of()):
+            heard.append(answer)
+    assert heard == ["before"]
+
+
+def own_send(topic: str) -> bytes:
+    message = broker_pb2.Message(topic=topic, body=b"x")
+    return broker_pb2.SendMessageRequest(messages=[message]).SerializeToString()
+
+
+def official_send(*topics: str) -> bytes:
+    messages = [official_pb.Message(topic={"name": topic}, body=b"x") for topic in topics]
+    return official_pb.SendMessageRequest(messages=messages).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("face", "raw", "metadata", "outcome"),
+    [
+        (BROKER.full_name, own_send("t"), signed(), b"done"),
+        (BROKER.full_name, own_send("u"), signed(), AccessDenied),
+        (BROKER.full_name, own_send("u"), signed("admin"), b"done"),
+        (BROKER.full_name, own_send("t"), {}, Unauthenticated),
+        (BROKER.full_name, own_send("t"), signed("app", "guess"), Unauthenticated),
+        (BROKER.full_name, own_send("t" * 200), signed(), None),
+        (BROKER.full_name, b"\x10\x01", signed(), None),
+        (closed_face().name, official_send("t"), signed(), b"done"),
+        (closed_face().name, official_send("u"), signed(), AccessDenied),
+        (closed_face().name, official_send("t", "u"), signed(), None),
+        (
+            closed_face().name, official_send("t"), {**signed(), "x-mq-namespace": "n"},
+            AccessDenied,
+        ),
+    ],
+)  # fmt: skip
+def test_a_shortcut_is_taken_by_who_may(
+    face: str, raw: bytes, metadata: dict[str, str], outcome: Any
+) -> None:
+    def shortcut(raw: bytes, host: bytes, metadata: Metadata) -> bytes:
+        return b"done"
+
+    row = method_of(handler=lambda request, call: b"usual", shortcut=shortcut)
+    row = Method(**{**vars(row), "name": "SendMessage"})
+    guard = Guard(access_of(grant_of("app", "pub", "topic:t")))
+    (quick,) = guard.guarded(
+        Service("S", (row,), refuse), {"SendMessage": nothing}, QUICK[face]
+    ).methods
+    assert quick.shortcut is not None
+    if outcome is None or isinstance(outcome, bytes):
+        assert quick.shortcut(raw, HOST, metadata.get) == outcome
+    else:
+        with pytest.raises(outcome):
+            quick.shortcut(raw, HOST, metadata.get)
+
+
+def test_a_shortcut_that_nobody_knows_the_topic_of_is_not_taken() -> None:
+    row = method_of(handler=lambda request, call: b"usual", shortcut=lambda *given: b"done")
+    (guarded,) = Guard(access_of()).guarded(Service("S", (row,), refuse), {"M": nothing}).methods
+    assert guarded.shortcut is None
+
+
+def test_a_face_with_a_method_that_says_nothing_is_no_face() -> None:
+    with pytest.raises(AssertionError, match="says what it needs"):
+        Guard(access_of()).guarded(Service("S", (method_of(),), refuse), {})
+
+
+def test_topics_of_a_group_are_the_group() -> None:
+    assert topic_need("%DLQ%g", (Action.SUB,)) == group_need("g", (Action.SUB,))

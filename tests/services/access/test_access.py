@@ -1,0 +1,167 @@
+"""Who calls is found by the signature; who is nobody learns nothing of who is somebody."""
+
+import pytest
+
+from broker.format.signature import date_from_ms
+from broker.model.access import Action, Kind, Need
+from broker.model.errors import AccessDenied, AdminsOnly, Unauthenticated
+from broker.services.access.access import VERIFIED_MAX, Access
+from tests.fakes.clock import START_MS, FakeClock
+from tests.fakes.users import (
+    DATE,
+    SECRET,
+    WINDOW_MS,
+    access_of,
+    grant_of,
+    signed,
+)
+
+HOST = b"\x0a\0\0\x07" + b"\0\0\0\0"
+PUB_ORDERS = Need((Action.PUB,), Kind.TOPIC, "orders")
+
+
+def caller(access: Access, metadata: dict[str, str]) -> str:
+    """Return who made a call, or why it is nobody's."""
+    try:
+        found = access.caller(metadata.get("authorization"), metadata.get("x-mq-date-time"))
+    except Unauthenticated as error:
+        return error.why
+    return found.user.access_key
+
+
+def test_who_signs_is_known_each_time() -> None:
+    access = access_of()
+    assert [caller(access, signed(user)) for user in ("app", "app", "admin")] == [
+        "app", "app", "admin",
+    ]  # fmt: skip
+    assert access.refused.values == {}
+
+
+def test_a_wrong_secret_an_unknown_key_and_one_turned_off_look_alike() -> None:
+    access = access_of()
+    tried = [signed("app", "wrong"), signed("nobody"), signed("off")]
+    assert {caller(access, one) for one in tried} == {"the access key or the signature is wrong"}
+    assert access.refused.values == {("wrong",): 3}
+
+
+def test_a_date_that_was_not_signed_is_wrong() -> None:
+    other = date_from_ms(START_MS + 1_000)
+    mixed = {**signed(), "x-mq-date-time": other}
+    assert caller(access_of(), mixed) == "the access key or the signature is wrong"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"authorization": "Bearer x", "x-mq-date-time": DATE},
+        {"x-mq-date-time": DATE},
+        {"authorization": signed()["authorization"]},
+        {"authorization": "MQv2-HMAC-SHA1 Credential=,", "x-mq-date-time": DATE},
+    ],
+)
+def test_a_call_without_a_signature_says_so(metadata: dict[str, str]) -> None:
+    access = access_of()
+    assert caller(access, metadata) == "the call carries no signature"
+    assert access.refused.values == {("unsigned",): 1}
+
+
+@pytest.mark.parametrize("by_ms", [-WINDOW_MS - 1_000, WINDOW_MS + 1_000])
+def test_a_date_out_of_the_window_is_told_also_of_a_known_signature(by_ms: int) -> None:
+    clock = FakeClock()
+    access = access_of(clock=clock)
+    assert caller(access, signed()) == "app"
+    clock.wall += by_ms
+    told = caller(access, signed())
+    assert "301 s from the broker's clock" in told
+    assert "access.date_window_ms is 300 s" in told
+    access.take(0)
+    assert caller(access, signed()) == "app"
+
+
+def test_any_text_is_a_date_where_there_is_no_window() -> None:
+    access = access_of()
+    assert caller(access, signed(date="Friday")) == "its 'Friday' is no date"
+    access.take(0)
+    assert caller(access, signed(date="Friday")) == "app"
+
+
+def test_changes_hold_at_once_also_for_known_signatures() -> None:
+    access = access_of()
+    rights = access.caller(*signed().values())
+    roster = access.table.roster
+    roster.change(roster.existing("app")._replace(secret="another"))
+    access.refresh()
+    assert caller(access, signed()) == "the access key or the signature is wrong"
+    assert caller(access, signed(secret="another")) == "app"
+    assert access.current(rights).user.secret == "another"
+    roster.remove("app")
+    access.refresh()
+    with pytest.raises(Unauthenticated):
+        access.current(rights)
+
+
+async def test_what_is_saved_holds() -> None:
+    access = access_of()
+    rights = access.caller(*signed().values())
+    access.table.roster.grant(grant_of("app", "pub", "topic:orders"))
+    await access.save()
+    access.check(access.current(rights), [PUB_ORDERS], HOST)
+
+
+def test_no_more_signatures_are_known_than_fit() -> None:
+    access = access_of()
+    access.take(0)
+    for number in range(VERIFIED_MAX + 5):
+        assert caller(access, signed(date=str(number))) == "app"
+    assert len(access._verified) == 5
+
+
+def test_a_refusal_says_who_what_on_what_and_what_to_do() -> None:
+    access = access_of(
+        grant_of("app", "sub", "topic:orders"),
+        grant_of("app", "pub", "topic:audit", is_allowed=False),
+    )
+    rights = access.caller(*signed().values())
+    with pytest.raises(AccessDenied) as caught:
+        access.check(rights, [PUB_ORDERS], HOST)
+    assert str(caught.value) == (
+        "user app may not pub 'topic:orders': no rule allows it; an admin changes that: "
+        "pocketmq acl grant app pub 'topic:orders'"
+    )
+    with pytest.raises(AccessDenied, match=r"acl revoke --deny app pub 'topic:audit'"):
+        access.check(rights, [Need((Action.PUB,), Kind.TOPIC, "audit")], HOST)
+    with pytest.raises(AdminsOnly, match="which is for admins"):
+        access.check(rights, [Need((Action.SUB,), Kind.TOPIC, "SCHEDULE_TOPIC_XXXX")], HOST)
+    with pytest.raises(AdminsOnly, match="user app may not stop the broker"):
+        access.check_admin(rights, "stop the broker")
+    assert access.refused.values == {("forbidden",): 4}
+
+
+def test_all_needs_of_a_call_have_to_be_met() -> None:
+    access = access_of(grant_of("app", "pub", "topic:orders"))
+    rights = access.caller(*signed().values())
+    access.check(rights, [PUB_ORDERS], HOST)
+    with pytest.raises(AccessDenied, match="group:g"):
+        access.check(rights, [PUB_ORDERS, Need((Action.SUB,), Kind.GROUP, "g")], HOST)
+
+
+def test_over_http_the_secret_itself_is_told() -> None:
+    access = access_of()
+    assert access.by_secret("app", SECRET).user.access_key == "app"
+    for key, secret in (("app", "wrong"), ("nobody", SECRET), ("off", SECRET), ("", "")):
+        with pytest.raises(Unauthenticated, match="access key or the signature is wrong"):
+            access.by_secret(key, secret)
+
+
+def test_refusals_are_logged_now_and_then_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    access = access_of(clock=clock)
+    for _ in range(3):
+        caller(access, signed("app", "guess"))
+    clock.advance(60_000)
+    caller(access, signed("app", "guess"))
+    assert [record.message for record in caplog.records] == ["access.refused"] * 2
+    assert "guess" not in str([vars(record) for record in caplog.records])

@@ -1,0 +1,54 @@
+"""Users are durable when `save` returns, and nobody else may read their file."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from broker.files.disk import Disk
+from broker.model.access import User
+from broker.model.errors import TableUnreadable
+from broker.store.tables.users import UserTable
+from tests.fakes.disk import SimDisk
+from tests.fakes.users import grant_of
+
+APP = User("app", "secret")
+PLACE = Path("/store")
+
+
+def loaded(disk: SimDisk) -> UserTable:
+    table = UserTable(disk, PLACE)
+    table.load()
+    return table
+
+
+async def test_what_was_saved_is_there_after_a_crash() -> None:
+    disk = SimDisk()
+    table = loaded(disk)
+    table.roster.add(APP)
+    await table.save()
+    table.roster.grant(grant_of("app", "pub", "topic:t"))
+    await table.save()
+    table.close()
+    found = loaded(SimDisk(disk.image)).roster
+    assert (found.users, found.grants) == ({"app": APP}, [grant_of("app", "pub", "topic:t")])
+
+
+async def test_a_file_that_cannot_be_read_is_told_and_no_empty_one() -> None:
+    disk = SimDisk()
+    disk.make_directory(PLACE / "pocketmq")
+    disk.write_file(PLACE / "pocketmq" / "access.json", b"{")
+    with pytest.raises(TableUnreadable, match=r"access\.json"):
+        loaded(disk)
+
+
+async def test_nobody_else_may_read_the_file_nor_the_one_before_it(tmp_path: Path) -> None:
+    table = UserTable(Disk(), tmp_path)
+    table.load()
+    for key in ("a", "b"):
+        table.roster.add(User(key, "secret"))
+        await table.save()
+    table.close()
+    files = sorted((tmp_path / "pocketmq").iterdir())
+    assert [file.name for file in files] == ["access.json", "access.json.bak"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
