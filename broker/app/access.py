@@ -102,7 +102,7 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock) -> Door:
     table = UserTable(disk, config.store_settings().directory)
     table.load()
     has_new_admin = False
-    if not table.roster.users and config.access.admin_secret_file:
+    if not table.roster.users and config.access.admin_secret_path:
         table.roster.add(User(FIRST_ADMIN, _secret(config), is_admin=True))
         has_new_admin = True
     access = Access(table, clock, config.access.date_window_ms)
@@ -136,12 +136,12 @@ def _nobody(config: Config) -> IllegalConfig:
 
 
 def _secret(config: Config) -> str:
-    path = config.access.admin_secret_file
+    path = config.access.admin_secret_path
     try:
         return Path(path).expanduser().read_text("utf-8").strip()
     except (OSError, ValueError) as error:
         why = f"{path} cannot be read: {error}"
-        raise IllegalConfig(field="access.admin_secret_file", why=why) from error
+        raise IllegalConfig(field="access.admin_secret_path", why=why) from error
 
 
 def credentials_of(authorization: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ class AccessSection:
         "date. Most clients write the time of their own zone, so that less than 14h shuts some "
         "out; where all run in UTC, 5m will do.",
     )  # fmt: skip
-    admin_secret_file: str = knob(
+    admin_secret_path: str = knob(
         "", "File with a secret: a store without users begins with the user admin, who has it and "
         "may do everything.",
     )  # fmt: skip

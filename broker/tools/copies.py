@@ -192,6 +192,8 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("pocketmq/queue_ends.json*", (Turn.NEVER, Turn.NEVER, Turn.LATE)),
     ("commitlog/*", (Turn.LOG, Turn.LOG, Turn.LOG)),
     ("pocketmq/replaced/*", (Turn.OUT, Turn.OUT, Turn.OUT)),
+    # Secrets: a copy goes further than its store.
+    ("pocketmq/access.json* pocketmq/tls/*", (Turn.OUT, Turn.OUT, Turn.OUT)),
     ("consumequeue/* index/*", (Turn.OUT, Turn.OUT, Turn.LATE)),
     ("checkpoint", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     # Tables that the log needs; the others hold positions in it, or nothing that must agree.

@@ -78,10 +78,14 @@ def built_image(place: Path) -> Iterator[Image]:
 
 
 class Container(Served):
-    """The image's entry point, serving inside a `with` on ports that no one else sees."""
+    """The image's entry point, serving inside a `with` on ports that no one else sees.
 
-    def __init__(self, image: Image, volume: Path) -> None:
+    secret   of the user admin, who asks
+    """
+
+    def __init__(self, image: Image, volume: Path, secret: str) -> None:
         super().__init__(volume.with_name(f"{volume.name}.log"))
+        self._secret = secret
         self._image = image
         self._enclosure = image.enclosure(volume)
 
@@ -119,7 +123,8 @@ class Container(Served):
     def ask(self, *arguments: str) -> Done:
         """Run a command of this checkout against the broker, from outside over the network."""
         network = ["nsenter", f"--net=/proc/{self.pid}/ns/net"]
-        endpoint = ["env", "POCKETMQ_ENDPOINT=127.0.0.1:8081"]
+        signed = ["POCKETMQ_ACCESS_KEY=admin", f"POCKETMQ_SECRET_KEY={self._secret}"]
+        endpoint = ["env", "POCKETMQ_ENDPOINT=127.0.0.1:8081", *signed]
         command = [sys.executable, "-m", "broker", *arguments]
         return ended([*network, *endpoint, *command], cwd=ROOT)
 

@@ -79,8 +79,17 @@ def test_nothing_but_the_volume_can_be_written(image: Image, volume: Path) -> No
     assert tried.err.count("Read-only file system") == 3
 
 
+def test_a_container_that_nobody_may_call_does_not_start(image: Image, volume: Path) -> None:
+    tried = image.run(volume, "env", *image.settings["Entrypoint"])
+    assert tried.code == 2
+    assert "there is no user" in tried.err
+
+
+
 def test_a_container_keeps_its_store_in_the_volume(image: Image, volume: Path) -> None:
-    with Container(image, volume) as broker:
+    made = image.run(volume, "pocketmq", "user", "add", "admin", "--admin", "--store", STORE)
+    secret = json.loads(made.out)["secret"]
+    with Container(image, volume, secret) as broker:
         assert broker.ready["store"] == STORE
         assert broker.ready["pid"] == 1
         assert broker.health() == 0
@@ -92,7 +101,7 @@ def test_a_container_keeps_its_store_in_the_volume(image: Image, volume: Path) -
     assert '"event":"broker.stopped"' in broker.log.read_text()
     assert {path.stat().st_uid for path in volume.rglob("*")} == {USER}
 
-    with Container(image, volume) as broker:
+    with Container(image, volume, secret) as broker:
         found = broker.ask("msg", "by-key", "orders", "order-42", "-o", "jsonl")
         assert found.rows == read.rows
         assert broker.stop() == 0
@@ -104,7 +113,7 @@ def test_the_health_command_fails_where_nothing_serves(image: Image, volume: Pat
 
 def test_a_volume_of_someone_else_is_refused_in_words(image: Image, volume: Path) -> None:
     os.chown(volume, 0, 0)
-    tried = image.run(volume, "env", *image.settings["Entrypoint"])
+    tried = image.run(volume, "env", *image.settings["Entrypoint"], "--insecure")
     assert tried.code == 74
     assert f"{STORE}/lock: Permission denied" in tried.err
     assert "Traceback" not in tried.err

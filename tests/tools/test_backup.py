@@ -100,6 +100,12 @@ def test_when_a_file_is_copied(relative: str, turns: tuple[Turn, Turn, Turn]) ->
     assert tuple(turn_of(relative, column) for column in (RUNNING, STOPPED, WITH_VIEWS)) == turns
 
 
+@pytest.mark.parametrize("column", [RUNNING, STOPPED, WITH_VIEWS])
+def test_secrets_are_left_out_of_every_copy(column: int) -> None:
+    for name in ("access.json", "access.json.bak", "tls/key.pem", "tls/certificate.pem"):
+        assert turn_of(f"pocketmq/{name}", column) is Turn.OUT
+
+
 def test_what_is_left_out_is_told_by_directory() -> None:
     found = map(shown_left_out, ("index/1", "config/timercheck", "pocketmq/replaced/a/b", "abort"))
     assert list(found) == ["index", "config/timercheck", "pocketmq/replaced", "abort"]

@@ -118,11 +118,11 @@ async def test_an_old_signature_is_refused_in_the_window_s_words(store: Path) ->
         assert await told(broker, now_signed(ago_s=10**6)) == "OK"
 
 
-@pytest.mark.knob("access.admin_secret_file")
+@pytest.mark.knob("access.admin_secret_path")
 async def test_a_new_store_begins_with_the_admin_of_a_file(tmp_path: Path) -> None:
     file, store = tmp_path / "secret", tmp_path / "store"
     file.write_text(f"{SECRET}\n")
-    given = (ON, f"access.admin_secret_file={file}")
+    given = (ON, f"access.admin_secret_path={file}")
     async with broker_with(store, *given) as broker:
         assert await told(broker, now_signed()) == "OK"
     assert read_roster(store).users == {"admin": User("admin", SECRET, is_admin=True)}
@@ -133,8 +133,8 @@ async def test_a_new_store_begins_with_the_admin_of_a_file(tmp_path: Path) -> No
 
 
 async def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(IllegalConfig, match=r"admin_secret_file: .*cannot be read"):
-        async with broker_with(tmp_path, ON, f"access.admin_secret_file={tmp_path}/none"):
+    with pytest.raises(IllegalConfig, match=r"admin_secret_path: .*cannot be read"):
+        async with broker_with(tmp_path, ON, f"access.admin_secret_path={tmp_path}/none"):
             pass
 
 
