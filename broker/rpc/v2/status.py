@@ -1,13 +1,14 @@
 """Errors as clients of the protocol read them: a status inside an answer, gRPC's own says OK.
 
-A receive that fails is told when, too, as one that finds nothing; not where the client is unknown.
+A receive that fails is told when, too, as one that finds nothing; not where the client, or its
+user, is unknown.
 """
 
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from broker.model.errors import BrokerError, ClientIdRequired
+from broker.model.errors import BrokerError, ClientIdRequired, Unauthenticated
 from broker.rpc.error_text import public_text
 from broker.rpc.pb import messaging_pb2 as pb
 from broker.rpc.service import Method
@@ -24,7 +25,9 @@ def status_of(error: BrokerError) -> pb.Status:
 def refuse(error: BrokerError, method: Method) -> Any:
     """Return the answers, of the method's type, that tell a client of an error."""
     first = method.response(status=status_of(error))
-    if method.response is not pb.ReceiveMessageResponse or isinstance(error, ClientIdRequired):
+    if method.response is not pb.ReceiveMessageResponse or isinstance(
+        error, ClientIdRequired | Unauthenticated
+    ):
         return first
     now = Timestamp()
     now.GetCurrentTime()
