@@ -85,7 +85,6 @@ def test_a_container_that_nobody_may_call_does_not_start(image: Image, volume: P
     assert "there is no user" in tried.err
 
 
-
 def test_a_container_keeps_its_store_in_the_volume(image: Image, volume: Path) -> None:
     made = image.run(volume, "pocketmq", "user", "add", "admin", "--admin", "--store", STORE)
     secret = json.loads(made.out)["secret"]

@@ -22,6 +22,11 @@ QUEUE = pb.MessageQueue(topic=ORDERS)
 BILLING = pb.Resource(name="billing")
 
 
+def _raw(request: Any) -> bytes:
+    written: bytes = request.SerializeToString()
+    return written
+
+
 class Desk:
     """A broker whose user app may send and receive orders."""
 
@@ -42,7 +47,7 @@ class Desk:
         answer_type = getattr(pb, method.output_type.name)
         stub: Any = make(
             f"/{NAME}/{name}",
-            request_serializer=lambda one: one.SerializeToString(),
+            request_serializer=_raw,
             response_deserializer=answer_type.FromString,
         )
         call = stub(
@@ -92,7 +97,12 @@ def settings(group: str) -> pb.TelemetryCommand:
 REQUESTS = {
     "QueryRoute": pb.QueryRouteRequest(topic=ORDERS),
     "SendMessage": sent(),
-    "ReceiveMessage": pb.ReceiveMessageRequest(group=BILLING, message_queue=QUEUE, batch_size=1),
+    "ReceiveMessage": pb.ReceiveMessageRequest(
+        group=BILLING,
+        message_queue=pb.MessageQueue(topic=ORDERS, id=-1),
+        batch_size=1,
+        invisible_duration={"seconds": 30},
+    ),
     "AckMessage": pb.AckMessageRequest(group=BILLING, topic=ORDERS),
     "Telemetry": settings("billing"),
     "Heartbeat": pb.HeartbeatRequest(group=BILLING),
@@ -168,7 +178,7 @@ async def test_health_and_reflection_are_for_all(desk: Desk) -> None:
 
     check: Any = desk.channel.unary_unary(
         "/grpc.health.v1.Health/Check",
-        request_serializer=lambda one: one.SerializeToString(),
+        request_serializer=_raw,
         response_deserializer=HealthCheckResponse.FromString,
     )
     assert (await check(HealthCheckRequest())).status == HealthCheckResponse.NOT_SERVING

@@ -1,6 +1,6 @@
 """RocketMQ's own client for Python with an access key, run as a process of its own.
 
-    python signing.py ENDPOINT KEY SECRET send|receive TOPIC [GROUP]      one JSON document
+python signing.py ENDPOINT KEY SECRET send|receive TOPIC [GROUP]      one JSON document
 """
 
 import json
