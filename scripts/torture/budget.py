@@ -21,7 +21,7 @@ Outcome = TypeVar("Outcome")
 
 PROGRESS_SECONDS: Final = 15.0
 """How often a battery tells how far it is."""
-WORKLOADS: Final = ("send", "pop", "later")
+WORKLOADS: Final = ("send", "pop", "later", "official")
 """What goes on while the battery kill kills."""
 
 

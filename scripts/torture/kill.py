@@ -11,6 +11,8 @@ order and `store verify`.
                       deliveries.py. All that is open is consumed at the end of each store
     --workload later  messages wait for times and delay levels, are taken back, are of transactions:
                       tests/faults/later_lives.py
+    --workload official   RocketMQ's own clients for Python and Java send and are pushed messages:
+                      official_lives.py. A start is followed by their work, the end by a look at all
 """
 
 import json
@@ -22,17 +24,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from tests.e2e.official.programs import PROGRAMS, Missing, Program
 from tests.faults import deliveries, later_lives
 from tests.faults.consuming_lives import ConsumingLives
 from tests.faults.history import WRONG
 from tests.faults.later_lives import LaterLives
 from tests.faults.lives import LOAD, ORDERLY, START, STOP, SYSCALL, Lives, can_trace
-from torture.budget import Budget
+from torture import official_lives
+from torture.budget import Budget, NotHere
+from torture.official_lives import OfficialLives
 
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2, *[ORDERLY] * 2)
 LIVES_PER_STORE: Final = 100
 CONSUMING_LIVES_PER_STORE: Final = 40
 LATER_LIVES_PER_STORE: Final = 12
+OFFICIAL_LIVES_PER_STORE: Final = 30
+OFFICIAL: Final = ("python", "java")
 WHOLE_EVERY: Final = 50
 Advance: TypeAlias = "Queue[tuple[str, Any]]"
 WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
@@ -43,8 +50,10 @@ TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """Kill until the time is over; returns the figures.
 
-    Errors   AssertionError: something was lost, or worse; the history is kept
+    Errors   AssertionError: something was lost, or worse; the history is kept. NotHere
     """
+    if budget.workload == "official":
+        _official_clients()
     context = multiprocessing.get_context("spawn")
     told: Advance = context.Queue()
     workers = [
@@ -94,6 +103,9 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     if budget.workload == "later":
         names = ("kills", "sync flush", "async flush", "stores", *later_lives.FIGURES)
         return {name: figures[name] for name in names} | {later_lives.LATEST: latest_ms}
+    if budget.workload == "official":
+        stores = ("kills", "sync flush", "async flush", "stores")
+        return {name: figures[name] for name in (*stores, *official_lives.FIGURES)}
     return {
         "lives": figures["kills"],
         "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
@@ -109,7 +121,12 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
     """Kill brokers of one store after the other, as one of the workers."""
     budget, round_number = Budget(seed, seconds), 0
-    stores = {"send": _one_store, "pop": _one_consuming_store, "later": _one_store_of_waiting}
+    stores = {
+        "send": _one_store,
+        "pop": _one_consuming_store,
+        "later": _one_store_of_waiting,
+        "official": _one_store_of_strangers,
+    }
     one_store = stores[workload]
     try:
         while budget.left():
@@ -171,3 +188,28 @@ def _one_store_of_waiting(place: Path, name: str, budget: Budget, told: Advance)
     told.put(("life", dict(lives.figures - before)))
     told.put(("latest", lives.latest_ms))
     told.put(("store", {"stores": 1}))
+
+
+def _one_store_of_strangers(place: Path, name: str, budget: Budget, told: Advance) -> None:
+    lives = OfficialLives(place, Random(name).randrange(2**31), _official_clients())
+    try:
+        for number in range(OFFICIAL_LIVES_PER_STORE):
+            if number and not budget.left():
+                break
+            told.put(("life", {"kills": 1, f"{lives.live()} flush": 1}))
+        lives.end()
+    finally:
+        lives.close()
+    told.put(("life", dict(lives.figures)))
+    told.put(("store", {"stores": 1}))
+
+
+def _official_clients() -> dict[str, Program]:
+    """Return the clients.
+
+    Errors   NotHere
+    """
+    try:
+        return {name: PROGRAMS[name]() for name in OFFICIAL}
+    except Missing as why:
+        raise NotHere(str(why)) from why

@@ -1,0 +1,198 @@
+"""Lives of a broker under RocketMQ's own clients, each ended by SIGKILL; the clients stay.
+
+One program for each language, for as long as the store: a producer, whose client tries a send
+again by itself, and a push consumer in a group of its own. At the end everything acknowledged must
+have come to every group. What came again is told apart by what explains it: a send that was tried
+again as its answer had got lost (the broker stored it twice), or a delivery whose ack was under way
+at a kill.
+"""
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from broker.client import AsyncClient
+from tests.e2e.daemon import Daemon, messages_of, pocketmq
+from tests.e2e.official.programs import Official, Program, Talk
+from tests.faults.history import Violation
+from tests.faults.lives import SMALL_FILES, check_log, words
+
+TOPIC: Final = "orders"
+QUEUE_COUNT: Final = 4
+LIFE_S: Final = (0.2, 2.0)
+"""How long a life goes on once every producer was answered in it."""
+IN_FLIGHT_MS: Final = 2_000
+"""How long before a kill a delivery may have begun whose ack had no answer when it came."""
+PAUSE_S: Final = 0.01
+NUMBERS: Final = 1_000_000_000
+"""From which on one program's numbers begin, times its place."""
+DRAIN_S: Final = 120
+FIGURES: Final = (
+    "acknowledged", "sends without an answer", "stored", "stored twice", "consumed",
+    "came again, ack in flight", "came again otherwise", "lost", "never sent",
+)  # fmt: skip
+WRONG: Final = ("came again otherwise", "lost", "never sent")
+
+
+class OfficialLives:
+    """All lives of the broker of one store.
+
+    programs   clients by their languages
+    """
+
+    def __init__(self, place: Path, seed: int, programs: Mapping[str, Program]) -> None:
+        self.store = place / "store"
+        self.figures: Counter[str] = Counter()
+        self._place = place
+        self._seed = seed
+        self._programs = programs
+        self._chance = Random(seed)
+        self._address = "127.0.0.1:0"
+        self._stack = ExitStack()
+        self._sending: dict[str, Talk] = {}
+        self._pushed: dict[str, Talk] = {}
+        self._kills_ms: list[int] = []
+
+    def live(self) -> str:
+        """Start the broker, wait until all clients are at work, kill it; returns how it flushed.
+
+        Errors   AssertionError where it does not start, or clients do not come back
+        """
+        flush = self._chance.choice(["sync", "async"])
+        daemon = self._started(flush)
+        try:
+            self._at_work()
+            time.sleep(self._chance.uniform(*LIFE_S))
+        finally:
+            daemon.end()
+        self._kills_ms.append(time.time_ns() // 1_000_000)
+        check_log(daemon)
+        return flush
+
+    def end(self) -> None:
+        """Start once more, let groups consume what is left, compare, stop, verify the files.
+
+        Errors   Violation
+        """
+        daemon = self._started("sync")
+        try:
+            self._at_work()
+            for talk in self._sending.values():
+                talk.stop()
+            for talk in self._sending.values():
+                talk.ended(DRAIN_S)
+            stored = asyncio.run(_stored(daemon.endpoint))
+            for talk in self._pushed.values():
+                talk.until(lambda rows: stored.keys() <= _ids(rows), DRAIN_S)
+            self._compare(stored)
+            assert daemon.stop() == os.EX_OK, daemon.log.read_text()
+        finally:
+            self._stack.close()
+            daemon.end()
+        check_log(daemon)
+        done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
+        assert done.code == 0, f"{done.out}{done.err}"
+
+    def close(self) -> None:
+        """End the clients, whatever has become of the broker."""
+        self._stack.close()
+
+    def _started(self, flush: str) -> Daemon:
+        settings = {"store.flush": flush, "broker.auto_create_groups": "true"}
+        daemon = Daemon(self.store, *words(settings, *SMALL_FILES), "--listen", self._address)
+        daemon.begin()
+        daemon.serve()
+        if not self._sending:
+            self._address = daemon.endpoint
+            asyncio.run(_make_topic(daemon.endpoint))
+            self._begin()
+        return daemon
+
+    def _begin(self) -> None:
+        for place, (name, program) in enumerate(self._programs.items()):
+            log = self._place / f"{name}.log"
+            client = self._stack.enter_context(Official(program, self._address, log))
+            self._pushed[name] = client.begin("push", topic=TOPIC, group=f"readers-{name}")
+            self._sending[name] = client.begin(
+                "keep_sending", topic=TOPIC, begin=place * NUMBERS, pause_s=PAUSE_S
+            )
+
+    def _at_work(self) -> None:
+        """Wait until every producer was answered, and every consumer got something, anew."""
+        talks = [*self._sending.values(), *self._pushed.values()]
+        for talk, count in [(talk, len(talk.look())) for talk in talks]:
+            talk.until(partial(_is_at_work, count))
+
+    def _compare(self, stored: Counter[str]) -> None:
+        """Count what became of every message in every group.
+
+        Errors   Violation
+        """
+        told = [row for talk in self._sending.values() for row in talk.rows]
+        acknowledged = {str(row["sent"]) for row in told if "sent" in row}
+        unanswered = {str(row["failed"]) for row in told if "failed" in row}
+        self.figures["acknowledged"] += len(acknowledged)
+        self.figures["sends without an answer"] += len(unanswered)
+        self.figures["stored"] += stored.total()
+        self.figures["stored twice"] += stored.total() - len(stored)
+        wrong: list[str] = []
+        for name, talk in self._pushed.items():
+            came = defaultdict(list)
+            for row in talk.look():
+                if "body" in row:
+                    came[row["message_id"]].append(row)
+            bodies = {rows[0]["body"] for rows in came.values()}
+            lost = acknowledged - bodies
+            self.figures["lost"] += len(lost)
+            wrong += [f"{name}: {body} is lost" for body in lost]
+            strange = bodies - acknowledged - unanswered
+            self.figures["never sent"] += len(strange)
+            wrong += [f"{name}: {body} was never sent" for body in strange]
+            for message_id, rows in came.items():
+                self.figures["consumed"] += len(rows)
+                wrong += self._again(name, rows, len(rows) - stored[message_id])
+        if wrong:
+            shown = "\n  ".join(wrong[:20])
+            raise Violation(f"{len(wrong)} violations, seed {self._seed}:\n  {shown}")
+
+    def _again(self, name: str, rows: list[dict[str, Any]], count: int) -> list[str]:
+        """Count deliveries of a message beyond one for each time it was stored."""
+        explained = sum(map(self._was_in_flight, rows[:-1]))
+        self.figures["came again, ack in flight"] += min(max(count, 0), explained)
+        if count <= explained:
+            return []
+        self.figures["came again otherwise"] += count - explained
+        return [
+            f"{name}: {rows[0]['body']} came {len(rows)} times, kills at {self._kills_ms}: {rows}"
+        ]
+
+    def _was_in_flight(self, row: dict[str, Any]) -> bool:
+        """Return whether a delivery was so near before a kill that its ack may lack an answer."""
+        return any(0 <= kill_ms - row["at_ms"] <= IN_FLIGHT_MS for kill_ms in self._kills_ms)
+
+
+def _is_at_work(before: int, rows: list[dict[str, Any]]) -> bool:
+    return any({"sent", "body"} & row.keys() for row in rows[before:])
+
+
+def _ids(rows: list[dict[str, Any]]) -> set[str]:
+    return {row["message_id"] for row in rows if "message_id" in row}
+
+
+async def _make_topic(endpoint: str) -> None:
+    async with AsyncClient(endpoint) as client:
+        await client.admin.create_topic(TOPIC, queue_count=QUEUE_COUNT)
+
+
+async def _stored(endpoint: str) -> Counter[str]:
+    """Return how often each message id stands in the topic."""
+    async with AsyncClient(endpoint) as client:
+        queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
+    return Counter(message.unique_key for queue in queues for message in queue)
