@@ -16,7 +16,7 @@ import pytest
 
 from broker.client import AsyncClient
 from broker.model.administration import GroupSettings
-from tests.e2e.daemon import Daemon
+from tests.e2e.daemon import Daemon, pocketmq
 from tests.e2e.official.programs import PROGRAMS, Failed, Missing, Official, Program, Row, Talk
 
 TOPICS: Final = {
@@ -58,6 +58,11 @@ def deliveries(talk: Talk, count: int) -> list[Row]:
     """Return what push consumers got when that is so much, and have them end."""
     talk.until(lambda rows: len([row for row in rows if "body" in row]) >= count).stop()
     return [row for row in talk.rows if "body" in row]
+
+
+def key(user: str, secret: str = "a-secret") -> dict[str, str]:
+    """Return what makes a client sign its calls."""
+    return {"access_key": user, "secret_key": secret}
 
 
 class Cases:
@@ -274,6 +279,27 @@ class Cases:
             (sent,) = client.ask("send", topic="safe", messages=[{"body": "x"}])
             (got,) = client.ask("receive", topic="safe", group="readers", count=1)
             assert got["message_id"] == sent["message_id"]
+
+    def test_keys_open_and_others_do_not(self, program: Program, tmp_path: Path) -> None:
+        store, secret = tmp_path / "store", tmp_path / "secret"
+        secret.write_text("a-secret")
+        for user in (("app", "--admin"), ("stranger",)):
+            words = ("--secret-file", str(secret), "--store", str(store))
+            assert pocketmq("user", "add", *user, *words).code == 0
+        with (
+            Daemon(store, "--set", "access.check=on") as broker,
+            Official(program, broker.endpoint, tmp_path / "client.log") as client,
+        ):
+            (sent,) = client.ask("send", topic="orders", messages=[{"body": "x"}], **key("app"))
+            got = client.ask("receive", topic="orders", group="g", count=1, **key("app"))
+            assert [row["message_id"] for row in got] == [sent["message_id"]]
+            refused = [
+                client.begin("send", topic="orders", messages=[{"body": "x"}], **own)
+                for own in (key("app", "wrong"), key("nobody"), key("stranger"))
+            ]
+            for talk in refused:
+                with pytest.raises(Failed):
+                    talk.ended()
 
     def test_transactions_are_decided_by_the_client_or_when_it_is_asked(
         self, client: Official, begun: dict[str, Talk]
